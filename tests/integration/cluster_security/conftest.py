@@ -1,4 +1,4 @@
-"""One secured broker for all tests of this folder, and a name of its own for each test's cluster."""
+"""One secured broker for all tests in this directory, and a unique cluster name for each test."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.integration.cluster_security.secured_cluster import SecuredCluster
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
-    found = secured_cluster.start(tmp_path_factory.mktemp("secured"))
-    yield found
-    found.broker.remove()
+    started = secured_cluster.start(tmp_path_factory.mktemp("secured"))
+    yield started
+    started.broker.remove()
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
-"""A broker that asks for TLS, a login and permissions, and the properties of workers that may use it.
+"""A broker that requires TLS, authentication, and ACLs, and properties of workers that may use it.
 
-    SECURE   SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER with tokens that nobody has signed
-    MUTUAL   SSL: whoever shows a certificate of the authority is who stands in it
+    SECURE   SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, and OAUTHBEARER with unsigned tokens
+    MUTUAL   SSL: the principal is the subject of the client's certificate
 
-Only who comes over the plain listener, the tests themselves, may do everything.
+Only clients of the plain listener, the tests themselves, are superusers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODULES = {
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 PASSWORDS = {"worker": "w0rker-s3cret", "tasks": "t4sks-s3cret", "stranger": "str4nger-s3cret"}
 SECRETS = (*PASSWORDS.values(), "wr0ng-s3cret", "st0re-s3cret")
-"""What must stand in no log."""
+"""Secrets that no log may contain."""
 
 WORKER_ACLS = (
     ("group", "{cluster}", ("READ",)),
@@ -51,12 +51,12 @@ TASK_ACLS_EXACTLY_ONCE = (
     ("transactional_id", "{cluster}-", ("WRITE",)),
     ("topic", "{cluster}-offset", ("WRITE",)),
 )
-"""What docs/distributed.md says that is needed, of resources whose names begin so."""
+"""The ACLs that docs/distributed.md lists, as prefixes of resource names."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecuredCluster:
-    """The broker with who may do everything, who signs certificates, and where stores lie."""
+    """The broker with an admin client, the certificate authority, and the folder of key stores."""
 
     broker: EmbeddedBroker
     admin: AdminClient
@@ -64,7 +64,7 @@ class SecuredCluster:
     folder: Path
 
     def allow(self, user: str, cluster: str, rules: Sequence[tuple[str, str, Sequence[str]]]) -> None:
-        """Gives permissions to a user, by the names of resources' beginnings."""
+        """Creates ACLs for a user; the rules have prefixes of resource names."""
         bindings = [
             AclBinding(
                 ResourceType[kind.upper()],
@@ -84,16 +84,16 @@ class SecuredCluster:
     def trust(self) -> dict[str, str]:
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.folder / "authority.pem")}
 
-    def login(self, user: str, mechanism: str, password: str | None = None) -> dict[str, str]:
-        """Keys of a client for the listener SECURE."""
+    def credentials(self, user: str, mechanism: str, password: str | None = None) -> dict[str, str]:
+        """Returns the client properties that authenticate a user at the listener SECURE."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f'{MODULES[mechanism]} required username="{user}" password="{password or PASSWORDS[user]}";',
         }
 
-    def worker(self, cluster: str, login: Mapping[str, str], listener: str = "SECURE") -> dict[str, str]:
-        """A worker's properties, with short times."""
+    def worker(self, cluster: str, credentials: Mapping[str, str], listener: str = "SECURE") -> dict[str, str]:
+        """Returns a worker's properties, with a short flush interval."""
         return {
             "bootstrap.servers": self.broker.bootstrap_of(listener),
             "group.id": cluster,
@@ -105,12 +105,12 @@ class SecuredCluster:
             **{f"{what}.storage.partitions": "1" for what in ("offset", "status")},
             "offset.flush.interval.ms": "500",
             **self.trust(),
-            **login,
+            **credentials,
         }
 
 
 def start(folder: Path) -> SecuredCluster:
-    """Starts the broker, with its users, and their passwords."""
+    """Starts the broker and creates its users."""
     authority = Authority()
     store = authority.sign("broker").write_pem(folder / "broker.pem")
     trusted = folder / "authority.pem"

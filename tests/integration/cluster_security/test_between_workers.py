@@ -1,4 +1,4 @@
-"""Requests from worker to worker over https: whose certificates count, from when on, and what is told when one does not."""
+"""Requests between workers over HTTPS: trusted and renewed certificates, and errors for untrusted ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worker.config.worker_config import WorkerConfig
 COMPANY, STRANGERS = Authority("company"), Authority("strangers")
 
 
-def config_of(store: Path, **more: str) -> WorkerConfig:
+def worker_config(store: Path, **more: str) -> WorkerConfig:
     return WorkerConfig.standalone(
         {
             "bootstrap.servers": "localhost:1",
@@ -36,19 +36,19 @@ def config_of(store: Path, **more: str) -> WorkerConfig:
 
 @pytest.fixture
 def leader(tmp_path: Path) -> Iterator[str]:
-    """The URL of a worker that wants to see certificates."""
+    """The URL of a worker that requires client certificates."""
     store = tmp_path / "leader.pem"
     COMPANY.sign("leader").write_pem(store)
-    server = RestServer.from_config(config_of(store))
+    server = RestServer.from_config(worker_config(store))
     server.start(FakeHerder())
     yield server.url
     server.stop(1)
 
 
-def test_a_worker_shows_its_listeners_certificate_and_a_renewed_one_at_once(leader: str, tmp_path: Path) -> None:
+def test_worker_presents_its_listener_certificate_and_applies_a_renewed_one_at_once(leader: str, tmp_path: Path) -> None:
     store = tmp_path / "follower.pem"
     COMPANY.sign("follower").write_pem(store)
-    outgoing = WorkerClient.from_config(config_of(store))
+    outgoing = WorkerClient.from_config(worker_config(store))
     assert outgoing.send("GET", leader, "/connectors", {}, None).status == 200
     STRANGERS.sign("follower").write_pem(store)
     with pytest.raises(UnreachableError, match="IO Error trying to forward REST request"):
@@ -57,10 +57,10 @@ def test_a_worker_shows_its_listeners_certificate_and_a_renewed_one_at_once(lead
     assert outgoing.send("GET", leader, "/connectors", {}, None).status == 200
 
 
-def test_a_leader_that_is_not_trusted_gets_nothing_and_the_error_says_what_to_check(leader: str, tmp_path: Path) -> None:
+def test_request_to_an_untrusted_leader_fails_and_names_the_keys_to_check(leader: str, tmp_path: Path) -> None:
     store = tmp_path / "follower.pem"
     COMPANY.sign("follower").write_pem(store)
     other = {"listeners.https.ssl.truststore.certificates": STRANGERS.pem()}
-    outgoing = WorkerClient.from_config(config_of(store, **other))
+    outgoing = WorkerClient.from_config(worker_config(store, **other))
     with pytest.raises(UnreachableError, match=r"CERTIFICATE_VERIFY_FAILED.*GET 127\.0\.0\.1.*Check listeners\.https\.ssl\.\*"):
         outgoing.send("GET", leader, "/connectors", {}, None)

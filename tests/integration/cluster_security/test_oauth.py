@@ -1,4 +1,4 @@
-"""Workers that log in with OAuth tokens: the group's member, the stores, the clients of tasks."""
+"""Workers that authenticate with OAuth tokens: the group member, the stores, and the clients of tasks."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from tests.integration.cluster_security.secured_cluster import (
     WORKER_ACLS,
     SecuredCluster,
 )
-from tests.integration.cluster_security.test_refusals import running, wait_for
+from tests.integration.cluster_security.test_rejected_configs import running_worker, wait_for
 from tests.integration.cluster_security.token_endpoint import TokenEndpoint, token_endpoint
 
 
-def test_a_worker_logs_in_with_tokens_everywhere(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
-    """The worker's own clients name their client in the settings that Kafka has since 4.1, those of tasks in the JAAS line."""
+def test_all_clients_of_a_worker_authenticate_with_tokens(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
+    """The worker's clients set the client id in the keys added by Kafka 4.1, those of tasks in the JAAS config."""
     secured.allow("worker", cluster, WORKER_ACLS)
     secured.allow("tasks", cluster, TASK_ACLS)
     with token_endpoint() as endpoint:
-        login = _login(endpoint, PASSWORDS["worker"])
-        line = f'{OAUTH_MODULE} required clientId="tasks" clientSecret="{PASSWORDS["tasks"]}" scope="data";'
-        none = dict.fromkeys((key for key in login if ".client.credentials." in key), "")
-        of_tasks = {**login, **none, "sasl.jaas.config": line, "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
-        below = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in of_tasks.items()}
-        worker = WorkerProcess(SLUICE, tmp_path, "worker", {**secured.worker(cluster, login), **below})
+        credentials = _credentials(endpoint, PASSWORDS["worker"])
+        jaas = f'{OAUTH_MODULE} required clientId="tasks" clientSecret="{PASSWORDS["tasks"]}" scope="data";'
+        none = dict.fromkeys((key for key in credentials if ".client.credentials." in key), "")
+        for_tasks = {**credentials, **none, "sasl.jaas.config": jaas, "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
+        client_settings = {
+            f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in for_tasks.items()
+        }
+        worker = WorkerProcess(SLUICE, tmp_path, "worker", {**secured.worker(cluster, credentials), **client_settings})
         try:
             worker.start()
             worker.wait_until_up()
-            _moves_a_line(worker, f"data-{cluster}", cluster, tmp_path)
+            _assert_line_is_copied(worker, f"data-{cluster}", cluster, tmp_path)
             assert worker.stop() == 0
         finally:
             worker.end()
-        assert set(endpoint.asked) == {("worker", None), ("tasks", "data")}
+        assert set(endpoint.granted) == {("worker", None), ("tasks", "data")}
     logged = worker.log_tail(1_000_000)
     assert [secret for secret in SECRETS if secret in logged] == []
 
 
-def _moves_a_line(worker: WorkerProcess, topic: str, cluster: str, folder: Path) -> None:
+def _assert_line_is_copied(worker: WorkerProcess, topic: str, cluster: str, folder: Path) -> None:
     lines, copy = folder / "in.txt", folder / "out.txt"
     lines.write_text("one\n")
     creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
@@ -53,11 +55,11 @@ def _moves_a_line(worker: WorkerProcess, topic: str, cluster: str, folder: Path)
     worker.wait_for(lambda: copy.exists() and copy.read_text() == "one\n", 60, "the line")
 
 
-def test_a_client_that_the_token_endpoint_does_not_know_ends_the_worker(secured: SecuredCluster, cluster: str) -> None:
+def test_client_unknown_to_the_token_endpoint_ends_the_worker(secured: SecuredCluster, cluster: str) -> None:
     failures: list[ConnectError] = []
     with token_endpoint() as endpoint:
-        properties = secured.worker(cluster, _login(endpoint, "wr0ng-s3cret"))
-        with running(properties, failures):
+        properties = secured.worker(cluster, _credentials(endpoint, "wr0ng-s3cret"))
+        with running_worker(properties, failures):
             wait_for(lambda: bool(failures), "the end of the worker")
     assert re.search(
         r"no OAuth token for authentication at the broker at 127\.0\.0\.1:\d+: .*invalid_client.*"
@@ -67,7 +69,7 @@ def test_a_client_that_the_token_endpoint_does_not_know_ends_the_worker(secured:
     assert "wr0ng-s3cret" not in failures[0].message
 
 
-def _login(endpoint: TokenEndpoint, secret: str) -> dict[str, str]:
+def _credentials(endpoint: TokenEndpoint, secret: str) -> dict[str, str]:
     return {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",

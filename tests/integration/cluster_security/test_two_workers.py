@@ -1,4 +1,4 @@
-"""Two workers of one cluster, each secured on all sides, as processes."""
+"""Two worker processes of one cluster with TLS, authentication, and ACLs for every connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STORE_PASSWORD = "st0re-s3cret"
 
 
 def call(worker: WorkerProcess, tls: ssl.SSLContext, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """One request to a worker; status 0 when it does not answer."""
+    """Sends a request to a worker. Status 0 means no response."""
     url = f"https://{worker.worker_id}{path}"
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
@@ -41,15 +41,20 @@ def call(worker: WorkerProcess, tls: ssl.SSLContext, method: str, path: str, bod
         return 0, None
 
 
-def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluster, cluster: str, tmp_path: Path) -> None:
-    """The first worker logs in by SCRAM, the second shows a certificate; connectors' clients log in as somebody else, by PLAIN.
-    Each principal has the permissions that docs/distributed.md lists, those for exactly-once included. REST asks for certificates
-    too, so the worker that is not the leader shows its own when it passes a request on.
+def test_cluster_works_with_authentication_certificates_and_acls_on_every_connection(
+    secured: SecuredCluster, cluster: str, tmp_path: Path
+) -> None:
+    """The first worker authenticates with SCRAM, the second with a certificate, connectors' clients as another user with PLAIN.
+
+    Each principal has the ACLs that docs/distributed.md lists, including those for exactly-once. REST also requires certificates,
+    so the follower presents its own when it forwards a request.
     """
     secured.allow("worker", cluster, (*WORKER_ACLS, *WORKER_ACLS_EXACTLY_ONCE))
     secured.allow("tasks", cluster, (*TASK_ACLS, *TASK_ACLS_EXACTLY_ONCE))
-    logins = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in _tasks(secured).items()}
-    # REST's own identities: an authority that the broker knows nothing of.
+    client_settings = {
+        f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in _tasks(secured).items()
+    }
+    # Certificates for REST, from an authority that the broker does not trust.
     company = Authority("company")
     rest = {
         "listeners.https.ssl.client.auth": "required",
@@ -57,7 +62,7 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
         "listeners.https.ssl.truststore.certificates": company.pem().replace("\n", "\\n"),
         "listeners.https.ssl.keystore.password": STORE_PASSWORD,
     }
-    # As keytool made them before Java 9.
+    # Like key stores of keytool before Java 9.
     key_store = secured.authority.sign("worker").write_pkcs12(tmp_path / "worker.p12", STORE_PASSWORD)
     certificate = {
         "security.protocol": "SSL",
@@ -72,7 +77,7 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
     passwords = tmp_path / "passwords.properties"
     passwords.write_text(f"worker={PASSWORDS['worker']}\n")
     by_reference = {
-        **secured.login("worker", "SCRAM-SHA-512", f"${{file:{passwords}:worker}}"),
+        **secured.credentials("worker", "SCRAM-SHA-512", f"${{file:{passwords}:worker}}"),
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
     }
@@ -85,7 +90,7 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
         store = company.sign(name).write_pkcs12(tmp_path / f"{name}-rest.p12", STORE_PASSWORD)
         own = {
             **properties,
-            **logins,
+            **client_settings,
             **rest,
             "listeners.https.ssl.keystore.location": store,
             "exactly.once.source.support": "enabled",
@@ -99,8 +104,8 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
             worker.start()
         for worker in workers:
             worker.wait_for(partial(_is_healthy, worker, operator), 60, "health")
-        _moves_lines(workers, operator, cluster, tmp_path)
-        # Nobody comes in without a certificate.
+        _assert_lines_are_copied(workers, operator, cluster, tmp_path)
+        # Requests without a certificate are rejected.
         assert call(workers[0], company.client_context(), "GET", "/connectors") == (0, None)
         for worker in workers:
             worker.terminate()
@@ -116,15 +121,15 @@ def test_logins_certificates_and_permissions_on_all_sides(secured: SecuredCluste
 
 
 def _tasks(secured: SecuredCluster) -> dict[str, str]:
-    return {**secured.login("tasks", "PLAIN"), "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
+    return {**secured.credentials("tasks", "PLAIN"), "bootstrap.servers": secured.broker.bootstrap_of("SECURE")}
 
 
 def _is_healthy(worker: WorkerProcess, tls: ssl.SSLContext) -> bool:
     return call(worker, tls, "GET", "/health")[0] == 200
 
 
-def _moves_lines(workers: list[WorkerProcess], tls: ssl.SSLContext, cluster: str, folder: Path) -> None:
-    """Each worker is asked for one of two connectors, so that one of the requests is passed on to the leader."""
+def _assert_lines_are_copied(workers: list[WorkerProcess], tls: ssl.SSLContext, cluster: str, folder: Path) -> None:
+    """Creates one connector through each worker, so that one request is forwarded to the leader."""
     lines, copy, topic = folder / "in.txt", folder / "out.txt", f"data-{cluster}"
     lines.write_text("one\ntwo\n")
     source = {"connector.class": "FileStreamSource", "file": str(lines), "topic": topic}
@@ -141,22 +146,22 @@ def _moves_lines(workers: list[WorkerProcess], tls: ssl.SSLContext, cluster: str
 
         worker.wait_for(created, 60, name)
     workers[0].wait_for(lambda: copy.exists() and copy.read_text() == "one\ntwo\n", 60, "the lines")
-    places: dict[str, str] = {}
+    worker_ids: dict[str, str] = {}
 
     def all_run() -> bool:
-        """What the tasks are doing is written behind, and read by the other worker."""
+        """Whether the other worker has read the states, which are written asynchronously."""
         for name in (f"{cluster}-source", f"{cluster}-sink"):
             status, answer = call(workers[1], tls, "GET", f"/connectors/{name}/status")
             assert status == 200, answer
             if [task["state"] for task in answer["tasks"]] != ["RUNNING"]:
                 return False
-            places[name] = answer["tasks"][0]["worker_id"]
+            worker_ids[name] = answer["tasks"][0]["worker_id"]
         return True
 
-    workers[1].wait_for(all_run, 60, "tasks that run")
-    assert set(places.values()) == {worker.worker_id for worker in workers}, "each worker has one of the tasks"
-    # Asked with the credentials of connectors' admin clients.
+    workers[1].wait_for(all_run, 60, "running tasks")
+    assert set(worker_ids.values()) == {worker.worker_id for worker in workers}, "each worker has one of the tasks"
 
+    # These requests use the credentials of the connectors' admin clients.
     def committed() -> bool:
         status, answer = call(workers[0], tls, "GET", f"/connectors/{cluster}-sink/offsets")
         assert status == 200, answer

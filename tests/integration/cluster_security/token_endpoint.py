@@ -1,4 +1,4 @@
-"""An OAuth server that knows the users of the secured broker, and gives out tokens without a signature (RFC 7519, 6)."""
+"""An OAuth server for the users of the secured broker that issues unsigned tokens (RFC 7519, 6)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.integration.cluster_security.secured_cluster import PASSWORDS
 
 
 class TokenEndpoint(ThreadingHTTPServer):
-    """Answers client credentials (RFC 6749, 4.4)."""
+    """Supports the client credentials grant (RFC 6749, 4.4)."""
 
     daemon_threads = True
 
     def __init__(self, lifetime_s: float) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.lifetime_s = lifetime_s
-        self.asked: list[tuple[str, str | None]] = []
-        """Who has got a token, and for which scope."""
+        self.granted: list[tuple[str, str | None]] = []
+        """Client and scope of each issued token."""
 
     @property
     def url(self) -> str:
@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind != "Basic" or form.get("grant_type") != ["client_credentials"] or PASSWORDS.get(client) != secret:
             self._answer(401, {"error": "invalid_client"})
             return
-        self.server.asked.append((client, form.get("scope", [None])[0]))
+        self.server.granted.append((client, form.get("scope", [None])[0]))
         now = time.time()
         claims = {"sub": client, "iat": now, "exp": now + self.server.lifetime_s}
         token = f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."

@@ -1,4 +1,4 @@
-"""The main job as its user meets it: a process of its own, real parts, an exit code, nothing left behind."""
+"""The demo and ``sluice up`` as a user runs them: in a process, with real servers and exit codes, and nothing left running."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def start(*arguments: str, home: Path) -> subprocess.Popen[str]:
 
 
 def left_running(home: Path) -> list[str]:
-    """Command lines of live processes that work in the folder."""
+    """Returns the command lines of live processes that use the folder."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = process.info["cmdline"] or []
@@ -97,7 +97,7 @@ def test_up_runs_until_down_and_continues_after_a_restart(tmp_path: Path) -> Non
 @pytest.mark.timeout(120)
 def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     if sys.platform != "linux":
-        pytest.skip("only Linux ends children with their parent")
+        pytest.skip("only Linux kills children with their parent")
     process = start("demo", "--small", home=tmp_path)
     assert process.stderr is not None
     for line in process.stderr:
@@ -112,34 +112,34 @@ def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     process.communicate(timeout=10)
 
 
-class Connection:
-    """As the workload uses one; ``heard`` are the statements."""
+class RecordingConnection:
+    """The part of a connection that the workload uses; records the statements."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.statements: list[str] = []
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> RecordingConnection:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
     def execute(self, statement: str) -> None:
-        self.heard.append(statement)
+        self.statements.append(statement)
 
 
-@pytest.mark.parametrize("held_up_in", ["a transaction before", "the new column"])
-def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.MonkeyPatch, held_up_in: str) -> None:
-    connection = Connection()
-    made: list[str] = []
+@pytest.mark.parametrize("slow_step", ["an earlier transaction", "the new column"])
+def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.MonkeyPatch, slow_step: str) -> None:
+    connection = RecordingConnection()
+    steps: list[str] = []
 
-    def change(self: Workload, _: Connection) -> None:
-        made.append("change")
-        if held_up_in == "a transaction before" and len(made) == 1:
-            time.sleep(0.3)  # longer than all changes together were to take
+    def change(self: Workload, _: RecordingConnection) -> None:
+        steps.append("change")
+        if slow_step == "an earlier transaction" and len(steps) == 1:
+            time.sleep(0.3)  # longer than the planned duration of all changes
 
     def add_column(statement: str) -> None:
-        made.append("column")
-        if held_up_in == "the new column":
+        steps.append("column")
+        if slow_step == "the new column":
             time.sleep(0.3)
 
     monkeypatch.setattr(connection, "execute", add_column)
@@ -148,8 +148,8 @@ def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.Mon
     workload = Workload("", 10, 10, seconds=0.2)
     workload.start()
     workload.join(30)
-    assert made.count("column") == 1
-    assert made.index("column") < len(made) - 2
+    assert steps.count("column") == 1
+    assert steps.index("column") < len(steps) - 2
 
 
 def test_every_file_of_configs_is_run_by_a_test() -> None:

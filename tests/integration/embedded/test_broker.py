@@ -1,4 +1,4 @@
-"""The embedded broker: its life, its data, and what it refuses."""
+"""The embedded broker: its life cycle, its data, and rejected settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded.broker import EmbeddedBroker, has_live_broker
 from sluice.embedded.ports import LOOPBACK
-from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
+from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import consume, produce
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """A broker of this test's own, not started."""
+    """A broker for one test, not started."""
     server = EmbeddedBroker(tmp_path / "broker", dies_with_parent=True)
     yield server
     server.remove()
@@ -40,17 +40,17 @@ def values(server: EmbeddedBroker, topic: str, count: int) -> list[bytes | None]
 def test_records_survive_a_stop_and_a_kill_on_the_same_port(own: EmbeddedBroker) -> None:
     own.start()
     bootstrap = own.bootstrap
-    assert produce(client(own), "kept", [(None, b"1"), (None, b"2")]) == 2
+    assert produce(client(own), "retained", [(None, b"1"), (None, b"2")]) == 2
     assert own.stop()
     assert not own.running
     own.start()
     assert own.bootstrap == bootstrap
-    assert produce(client(own), "kept", [(None, b"3")]) == 1
+    assert produce(client(own), "retained", [(None, b"3")]) == 1
     assert own.kill()
     assert not own.running
     own.start()
     assert own.bootstrap == bootstrap
-    assert values(own, "kept", 3) == [b"1", b"2", b"3"]
+    assert values(own, "retained", 3) == [b"1", b"2", b"3"]
 
 
 def test_second_start_has_no_effect(own: EmbeddedBroker) -> None:
@@ -123,7 +123,7 @@ def test_groups_and_transactions_work_on_one_node(broker: EmbeddedBroker, unique
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedBroker) -> None:
-    dies_with_a_killed_parent(own)
+    assert_exits_with_killed_parent(own)
 
 
 def test_start_waits_for_a_broker_whose_starter_was_killed(own: EmbeddedBroker) -> None:

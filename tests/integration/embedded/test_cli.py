@@ -1,4 +1,4 @@
-"""The command line against a real broker, run as a user runs it."""
+"""The command line with a real broker, run as a subprocess."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def test_topic_lifecycle(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
+def test_topic_is_created_described_altered_and_deleted(sluice: Sluice, unique_name: Callable[[str], str]) -> None:
     name = unique_name("life")
     done = sluice("topic", "create", name, "--partitions", "2", "--config", "cleanup.policy=compact")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"topic '{name}' created\n")
@@ -88,7 +88,7 @@ def test_produced_lines_are_consumed(sluice: Sluice, unique_name: Callable[[str]
     assert sluice(*read, "--partition", "0", "--offset", "1", "--max-messages", "2").stdout == "bär\nv:w\n"
     assert sluice(*read, "--from-beginning", "--property", "print.key=true").stdout == "null\tfoo\nnull\tbär\nk\tv:w\n"
     assert sluice("topic", "consume", name, "--timeout-ms", "1000").stdout == "", (
-        "without --from-beginning only what comes from now on"
+        "without --from-beginning only new records are read"
     )
     records = [json.loads(line) for line in sluice(*read, "--from-beginning", "-o", "json").stdout.splitlines()]
     assert [(one["offset"], one["key"], one["value"]) for one in records] == [(0, None, "foo"), (1, None, "bär"), (2, "k", "v:w")]
@@ -99,7 +99,7 @@ def test_produced_lines_are_consumed(sluice: Sluice, unique_name: Callable[[str]
 
 def test_closed_pipe_is_not_an_error(sluice: Sluice, broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     name = unique_name("pipe")
-    # More than a pipe holds, so that the reader is gone before the last line was written.
+    # More than a pipe holds, so that the pipe closes before the last line is written.
     sluice("topic", "produce", name, stdin="x\n" + f"{'y' * 99}\n" * 20_000)
     program = f"{sys.executable} -c 'from sluice.cli import main; main()'"
     command = f"{program} topic consume {name} --from-beginning --timeout-ms 20000"
@@ -206,8 +206,8 @@ def test_ctrl_c_ends_consume(broker: EmbeddedBroker, sluice: Sluice, unique_name
     assert reader.stdout is not None
     assert reader.stdout.readline() == "x\n"
     reader.send_signal(signal.SIGINT)
-    _, said = reader.communicate(timeout=30)
-    assert (reader.returncode, said) == (130, "Processed a total of 1 messages\ninterrupted\n")
+    _, output = reader.communicate(timeout=30)
+    assert (reader.returncode, output) == (130, "Processed a total of 1 messages\ninterrupted\n")
 
 
 def test_missing_partition_is_reported(sluice: Sluice, unique_name: Callable[[str], str]) -> None:

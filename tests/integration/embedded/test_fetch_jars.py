@@ -1,4 +1,4 @@
-"""Fetching jars for real: once, by one process, and past a broken Maven cache of the user's."""
+"""Fetches real JARs: by only one process, and with a broken Maven cache of the user."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ jars.ensure_jars("small", lambda done, total, jar: print(done, total, jar, flush
 
 
 @pytest.fixture
-def half_filled_home(tmp_path: Path) -> Path:
-    """A home whose Maven cache has a pom without its jar, and whose Ivy settings lead nowhere."""
+def broken_home(tmp_path: Path) -> Path:
+    """A home directory with a POM without its JAR in the Maven cache, and with broken Ivy settings."""
     home = tmp_path / "home"
     module = home / ".m2" / "repository" / "org" / "slf4j" / "slf4j-api" / "1.7.36"
     module.mkdir(parents=True)
@@ -40,8 +40,8 @@ def half_filled_home(tmp_path: Path) -> Path:
     return home
 
 
-def test_incomplete_maven_cache_is_ignored_and_only_one_process_fetches(half_filled_home: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "HOME": str(half_filled_home), "SLUICE_CACHE_DIR": str(tmp_path / "cache")}
+def test_incomplete_maven_cache_is_ignored_and_only_one_process_fetches(broken_home: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(broken_home), "SLUICE_CACHE_DIR": str(tmp_path / "cache")}
     both = [
         subprocess.Popen(
             [sys.executable, "-c", FETCH], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -54,7 +54,7 @@ def test_incomplete_maven_cache_is_ignored_and_only_one_process_fetches(half_fil
     assert lines == [[], ["0 2 ", "1 2 slf4j-api.jar", "2 2 slf4j-simple.jar"]]
     (folder,) = (tmp_path / "cache" / "jars").glob("small-*")
     assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", "slf4j-api-1.7.36.jar", "slf4j-simple-1.7.36.jar"]
-    assert sorted(path.name for path in half_filled_home.iterdir()) == [".ivy2", ".m2"]
+    assert sorted(path.name for path in broken_home.iterdir()) == [".ivy2", ".m2"]
 
 
 def test_cached_jars_need_neither_network_nor_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

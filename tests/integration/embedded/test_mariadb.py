@@ -1,4 +1,4 @@
-"""The embedded MariaDB: its life, its binary log, and what it refuses."""
+"""The embedded MariaDB: its life cycle, its binary log, and rejected settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import sqlalchemy
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
 from sluice.embedded.ports import LOOPBACK
-from tests.integration.embedded.lifetimes import dies_with_a_killed_parent
+from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent
 from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[EmbeddedMariaDB]:
-    """A server of this test's own, not started."""
+    """A server for one test, not started."""
     server = EmbeddedMariaDB(tmp_path / "mariadb", dies_with_parent=True)
     yield server
     server.remove()
@@ -97,8 +97,11 @@ def test_user_may_create_users_and_grant_rights(mariadb: EmbeddedMariaDB, mariad
     rows(mariadb, f"CREATE USER {mariadb_database}_reader IDENTIFIED BY 'r3ad'")
     try:
         rows(mariadb, f"GRANT SELECT ON {mariadb_database}.* TO {mariadb_database}_reader")
-        login = {"user": f"{mariadb_database}_reader", "password": "r3ad"}
-        with mariadb.connect(mariadb_database, **login) as connection, pytest.raises(pymysql.OperationalError, match="denied"):
+        credentials = {"user": f"{mariadb_database}_reader", "password": "r3ad"}
+        with (
+            mariadb.connect(mariadb_database, **credentials) as connection,
+            pytest.raises(pymysql.OperationalError, match="denied"),
+        ):
             connection.cursor().execute("CREATE TABLE t (n int)")
     finally:
         rows(mariadb, f"DROP USER {mariadb_database}_reader")
@@ -164,9 +167,9 @@ def test_password_is_given_or_generated_and_readable_only_by_its_owner(tmp_path:
 
 
 def test_non_ascii_password_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be ASCII") as refused:
+    with pytest.raises(ConfigError, match="must be ASCII") as raised:
         EmbeddedMariaDB(tmp_path / "mariadb", password="geheim-ü")
-    assert "geheim" not in str(refused.value)
+    assert "geheim" not in str(raised.value)
 
 
 def test_settings_can_be_changed_at_a_restart(own: EmbeddedMariaDB) -> None:
@@ -199,8 +202,8 @@ def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedMariaDB) -
 
 
 def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: EmbeddedMariaDB) -> None:
-    for half in ("data.new/mysql", "tmp/#sql-1"):
-        (own.data_dir / half).mkdir(parents=True)
+    for incomplete in ("data.new/mysql", "tmp/#sql-1"):
+        (own.data_dir / incomplete).mkdir(parents=True)
     own.start()
     assert own.answers()
     assert {path.name for path in own.data_dir.iterdir() if path.is_dir()} == {"data", "tmp"}
@@ -209,4 +212,4 @@ def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: E
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedMariaDB) -> None:
-    dies_with_a_killed_parent(own)
+    assert_exits_with_killed_parent(own)

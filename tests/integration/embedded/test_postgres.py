@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: its life, logical decoding, and what it refuses."""
+"""The embedded PostgreSQL: its life cycle, logical decoding, and rejected settings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from connect.errors import ConfigError, ConnectError
 from sluice.embedded.ports import LOOPBACK
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.embedded.lifetimes import dies_with_a_killed_parent, runs
+from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent, is_running
 
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    """A server of this test's own, not started."""
+    """A server for one test, not started."""
     server = EmbeddedPostgres(tmp_path / "postgres", dies_with_parent=True)
     yield server
     server.remove()
@@ -47,10 +47,10 @@ def test_committed_rows_survive_a_stop_and_a_kill_on_the_same_port(own: Embedded
 def test_kill_ends_all_processes(own: EmbeddedPostgres) -> None:
     own.start()
     assert own.pid is not None
-    family = psutil.Process(own.pid).children(recursive=True)
-    assert family
+    processes = psutil.Process(own.pid).children(recursive=True)
+    assert processes
     own.kill()
-    assert [one for one in family if runs(one)] == []
+    assert [one for one in processes if is_running(one)] == []
 
 
 def test_pgoutput_decodes_changes(postgres: EmbeddedPostgres, database: str) -> None:
@@ -80,7 +80,7 @@ def test_database_is_dropped_with_its_sessions_and_all_kinds_of_slots(
     postgres.create_database(name)
     holder = postgres.connect(name)
     try:
-        for slot, temporary in (("lasting", False), ("passing", True)):  # the second goes with its session
+        for slot, temporary in (("permanent", False), ("temporary", True)):  # the second is dropped with its session
             holder.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', %s)", [f"{slot}_{name}", temporary])
         postgres.drop_database(name)
         with pytest.raises(psycopg.OperationalError):
@@ -158,4 +158,4 @@ def test_incomplete_cluster_is_recreated(own: EmbeddedPostgres) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedPostgres) -> None:
-    dies_with_a_killed_parent(own)
+    assert_exits_with_killed_parent(own)

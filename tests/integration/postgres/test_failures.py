@@ -16,7 +16,7 @@ from sluice.embedded.postgres import EmbeddedPostgres
 from tests.call_timeout import call_with_timeout
 
 
-def test_a_lost_connection_loses_and_repeats_no_records(source: Any, show: Any) -> None:
+def test_lost_connection_loses_and_repeats_no_records(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, pad text)")
         source.start(snapshot_mode="never", max_batch_size="10")
@@ -34,7 +34,7 @@ def test_a_lost_connection_loses_and_repeats_no_records(source: Any, show: Any) 
     assert ids == list(range(1, 5001))
 
 
-def test_a_lost_connection_restarts_the_snapshot(source: Any, show: Any) -> None:
+def test_lost_connection_restarts_the_snapshot(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, pad text)")
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 30000) i")
@@ -53,7 +53,7 @@ def test_a_lost_connection_restarts_the_snapshot(source: Any, show: Any) -> None
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])
-def test_the_stream_survives_a_restart_of_the_database(source: Any, show: Any, how: str) -> None:
+def test_stream_survives_a_restart_of_the_database(source: Any, show: Any, how: str) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
         source.start(snapshot_mode="never")
@@ -61,7 +61,7 @@ def test_the_stream_survives_a_restart_of_the_database(source: Any, show: Any, h
         db.execute("insert into t values (1)")
         (first,) = source.read(1)
         source.store(first)
-    restart = threading.Thread(target=restarted if how == "restart" else killed, args=(source.server,))
+    restart = threading.Thread(target=restart_server if how == "restart" else kill_and_start_server, args=(source.server,))
     restart.start()
     found = []
     while restart.is_alive():
@@ -73,34 +73,34 @@ def test_the_stream_survives_a_restart_of_the_database(source: Any, show: Any, h
     assert [show(r)[3]["id"] for r in found] == [2]
 
 
-def restarted(server: EmbeddedPostgres) -> None:
+def restart_server(server: EmbeddedPostgres) -> None:
     server.restart()
 
 
-def killed(server: EmbeddedPostgres) -> None:
+def kill_and_start_server(server: EmbeddedPostgres) -> None:
     server.kill()
     time.sleep(0.5)
     server.start()
 
 
-def test_retries_end_where_errors_max_retries_says(source: Any) -> None:
+def test_errors_max_retries_limits_retries(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
         source.start(snapshot_mode="never", errors_max_retries="2", retriable_restart_connector_wait_ms="50")
         source.until("streaming")
     source.server.kill()
     with pytest.raises(ConnectError, match=r"errors\.max\.retries=2"):
-        poll_for_ever(source)
+        poll_until_error(source)
     source.server.start()
 
 
-def poll_for_ever(source: Any) -> None:
+def poll_until_error(source: Any) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         source.poll()
 
 
-def test_poll_returns_at_once_after_stop_and_close_may_come_twice(source: Any) -> None:
+def test_stop_interrupts_poll_and_close_may_be_called_twice(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
         task = source.start(snapshot_mode="never", poll_interval_ms="60000")
@@ -119,7 +119,7 @@ def test_poll_returns_at_once_after_stop_and_close_may_come_twice(source: Any) -
             time.sleep(0.02)
 
 
-def test_slot_is_dropped_on_stop_when_asked(source: Any) -> None:
+def test_slot_is_dropped_on_stop_if_configured(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
         source.start(slot_drop_on_stop="true")
@@ -128,20 +128,20 @@ def test_slot_is_dropped_on_stop_when_asked(source: Any) -> None:
         assert db.execute("select count(*) from pg_replication_slots where database = current_database()").fetchone()[0] == 0
 
 
-# --- what the user got wrong ------------------------------------------------------------------------------------------------
+# --- configuration mistakes -------------------------------------------------------------------------------------------------
 
 
 def errors_of(config: dict[str, str]) -> dict[str, list[str]]:
     return {value.name: value.errors for value in PostgresSource().validate(config) if value.errors}
 
 
-def test_a_correct_configuration_is_valid(source: Any) -> None:
+def test_correct_configuration_is_valid(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
     assert errors_of(source.config) == {}
 
 
-def test_wrong_password(source: Any) -> None:
+def test_wrong_password_is_reported_without_showing_it(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
     source.config["database.password"] = "hunter2-wrong"
@@ -154,14 +154,14 @@ def test_wrong_password(source: Any) -> None:
     assert "hunter2" not in str(raised.value) + repr(source.task.settings) + str(found)
 
 
-def test_missing_database_and_user(source: Any) -> None:
+def test_unknown_database_and_user_are_reported(source: Any) -> None:
     missing = {**source.config, "database.dbname": "no_such_db"}
     assert "has no database no_such_db" in errors_of(missing)["database.dbname"][0]
     nobody = {**source.config, "database.user": "no_such_user"}
     assert set(errors_of(nobody)) <= {"database.user", "database.password"}
 
 
-def test_unreachable_host(source: Any) -> None:
+def test_unreachable_host_is_reported(source: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -173,7 +173,7 @@ def test_unreachable_host(source: Any) -> None:
     assert "no-such-host.invalid" in errors_of(unknown)["database.hostname"][0]
 
 
-def test_an_unresponsive_host_times_out(source: Any) -> None:
+def test_unresponsive_host_times_out(source: Any) -> None:
     from connectors.postgres.config import parse_config
     from connectors.postgres.connection import Connection, Interrupt
 
@@ -195,7 +195,7 @@ def test_missing_keys_are_reported(source: Any, key: str) -> None:
         source.start()
 
 
-def test_wal_level_replica(source: Any, tmp_path: Any) -> None:
+def test_wal_level_replica_is_reported_with_the_fix(source: Any, tmp_path: Any) -> None:
     server = EmbeddedPostgres(tmp_path / "replica", dies_with_parent=True, settings={"wal_level": "replica"})
     server.start()
     try:
@@ -216,7 +216,7 @@ def test_wal_level_replica(source: Any, tmp_path: Any) -> None:
         server.remove()
 
 
-def test_missing_replication_privilege(source: Any, unique_name: Any) -> None:
+def test_missing_replication_privilege_is_reported_with_the_fix(source: Any, unique_name: Any) -> None:
     role = unique_name("plain")
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
@@ -238,7 +238,7 @@ def test_missing_replication_privilege(source: Any, unique_name: Any) -> None:
             db.execute(f"drop owned by {role}; drop role {role}")
 
 
-def test_publication_missing_with_autocreate_disabled(source: Any) -> None:
+def test_missing_publication_with_autocreate_disabled_is_reported(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
     source.config["publication.autocreate.mode"] = "disabled"
@@ -248,7 +248,7 @@ def test_publication_missing_with_autocreate_disabled(source: Any) -> None:
         source.quiet()
 
 
-def test_table_list_that_matches_nothing(source: Any) -> None:
+def test_table_list_without_matches_is_reported_with_existing_tables(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
     source.config["table.include.list"] = "public.no_such_.*"
@@ -257,21 +257,21 @@ def test_table_list_that_matches_nothing(source: Any) -> None:
         source.start()
 
 
-def test_a_slot_in_use_is_reported(source: Any) -> None:
+def test_slot_in_use_is_reported(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
     first = source.start(snapshot_mode="never", slot_max_retries="1", slot_retry_delay_ms="500")
     source.until("streaming")
     source.start()
-    began = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(ConnectError, match=r"is active for PID .*its own slot\.name"):
-        poll_for_ever(source)
-    assert time.monotonic() - began > 0.4, "it was not tried again"
+        poll_until_error(source)
+    assert time.monotonic() - start > 0.4, "no retry"
     first.stop()
     first.close()
 
 
-def test_a_slot_in_use_is_not_dropped_on_stop(
+def test_slot_in_use_is_not_dropped_on_stop(
     source: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with source.sql() as db:
@@ -290,7 +290,7 @@ def test_a_slot_in_use_is_not_dropped_on_stop(
         assert db.execute("select count(*) from pg_replication_slots where database = current_database()").fetchone()[0] == 0
 
 
-def test_slot_of_another_database(source: Any) -> None:
+def test_slot_of_another_database_is_reported(source: Any) -> None:
     with source.server.connect(autocommit=True) as other, source.sql() as db:
         db.execute("create table t(id int primary key)")
         other.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
@@ -300,7 +300,7 @@ def test_slot_of_another_database(source: Any) -> None:
             other.execute("select pg_drop_replication_slot(%s)", [source.config["slot.name"]])
 
 
-def test_an_offset_of_another_database_is_rejected(source: Any) -> None:
+def test_offset_of_another_database_is_rejected(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key); insert into t values (1)")
         source.start()
@@ -315,7 +315,7 @@ def test_an_offset_of_another_database_is_rejected(source: Any) -> None:
         assert [r.value["op"] for r in source.read(1)] == ["r"]
 
 
-def test_the_error_for_a_slow_slot_creation_names_open_transactions(source: Any) -> None:
+def test_slot_creation_timeout_is_reported_with_the_setting(source: Any) -> None:
     with source.sql() as db, source.sql() as blocker:
         db.execute("create table t(id int primary key)")
         blocker.autocommit = False
@@ -326,8 +326,8 @@ def test_the_error_for_a_slow_slot_creation_names_open_transactions(source: Any)
         blocker.rollback()
 
 
-def test_a_paused_task_keeps_its_session(source: Any, caplog: Any) -> None:
-    """Nobody polls for longer than wal_sender_timeout, while the server has more to send than fits the socket."""
+def test_paused_task_keeps_its_replication_connection(source: Any, caplog: Any) -> None:
+    """Does not poll for longer than wal_sender_timeout, while the server has more data than fits into the socket."""
     with source.sql() as db:
         db.execute(f"alter database {source.database} set wal_sender_timeout = '3s'")
         db.execute("create table t(id int primary key, pad text)")

@@ -1,4 +1,4 @@
-"""Every supported type from a real server: snapshot and stream agree with each other and with Debezium."""
+"""Every supported type with a real server: snapshot and stream give the same values as Debezium."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_snapshot_and_stream_agree_on_every_type(source: Any) -> None:
     assert rows[0].schema.field("id").schema.optional is False
 
 
-def test_nan_is_kept_in_a_double_and_rejected_in_a_decimal(source: Any) -> None:
+def test_nan_is_retained_in_a_double_and_rejected_in_a_decimal(source: Any) -> None:
     from connect.errors import DataError
 
     with source.sql() as db:
@@ -159,7 +159,7 @@ def test_nan_is_kept_in_a_double_and_rejected_in_a_decimal(source: Any) -> None:
         assert [r.value["after"]["n"] for r in source.read(1)] == ["NaN"]
 
 
-def test_each_mode_gives_its_types(source: Any) -> None:
+def test_handling_modes_determine_types_and_values(source: Any) -> None:
     with source.sql() as db:
         db.execute(
             "create table t(id int primary key, n numeric(6,2), d date, t time, s timestamp, b bytea, i interval, m money)"
@@ -192,7 +192,7 @@ def test_each_mode_gives_its_types(source: Any) -> None:
         assert (found["t"], found["s"], found["b"]) == (3723123456000, 1795222923123456000, "fbff")
 
 
-def test_an_unsupported_type_is_omitted_with_a_warning_or_captured_as_bytes(source: Any, caplog: Any) -> None:
+def test_unsupported_type_is_omitted_with_a_warning_or_captured_as_bytes(source: Any, caplog: Any) -> None:
     with source.sql() as db:
         db.execute("create type pair as (x int, y int); create table t(id int primary key, p pair, c circle)")
         db.execute("insert into t values (1, row(1, 2), '<(0,0),1>')")

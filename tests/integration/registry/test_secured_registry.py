@@ -28,24 +28,24 @@ SECRET = "open:se:same"
 BASIC = "Basic " + base64.b64encode(SECRET.encode()).decode()
 
 
-class _Door(ThreadingHTTPServer):
-    """Lets through to the registry who says the word."""
+class _AuthenticatingProxy(ThreadingHTTPServer):
+    """Forwards requests with the right Authorization header to the registry."""
 
     daemon_threads = True
 
-    def __init__(self, registry: EmbeddedRegistry, wanted: str | None) -> None:
+    def __init__(self, registry: EmbeddedRegistry, expected: str | None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.registry = registry
-        self.wanted = wanted
+        self.expected = expected
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Door
+    server: _AuthenticatingProxy
     protocol_version = "HTTP/1.1"
 
     def _forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.server.wanted is not None and self.headers.get("Authorization") != self.server.wanted:
+        if self.server.expected is not None and self.headers.get("Authorization") != self.server.expected:
             self._answer(401, b'{"error_code":401,"message":"Who are you?"}')
             return
         inner = http.client.HTTPConnection("127.0.0.1", self.server.registry.port, timeout=30)
@@ -64,13 +64,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+        """Logs nothing."""
 
 
 @pytest.fixture
-def door(registry: EmbeddedRegistry) -> Iterator[_Door]:
-    server = _Door(registry, BASIC)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="door")
+def proxy(registry: EmbeddedRegistry) -> Iterator[_AuthenticatingProxy]:
+    server = _AuthenticatingProxy(registry, BASIC)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="registry-proxy")
     thread.start()
     yield server
     server.shutdown()
@@ -87,35 +87,35 @@ def _write(url: str, **configs: str) -> bytes | None:
         converter.close()
 
 
-def _address(door: _Door, user_info: str = "", scheme: str = "http") -> str:
-    return f"{scheme}://{user_info}127.0.0.1:{door.server_port}/apis/ccompat/v7"
+def _address(proxy: _AuthenticatingProxy, user_info: str = "", scheme: str = "http") -> str:
+    return f"{scheme}://{user_info}127.0.0.1:{proxy.server_port}/apis/ccompat/v7"
 
 
-def test_every_credentials_source_authenticates(door: _Door) -> None:
+def test_every_credentials_source_authenticates(proxy: _AuthenticatingProxy) -> None:
     source = "basic.auth.credentials.source"
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="open" password="se:same";'
-    assert _write(_address(door, "open:se%3Asame@"))
-    assert _write(_address(door), **{source: "USER_INFO", "basic.auth.user.info": SECRET})
-    assert _write(_address(door), **{source: "USER_INFO", "schema.registry.basic.auth.user.info": SECRET})
-    assert _write(_address(door), **{source: "SASL_INHERIT", "sasl.jaas.config": jaas})
+    assert _write(_address(proxy, "open:se%3Asame@"))
+    assert _write(_address(proxy), **{source: "USER_INFO", "basic.auth.user.info": SECRET})
+    assert _write(_address(proxy), **{source: "USER_INFO", "schema.registry.basic.auth.user.info": SECRET})
+    assert _write(_address(proxy), **{source: "SASL_INHERIT", "sasl.jaas.config": jaas})
 
 
-def test_a_bearer_token_authenticates(door: _Door) -> None:
-    door.wanted = "Bearer abc123"
-    assert _write(_address(door), **{"bearer.auth.token": "abc123"})
+def test_bearer_token_authenticates(proxy: _AuthenticatingProxy) -> None:
+    proxy.expected = "Bearer abc123"
+    assert _write(_address(proxy), **{"bearer.auth.token": "abc123"})
     with pytest.raises(ConfigError, match="Who are you"):
-        _write(_address(door), **{"bearer.auth.token": "wrong"})
+        _write(_address(proxy), **{"bearer.auth.token": "wrong"})
 
 
-def test_a_wrong_password_is_a_config_error_without_the_password(door: _Door) -> None:
-    for url in (_address(door, "open:hush@"), _address(door)):
+def test_wrong_password_is_a_config_error_without_the_password(proxy: _AuthenticatingProxy) -> None:
+    for url in (_address(proxy, "open:hush@"), _address(proxy)):
         with pytest.raises(ConfigError, match=r"\(HTTP 401\): Who are you\?\. Check basic\.auth\.user\.info") as failed:
             _write(url)
         assert "hush" not in str(failed.value)
 
 
 def _certificate(folder: Path, name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    """A certificate that signs itself, for this machine."""
+    """Creates a self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -136,15 +136,15 @@ def _certificate(folder: Path, name: str) -> tuple[ec.EllipticCurvePrivateKey, x
     return key, certificate
 
 
-def test_tls_with_stores_of_every_kind_that_can_be_read(door: _Door, tmp_path: Path) -> None:
-    door.wanted = None
+def test_tls_works_with_pem_and_pkcs12_stores_and_rejects_unreadable_ones(proxy: _AuthenticatingProxy, tmp_path: Path) -> None:
+    proxy.expected = None
     _, server = _certificate(tmp_path, "server")
     key, client = _certificate(tmp_path, "client")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
     context.load_verify_locations(tmp_path / "client.pem")
     context.verify_mode = ssl.CERT_REQUIRED
-    door.socket = context.wrap_socket(door.socket, server_side=True)
+    proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
     encryption = BestAvailableEncryption(b"store")
     identity = pkcs12.serialize_key_and_certificates(b"client", key, client, None, encryption)
     (tmp_path / "client.p12").write_bytes(identity)
@@ -162,10 +162,10 @@ def test_tls_with_stores_of_every_kind_that_can_be_read(door: _Door, tmp_path: P
         f"{prefix}keystore.certificate.chain": (tmp_path / "client.pem").read_text(),
         f"{prefix}keystore.key": (tmp_path / "client.key").read_text(),
     }
-    url = _address(door, scheme="https")
+    url = _address(proxy, scheme="https")
     for configs in (trust_pem | identity_pem, trust_p12 | identity_p12, inline):
         assert _write(url, **configs)
-    for configs in ({}, identity_pem, trust_pem):  # the server is not trusted, or wants to know who we are
+    for configs in ({}, identity_pem, trust_pem):  # the server is not trusted, or requires a client certificate
         with pytest.raises(RetriableError, match="does not answer"):
             _write(url, **configs)
     with pytest.raises(ConfigError, match=r"schema\.registry\.ssl\.keystore\.password is not its password") as failed:

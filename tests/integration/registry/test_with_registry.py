@@ -34,25 +34,25 @@ from sluice.embedded.ports import free_ports
 from tests.support.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]
-Make = Callable[..., Any]
+CreateConverter = Callable[..., Any]
 
 V1 = SchemaBuilder.struct().name("shop.Order").field("id", Schema.INT64).field("note", Schema.OPTIONAL_STRING).build()
 V2 = V1.replace(fields=[*((f.name, f.schema) for f in V1.fields or ()), ("paid", Schema.OPTIONAL_BOOLEAN)])
 
 
 @pytest.fixture
-def converter(registry: EmbeddedRegistry) -> Iterator[Make]:
-    """Makes configured converters over the session's registry."""
-    made: list[Any] = []
+def converter(registry: EmbeddedRegistry) -> Iterator[CreateConverter]:
+    """Creates configured converters for the session's registry."""
+    created: list[Any] = []
 
-    def make(kind: type[Any], **configs: str) -> Any:
+    def create(kind: type[Any], **configs: str) -> Any:
         one = kind()
         one.configure({"schema.registry.url": registry.url, "max.retries": "0", **configs}, False)
-        made.append(one)
+        created.append(one)
         return one
 
-    yield make
-    for one in made:
+    yield create
+    for one in created:
         one.close()
 
 
@@ -73,30 +73,30 @@ def _set_compatibility(registry: EmbeddedRegistry, subject: str, level: str) -> 
 
 
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
-def test_a_new_optional_field_is_a_new_version_and_old_data_stays_readable(
-    converter: Make, registry: EmbeddedRegistry, unique_name: Name, kind: type[Any]
+def test_new_optional_field_is_a_new_version_and_old_data_stays_readable(
+    converter: CreateConverter, registry: EmbeddedRegistry, unique_name: Name, kind: type[Any]
 ) -> None:
     topic = unique_name("orders")
-    shown = {"optional.for.nullables": "true"} if kind is ProtobufConverter else {}
-    writer = converter(kind, **shown)
+    nullable = {"optional.for.nullables": "true"} if kind is ProtobufConverter else {}
+    writer = converter(kind, **nullable)
     old = writer.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
     if kind is AvroConverter:
         _set_compatibility(registry, f"{topic}-value", "BACKWARD")
     new = writer.from_connect_data(topic, V2, Struct(V2, [2, None, True]))
-    reader = converter(kind, **shown)
+    reader = converter(kind, **nullable)
     first, second = reader.decode_batch(topic, [old, new])
     assert (first.schema.version, second.schema.version) == (1, 2)
     assert first.value.as_dict() == {"id": 1, "note": "a"}
     assert second.value.as_dict() == {"id": 2, "note": None, "paid": True}
-    # Another converter that writes the same schema finds it, and gets the same id.
-    again = converter(kind, **shown, **{"auto.register.schemas": "false"})
+    # Another converter that writes the same schema gets the same id.
+    again = converter(kind, **nullable, **{"auto.register.schemas": "false"})
     assert again.from_connect_data(topic, V1, Struct(V1, [1, "a"])) == old
-    latest = converter(kind, **shown, **{"auto.register.schemas": "false", "use.latest.version": "true"})
+    latest = converter(kind, **nullable, **{"auto.register.schemas": "false", "use.latest.version": "true"})
     assert latest.from_connect_data(topic, V2, Struct(V2, [2, None, True])) == new
 
 
-def test_an_incompatible_schema_is_rejected_with_the_registrys_message(
-    converter: Make, registry: EmbeddedRegistry, unique_name: Name
+def test_incompatible_schema_is_rejected_with_the_message_of_the_registry(
+    converter: CreateConverter, registry: EmbeddedRegistry, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
     writer = converter(AvroConverter)
@@ -107,7 +107,7 @@ def test_an_incompatible_schema_is_rejected_with_the_registrys_message(
         writer.from_connect_data(topic, other, Struct(other, [1, "a", 2]))
 
 
-def test_errors_name_what_is_missing(converter: Make, unique_name: Name) -> None:
+def test_missing_schema_and_subject_are_reported(converter: CreateConverter, unique_name: Name) -> None:
     topic = unique_name("orders")
     with pytest.raises(DataError, match=rf"topic {topic} .*schema id 2000000000.*There is no schema 2000000000"):
         converter(AvroConverter).to_connect_data(topic, b"\0\x77\x35\x94\x00abc")
@@ -116,7 +116,7 @@ def test_errors_name_what_is_missing(converter: Make, unique_name: Name) -> None
         unknown.from_connect_data(topic, V1, Struct(V1, [1, "a"]))
 
 
-def test_an_unavailable_registry_raises_a_retriable_error(unique_name: Name) -> None:
+def test_unavailable_registry_raises_a_retriable_error(unique_name: Name) -> None:
     (port,) = free_ports(1)
     one = AvroConverter()
     one.configure({"schema.registry.url": f"http://user:hush@127.0.0.1:{port}", "max.retries": "0"}, False)
@@ -128,7 +128,9 @@ def test_an_unavailable_registry_raises_a_retriable_error(unique_name: Name) -> 
     one.close()
 
 
-def test_references_of_avro_schemas_are_followed(converter: Make, client: SchemaRegistryClient, unique_name: Name) -> None:
+def test_references_of_avro_schemas_are_resolved(
+    converter: CreateConverter, client: SchemaRegistryClient, unique_name: Name
+) -> None:
     topic = unique_name("customers")
     country = '{"type":"enum","name":"Country","namespace":"shop","symbols":["DE","FR"]}'
     client.register_schema(f"{topic}-country", ClientSchema(country, "AVRO"))
@@ -141,7 +143,9 @@ def test_references_of_avro_schemas_are_followed(converter: Make, client: Schema
     assert schema.version == 1
 
 
-def test_avro_is_compatible_with_confluents_serializer(converter: Make, client: SchemaRegistryClient, unique_name: Name) -> None:
+def test_avro_is_compatible_with_confluents_serializer(
+    converter: CreateConverter, client: SchemaRegistryClient, unique_name: Name
+) -> None:
     topic = unique_name("orders")
     ours = converter(AvroConverter)
     data = ours.from_connect_data(topic, V1, Struct(V1, [1, "ä"]))
@@ -153,7 +157,7 @@ def test_avro_is_compatible_with_confluents_serializer(converter: Make, client: 
 
 
 def test_json_schema_is_compatible_with_confluents_serializer(
-    converter: Make, client: SchemaRegistryClient, unique_name: Name
+    converter: CreateConverter, client: SchemaRegistryClient, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
     ours = converter(JsonSchemaConverter)
@@ -166,7 +170,7 @@ def test_json_schema_is_compatible_with_confluents_serializer(
 
 
 def test_protobuf_is_compatible_with_confluents_serializer(
-    converter: Make, client: SchemaRegistryClient, unique_name: Name
+    converter: CreateConverter, client: SchemaRegistryClient, unique_name: Name
 ) -> None:
     topic = unique_name("orders")
     ours = converter(ProtobufConverter, **{"optional.for.nullables": "true"})
@@ -174,7 +178,7 @@ def test_protobuf_is_compatible_with_confluents_serializer(
     text = client.get_latest_version(f"{topic}-value").schema.schema_str
     message = GetMessageClass(proto_schema(text, {}).message([0]))
     conf = {"use.deprecated.format": False}
-    # Its deserializer asks for the schema as a descriptor, which this registry does not make: so the message alone is read.
+    # Confluent's deserializer requests the schema as a descriptor, which this registry does not support: parse only the message.
     assert data[5:6] == b"\0"
     read = message.FromString(data[6:])
     assert (read.id, read.note) == (1, "ä")

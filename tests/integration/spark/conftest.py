@@ -1,4 +1,4 @@
-"""Runs the sink task as a worker does, without a broker: partitions are lists, and a crash discards the task."""
+"""Runs the sink task like a worker, but without a broker: partitions are lists, and a crash discards the task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 
 
 class Topic:
-    """The partitions of one topic: messages as JsonConverter writes them."""
+    """The partitions of one topic, with messages in JsonConverter's format."""
 
     def __init__(self, name: str, *, schemas: bool) -> None:
         self.name = name
@@ -34,14 +34,14 @@ class Topic:
 
 
 class Context:
-    """What the worker offers, played by the test."""
+    """A fake of the worker's task context."""
 
     errant_record_reporter = None
 
     def __init__(self, topics: Iterable[Topic], raw: bool) -> None:
         self.topics = {t.name: t for t in topics}
         self.raw_allowed = raw
-        self.moved: dict[TopicPartition, int] = {}
+        self.seeks: dict[TopicPartition, int] = {}
         self.commits_requested = 0
         self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
         settings = next(iter(self.topics.values())).converter
@@ -52,7 +52,7 @@ class Context:
         return {}
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.moved.update(offsets)
+        self.seeks.update(offsets)
 
     def timeout(self, timeout_ms: int) -> None:
         assert timeout_ms > 0
@@ -72,7 +72,7 @@ class Context:
 
 
 class Run:
-    """One life of the task, from its start to its close or its crash."""
+    """One run of the task, from its start to its close or crash."""
 
     def __init__(self, props: Mapping[str, str], topics: Iterable[Topic], *, raw: bool, group: dict[TopicPartition, int]) -> None:
         self.topics = list(topics)
@@ -85,10 +85,10 @@ class Run:
         assert self.raw == raw
         owned = [tp for t in self.topics for tp in t.partitions()]
         self.task.open(owned)
-        self.position = {tp: self.context.moved.get(tp, group.get(tp, 0)) for tp in owned}
+        self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
 
     def deliver(self, upto: int | None = None, batch: int = 500) -> None:
-        """Puts what lies in the topics, in batches, up to an offset in each partition."""
+        """Delivers the topics' records in batches, up to an offset in each partition."""
         for topic in self.topics:
             for partition, log in topic.logs.items():
                 tp = TopicPartition(topic.name, partition)
@@ -113,7 +113,7 @@ class Run:
         self.task.put(records)
 
     def commit(self) -> None:
-        """What is held goes into the tables; then, as at the commit interval, the group gets what the task says is durable."""
+        """Flushes buffered records into the tables and commits the offsets from pre_commit to the group."""
         self.task.flush(dict(self.position))
         self.group.update(self.task.pre_commit(dict(self.position)))
 
@@ -125,7 +125,7 @@ class Run:
 
 @pytest.fixture(scope="session")
 def spark_props() -> Iterator[dict[str, str]]:
-    """Settings of the one Spark of the whole test run; it is gone afterwards."""
+    """Settings of the Spark session for the whole test run, which stops at the end."""
     ensure_jars("spark")
     yield {
         "spark.master": "local[2]",
@@ -149,7 +149,7 @@ def props(spark_props: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def read(props: dict[str, str]) -> Callable[[str], list[dict[str, Any]]]:
-    """Reads a Delta table by Spark; rows in no order."""
+    """Reads a Delta table with Spark; the rows have no order."""
 
     def rows(table: str) -> list[dict[str, Any]]:
         lease = session.lease(parse_config(props).spark)

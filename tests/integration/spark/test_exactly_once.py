@@ -1,4 +1,4 @@
-"""Promise 6: a table commit carries its offsets, the table is the source of truth, and the group is repaired from it."""
+"""Promise 6: a table commit includes its offsets, which the task restores to the consumer group at its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """A simulated crash of the process."""
 
 
 def fill(topic: Any, first: int, count: int, partition: int = 0) -> None:
@@ -34,11 +34,11 @@ def fill(topic: Any, first: int, count: int, partition: int = 0) -> None:
         topic.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), partition)
 
 
-def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, time: int) -> None:
-    left = [time]
+def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
+    left = [hits]
 
-    def point(here: str) -> None:
-        if here == name:
+    def point(reached: str) -> None:
+        if reached == name:
             left[0] -= 1
             if left[0] == 0:
                 raise Crash
@@ -48,7 +48,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, time: int) -> None:
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 @pytest.mark.parametrize("point", ["spark.staged", "spark.committed"])
-def test_after_a_crash_every_record_is_there_once(
+def test_tables_have_every_record_once_after_a_crash(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch, point: str, mode: str
 ) -> None:
     one, two = topic("one", schemas=False), topic("two", schemas=False)
@@ -56,31 +56,31 @@ def test_after_a_crash_every_record_is_there_once(
     settings = {**props, "write.mode": mode}
     for t in (one, two):
         fill(t, 0, 30)
-    life = run(settings, [one, two], raw=True, group=group)
-    life.deliver()
-    life.commit()
+    task_run = run(settings, [one, two], raw=True, group=group)
+    task_run.deliver()
+    task_run.commit()
     for t in (one, two):
         fill(t, 30, 30)
-    life.deliver()
+    task_run.deliver()
     crash_at(monkeypatch, point, 1)  # after the first of two tables
     with pytest.raises(Crash):
-        life.commit()
+        task_run.commit()
     assert group == {TopicPartition("one", 0): 30, TopicPartition("two", 0): 30}
     monkeypatch.undo()
     for t in (one, two):
         fill(t, 60, 10)
-    again = run(settings, [one, two], raw=True, group=group)
-    # The group is behind the table that had committed; the table says so.
-    assert again.position[TopicPartition("one", 0)] == (60 if point == "spark.committed" else 30)
-    again.deliver()
-    again.close()
+    restarted = run(settings, [one, two], raw=True, group=group)
+    # The table that committed is ahead of the group, and its offsets win.
+    assert restarted.position[TopicPartition("one", 0)] == (60 if point == "spark.committed" else 30)
+    restarted.deliver()
+    restarted.close()
     for t in (one, two):
         assert Counter(r["id"] for r in read(t.name)) == Counter(range(70))
         assert group[TopicPartition(t.name, 0)] == 70
     assert not (Path(props["table.location"]) / ".sluice-staging").exists()
 
 
-def test_a_crash_before_a_second_table_is_created_loses_no_rows(
+def test_crash_before_a_second_table_is_created_loses_no_rows(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mixed = topic("mixed", schemas=False)
@@ -90,30 +90,30 @@ def test_a_crash_before_a_second_table_is_created_loses_no_rows(
         mixed.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), 0)
     settings = {**props, "table.name.format": "${table}"}
     group: dict[TopicPartition, int] = {}
-    life = run(settings, [mixed], raw=True, group=group)
-    life.deliver()
+    task_run = run(settings, [mixed], raw=True, group=group)
+    task_run.deliver()
     crash_at(monkeypatch, "spark.committed", 1)
     with pytest.raises(Crash):
-        life.commit()
+        task_run.commit()
     monkeypatch.undo()
-    again = run(settings, [mixed], raw=True, group=group)
-    again.deliver()
-    again.close()
+    restarted = run(settings, [mixed], raw=True, group=group)
+    restarted.deliver()
+    restarted.close()
     for name, ids in (("even", range(0, 40, 2)), ("odd", range(1, 40, 2))):
         assert Counter(r["id"] for r in read(name)) == Counter(ids)
 
 
-def test_the_group_is_repaired_when_it_lags_is_lost_or_runs_ahead(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_missing_or_wrong_group_offsets_are_corrected_from_the_table(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 20)
-    life = run(props, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run(props, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     fill(t, 20, 5)
     for wrong in ({}, {TopicPartition("t", 0): 3}, {TopicPartition("t", 0): 24}):
-        again = run(props, [t], raw=True, group=dict(wrong))
-        assert again.position[TopicPartition("t", 0)] == 20
-        again.task.close()
+        restarted = run(props, [t], raw=True, group=dict(wrong))
+        assert restarted.position[TopicPartition("t", 0)] == 20
+        restarted.task.close()
     last = run(props, [t], raw=True, group={TopicPartition("t", 0): 3})
     last.deliver()
     last.close()
@@ -125,33 +125,33 @@ def test_redelivered_records_are_skipped_and_other_writers_do_not_hide_the_offse
 ) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
-    settings = {**props, "table.name.format": "${table}"}  # names from the records: nothing moves the reader at start
-    life = run(settings, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    settings = {**props, "table.name.format": "${table}"}  # table names come from the records, so the start seeks no partition
+    task_run = run(settings, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     lease = session.lease(parse_config(props).spark)
     for _ in range(3):
         lease.session().sql(f"OPTIMIZE delta.`{props['table.location']}/t`")
         lease.session().sql(f"DELETE FROM delta.`{props['table.location']}/t` WHERE false")
     lease.release()
     fill(t, 10, 5)
-    again = run(settings, [t], raw=True, group={})
-    again.position = {TopicPartition("t", 0): 0}
-    again.task._positions.clear()
-    again.deliver()
-    again.close()
-    assert again.task.progress()["tables"]["t"]["skipped"] == 10
+    restarted = run(settings, [t], raw=True, group={})
+    restarted.position = {TopicPartition("t", 0): 0}
+    restarted.task._positions.clear()
+    restarted.deliver()
+    restarted.close()
+    assert restarted.task.progress()["tables"]["t"]["skipped"] == 10
     assert Counter(r["__offset"] for r in read("t")) == Counter(range(15))
 
 
-def test_two_tasks_that_both_own_a_partition_add_its_records_once(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_two_tasks_with_the_same_partition_add_its_records_once(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
     one = run(props, [t], raw=True, group={})
     one.deliver()
     one.commit()
     fill(t, 10, 10)
-    two = run(props, [t], raw=True, group={})  # the first was cut off and does not know it
+    two = run(props, [t], raw=True, group={})  # the first has lost the partition without noticing
     one.deliver()
     two.deliver()
     two.commit()
@@ -161,53 +161,53 @@ def test_two_tasks_that_both_own_a_partition_add_its_records_once(props: Any, ru
     assert Counter(r["__offset"] for r in read("t")) == Counter(range(20))
 
 
-def test_a_commit_with_a_used_sequence_number_fails(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_with_a_used_sequence_number_fails(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 5)
-    life = run(props, [t], raw=True, group={})
-    life.deliver()
+    task_run = run(props, [t], raw=True, group={})
+    task_run.deliver()
     monkeypatch.setattr(DeltaTable, "append_file", lambda *a, **k: None)
     with pytest.raises(RetriableError, match="committed first"):
-        life.commit()
+        task_run.commit()
     monkeypatch.undo()
-    life.close()
+    task_run.close()
 
 
-def test_append_keeps_deletes_and_tombstones_as_rows(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_append_writes_deletes_and_tombstones_as_rows(props: Any, run: Any, topic: Any, read: Any) -> None:
     for raw in (True, False):
         t = topic(f"t{raw}", schemas=False)
         fill(t, 0, 2)
         removed = {"before": {"id": 1, "v": "old"}, "after": None, "source": {"ts_ms": 9, "table": "t"}, "op": "d"}
         t.add(b'{"id":1}', json.dumps(removed).encode())
         t.add(b'{"id":1}', None)
-        life = run(props, [t], raw=raw, group={})
-        life.deliver()
-        life.close()
+        task_run = run(props, [t], raw=raw, group={})
+        task_run.deliver()
+        task_run.close()
         got = [(r["__offset"], r["__op"], r["id"], r["v"]) for r in sorted(read(t.name), key=lambda r: r["__offset"])]
         assert got == [(0, "c", 0, "v0"), (1, "c", 1, "v1"), (2, "d", 1, "old"), (3, "tombstone", 1, None)]
 
 
-def test_parquet_files_carry_their_offsets(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_files_contain_their_offsets(props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow.parquet as pq
 
     settings = {**props, "table.format": "parquet"}
     t = topic("t", schemas=False)
     fill(t, 0, 10)
-    life = run(settings, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run(settings, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     fill(t, 10, 10)
     for point in ("spark.staged", "spark.committed"):
-        life = run(settings, [t], raw=True, group={})
-        life.deliver()
+        task_run = run(settings, [t], raw=True, group={})
+        task_run.deliver()
         crash_at(monkeypatch, point, 1)
         with pytest.raises(Crash):
-            life.commit()
+            task_run.commit()
         monkeypatch.undo()
         fill(t, len(t.logs[0]), 5)
-    life = run(settings, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run(settings, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     files = list((Path(props["table.location"]) / "t").glob("*.parquet"))
     offsets = [o for f in files for o in pq.read_table(f)["__offset"].to_pylist()]
     assert Counter(offsets) == Counter(range(30))
@@ -217,59 +217,59 @@ def test_offsets_changed_over_rest_apply(props: Any, run: Any, topic: Any, read:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
     group: dict[TopicPartition, int] = {}
-    life = run(props, [t], raw=True, group=group)
-    life.deliver()
-    life.close()
+    task_run = run(props, [t], raw=True, group=group)
+    task_run.deliver()
+    task_run.close()
     tp = TopicPartition("t", 0)
     assert SparkSink().alter_offsets(props, {tp: 7})
-    again = run(props, [t], raw=True, group={tp: 7})
-    assert again.position[tp] == 7
-    again.deliver()
-    again.close()
+    restarted = run(props, [t], raw=True, group={tp: 7})
+    assert restarted.position[tp] == 7
+    restarted.deliver()
+    restarted.close()
     assert Counter(r["__offset"] for r in read("t")) == Counter([*range(10), 7, 8, 9])
     assert SparkSink().alter_offsets(props, {tp: None})
     assert run(props, [t], raw=True, group={}).position[tp] == 0
 
 
-def test_a_recreated_topic_is_not_skipped_silently(props: Any, run: Any, topic: Any) -> None:
+def test_recreated_topic_is_rejected(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
-    life = run(props, [t], raw=True, group={})
-    life.deliver()
-    life.close()
-    anew = topic("t", schemas=False)
-    fill(anew, 0, 3)
+    task_run = run(props, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
+    recreated = topic("t", schemas=False)
+    fill(recreated, 0, 3)
     with pytest.raises(ConnectError, match="was deleted and recreated"):
-        run(props, [anew], raw=True, group={})
+        run(props, [recreated], raw=True, group={})
 
 
 def test_records_of_lost_partitions_are_discarded(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 5, partition=0)
     fill(t, 100, 5, partition=1)
-    life = run(props, [t], raw=True, group={})
-    life.deliver()
-    life.task.close_partitions([TopicPartition("t", 1)], lost=True)
-    life.close()
+    task_run = run(props, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.task.close_partitions([TopicPartition("t", 1)], lost=True)
+    task_run.close()
     assert Counter(r["id"] for r in read("t")) == Counter(range(5))
 
 
-def test_topics_routed_into_one_table_keep_their_own_offsets(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_topics_routed_into_one_table_have_separate_offsets(props: Any, run: Any, topic: Any, read: Any) -> None:
     one, two = topic("one", schemas=False), topic("two", schemas=False)
     fill(one, 0, 5)
     fill(two, 100, 8)
-    for _ in range(2):  # the second time the group knows nothing, and the table knows all
-        life = run(props, [one, two], raw=False, group={})
-        put = life.task.put
+    for _ in range(2):  # the second run has no group offsets, only those of the table
+        task_run = run(props, [one, two], raw=False, group={})
+        put = task_run.task.put
 
         def routed(records: Any, put: Any = put) -> None:
             for record in records:
                 record.topic = "both"
             put(records)
 
-        life.task.put = routed
-        life.deliver(3)
-        life.commit()
-        life.deliver()
-        life.close()
+        task_run.task.put = routed
+        task_run.deliver(3)
+        task_run.commit()
+        task_run.deliver()
+        task_run.close()
     assert Counter(r["id"] for r in read("both")) == Counter([*range(5), *range(100, 108)])

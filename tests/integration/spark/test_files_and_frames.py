@@ -1,4 +1,4 @@
-"""Both ways to append to a Delta table give the same table, and so do the raw and the record path for every type."""
+"""Appends with files and with DataFrames, of raw batches and of records, give the same Delta table for every type."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ def test_every_type_is_equal_on_all_write_paths(
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)
-        life = run({**props, "metadata.columns": "__offset"}, [t], raw=raw, group={})
+        task_run = run({**props, "metadata.columns": "__offset"}, [t], raw=raw, group={})
         if raw:
-            # Every one of these types is the fast path's own.
-            monkeypatch.setattr(life.task._decoder(t.name, t.name), "decode_records", None)
-        life.deliver()
-        life.close()
+            # The fast path supports all of these types.
+            monkeypatch.setattr(task_run.task._decoder(t.name, t.name), "decode_records", None)
+        task_run.deliver()
+        task_run.close()
         tables.append((sorted(read(t.name), key=lambda r: r["__offset"]), columns_of(t.name)))
     assert tables[0] == tables[1]
     assert tables[0] == tables[2]
@@ -125,14 +125,14 @@ def far_message(day: int, at: int) -> bytes:
     return json.dumps({"schema": FAR_SCHEMA, "payload": {"day": day, "at": at}}).encode()
 
 
-def deliver_and_commit(life: Any) -> None:
-    """Records are refused by the first step where they come decoded, by the second where they come as bytes."""
-    life.deliver()
-    life.commit()
+def deliver_and_commit(task_run: Any) -> None:
+    """Delivers and commits: decoded records are rejected by the first call, raw ones by the second."""
+    task_run.deliver()
+    task_run.commit()
 
 
-def numbers_of(props: dict[str, str], table: str) -> list[tuple[int, int]]:
-    """The rows as numbers since 1970: Python has no such dates."""
+def read_as_numbers(props: dict[str, str], table: str) -> list[tuple[int, int]]:
+    """Returns the rows as numbers since 1970, because Python does not support such dates."""
     lease = session.lease(parse_config(props).spark)
     try:
         frame = lease.session().read.format("delta").load(f"{props['table.location']}/{table}")
@@ -148,52 +148,50 @@ def test_dates_outside_pythons_years_are_appended(props: Any, run: Any, topic: A
     t = topic("t", schemas=True)
     for row in FAR:
         t.add(None, far_message(*row))
-    life = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
-    life.deliver()
-    life.close()
-    assert numbers_of(props, "t") == FAR
+    task_run = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
+    assert read_as_numbers(props, "t") == FAR
 
 
 def test_dates_outside_pythons_years_can_be_keys(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     own = {**props, "write.mode": "upsert", "key.columns": "day", "metadata.columns": "none"}
-    life = run(own, [t], raw=False, group={})
+    task_run = run(own, [t], raw=False, group={})
     for rows in (FAR, [(-719_164, 5), (7, 7)]):
         for row in rows:
             t.add(None, far_message(*row))
-        deliver_and_commit(life)
-    life.close()
-    assert numbers_of(props, "t") == [(-719_164, 5), FAR[1], (7, 7), FAR[2]]
+        deliver_and_commit(task_run)
+    task_run.close()
+    assert read_as_numbers(props, "t") == [(-719_164, 5), FAR[1], (7, 7), FAR[2]]
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_the_error_for_a_timestamp_beyond_sparks_range_names_the_field(props: Any, run: Any, topic: Any, raw: bool) -> None:
+def test_timestamp_outside_the_spark_range_is_reported_with_its_field(props: Any, run: Any, topic: Any, raw: bool) -> None:
     t = topic("t", schemas=True)
     t.add(None, far_message(0, 9_223_372_036_825_200_000))
-    life = run(props, [t], raw=raw, group={})
+    task_run = run(props, [t], raw=raw, group={})
     with pytest.raises(DataError, match=r"topic t, partition 0, offset 0: field at: .*9223372036825200000"):
-        deliver_and_commit(life)
-    life.task.close()
+        deliver_and_commit(task_run)
+    task_run.task.close()
 
 
-def test_a_table_with_constraints_is_appended_to_with_dataframes(
-    props: Any, run: Any, topic: Any, read: Any, tmp_path: Path
-) -> None:
+def test_partitioned_table_is_appended_to_with_dataframes(props: Any, run: Any, topic: Any, read: Any, tmp_path: Path) -> None:
     lease = session.lease(parse_config(props).spark)
-    where = f"{props['table.location']}/t"
-    lease.session().sql(f"CREATE TABLE delta.`{where}` (id BIGINT, v STRING) USING delta PARTITIONED BY (v)")
+    table_path = f"{props['table.location']}/t"
+    lease.session().sql(f"CREATE TABLE delta.`{table_path}` (id BIGINT, v STRING) USING delta PARTITIONED BY (v)")
     lease.release()
     t = topic("t", schemas=False)
     for i in range(4):
         t.add(None, json.dumps({"id": i, "v": "ab"[i % 2]}).encode())
-    life = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run({**props, "metadata.columns": "none"}, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     assert sorted((r["id"], r["v"]) for r in read("t")) == [(0, "a"), (1, "b"), (2, "a"), (3, "b")]
-    assert (Path(where) / "v=a").is_dir()
+    assert (Path(table_path) / "v=a").is_dir()
 
 
-def test_the_jvm_exits_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
+def test_jvm_exits_when_its_worker_is_killed(spark_props: dict[str, str], tmp_path: Path) -> None:
     program = f"""
 import time
 from connectors.spark import session

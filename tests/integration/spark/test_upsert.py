@@ -84,7 +84,7 @@ def key(id_: int) -> bytes:
 
 
 class Shop:
-    """A table that changes, the topic its changes go to, and what it holds."""
+    """A changing table: its rows, and the topic with its changes."""
 
     def __init__(self, topic: Any, seed: int) -> None:
         self.topic = topic
@@ -118,16 +118,16 @@ class Shop:
         return row
 
     def wire(self, row: dict[str, Any]) -> dict[str, Any]:
-        made = dict(row)
-        if made["credit"] is not None:
-            made["credit"] = decimal_bytes(made["credit"])
-        if made["made"] is not None:
-            made["made"] = (made["made"] - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-        if made["seen"] is not None:
-            made["seen"] = made["seen"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if made["photo"] is not None:
-            made["photo"] = base64.b64encode(made["photo"]).decode()
-        return made
+        encoded = dict(row)
+        if encoded["credit"] is not None:
+            encoded["credit"] = decimal_bytes(encoded["credit"])
+        if encoded["made"] is not None:
+            encoded["made"] = (encoded["made"] - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+        if encoded["seen"] is not None:
+            encoded["seen"] = encoded["seen"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if encoded["photo"] is not None:
+            encoded["photo"] = base64.b64encode(encoded["photo"]).decode()
+        return encoded
 
     def create(self, id_: int) -> None:
         op = "u" if id_ in self.rows else self.random.choice("cr")
@@ -139,7 +139,7 @@ class Shop:
         sent = self.wire(row)
         for name, placeholder in (("name", PLACEHOLDER), ("photo", base64.b64encode(PLACEHOLDER.encode()).decode())):
             if self.random.random() < 0.5:
-                # The value was not in the log, because it did not change.
+                # The log has no unchanged TOAST value.
                 row[name] = self.rows[id_][name]
                 sent[name] = placeholder
         self.rows[id_] = row
@@ -166,7 +166,7 @@ class Shop:
 
 
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
-def test_random_changes_give_the_model_by_both_paths(
+def test_random_changes_give_the_rows_of_the_model_with_raw_batches_and_records(
     props: Any, run: Any, topic: Any, read: Any, columns_of: Any, seed: int
 ) -> None:
     shop = Shop(topic("t", schemas=True), seed)
@@ -181,45 +181,45 @@ def test_random_changes_give_the_model_by_both_paths(
     for raw in (True, False):
         settings = {**props, "write.mode": "upsert", "table.location": f"{props['table.location']}/{raw}"}
         props["table.location"] = settings["table.location"]
-        life = run(settings, [shop.topic], raw=raw, group={})
+        task_run = run(settings, [shop.topic], raw=raw, group={})
         for end, rows in cuts:
-            life.deliver(end, batch=shop.random.randrange(5, 80))
-            life.commit()
-            # A column that was added but has no value yet may be there or not.
+            task_run.deliver(end, batch=shop.random.randrange(5, 80))
+            task_run.commit()
+            # An added column without values may be missing.
             assert by_id(read("t")) == by_id(rows.values())
-        life.close()
+        task_run.close()
         tables.append((sorted(read("t"), key=lambda r: r["id"]), columns_of("t")))
         props["table.location"] = props["table.location"].removesuffix(f"/{raw}")
     assert tables[0] == tables[1]
 
 
-def test_soft_delete_keeps_the_row_and_marks_it(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_soft_delete_marks_the_row(props: Any, run: Any, topic: Any, read: Any) -> None:
     shop = Shop(topic("t", schemas=True), 3)
     for id_ in (1, 2, 3):
         shop.create(id_)
     expected = dict(shop.rows)
-    life = run({**props, "write.mode": "upsert", "delete.mode": "soft"}, [shop.topic], raw=True, group={})
-    life.deliver()
-    life.commit()
+    task_run = run({**props, "write.mode": "upsert", "delete.mode": "soft"}, [shop.topic], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
     shop.delete(1)
     shop.create(4)
     expected[4] = shop.rows[4]
     shop.delete(4)
-    life.deliver()
-    life.close()
+    task_run.deliver()
+    task_run.close()
     got = {r["id"]: r for r in read("t")}
     assert {k for k, r in got.items() if r["__deleted"]} == {1, 4}
     assert {k: {n: v for n, v in r.items() if n != "__deleted"} for k, r in got.items()} == expected
 
 
-def test_ignored_deletes_leave_the_row(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_ignored_deletes_do_not_change_the_table(props: Any, run: Any, topic: Any, read: Any) -> None:
     shop = Shop(topic("t", schemas=True), 3)
     shop.create(1)
     shop.create(2)
     shop.delete(1)
-    life = run({**props, "write.mode": "upsert", "delete.mode": "ignore"}, [shop.topic], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run({**props, "write.mode": "upsert", "delete.mode": "ignore"}, [shop.topic], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     assert sorted(r["id"] for r in read("t")) == [1, 2]
 
 
@@ -227,71 +227,71 @@ def test_truncate_empties_the_table_in_order(props: Any, run: Any, topic: Any, r
     shop = Shop(topic("t", schemas=True), 4)
     for id_ in range(5):
         shop.create(id_)
-    life = run({**props, "write.mode": "upsert"}, [shop.topic], raw=True, group={})
-    life.deliver()
-    life.commit()
+    task_run = run({**props, "write.mode": "upsert"}, [shop.topic], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
     shop.create(7)
     shop.topic.add(None, change("t", None, None, shop.fields))
     shop.rows.clear()
     shop.create(2)
     shop.create(9)
-    life.deliver()
-    life.close()
+    task_run.deliver()
+    task_run.close()
     assert {r["id"]: r for r in read("t")} == shop.rows
 
 
-def test_a_row_without_a_key_is_rejected(props: Any, run: Any, topic: Any) -> None:
+def test_record_without_a_key_is_rejected(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=True)
     t.add(None, change("c", None, Shop(t, 1).wire(Shop(t, 1).values(1)), ROW))
-    life = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
-    life.deliver()
+    task_run = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
+    task_run.deliver()
     expected = r"topic t, partition 0, offset 0: the record has no key.*key\.columns.*write\.mode=append"
     with pytest.raises(DataError, match=expected):
-        life.commit()
-    life.task.close()
+        task_run.commit()
+    task_run.task.close()
 
 
-def test_key_columns_may_be_named_instead(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_key_columns_replace_the_record_key(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     for n, v in ((1, "a"), (2, "b"), (1, "c")):
         t.add(None, json.dumps({"n": n, "v": v}).encode())
-    life = run({**props, "write.mode": "upsert", "key.columns": "n"}, [t], raw=True, group={})
-    life.deliver()
-    life.close()
+    task_run = run({**props, "write.mode": "upsert", "key.columns": "n"}, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.close()
     assert {(r["n"], r["v"]) for r in read("t")} == {(1, "c"), (2, "b")}
 
 
-def test_the_error_for_a_value_that_does_not_fit_names_it(props: Any, run: Any, topic: Any) -> None:
+def test_value_of_the_wrong_type_is_reported_with_its_field_and_offset(props: Any, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.add(b'{"id":1}', b'{"id":1,"price":5}')
     t.add(b'{"id":2}', b'{"id":2,"price":"many"}')
-    life = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
-    life.deliver(1)
-    life.commit()
-    life.deliver()
+    task_run = run({**props, "write.mode": "upsert"}, [t], raw=True, group={})
+    task_run.deliver(1)
+    task_run.commit()
+    task_run.deliver()
     with pytest.raises(DataError, match="topic t, partition 0, offset 1: field price: "):
-        life.commit()
-    life.task.close()
+        task_run.commit()
+    task_run.task.close()
 
 
 def test_evolution_can_be_disabled(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     t.add(b'{"id":1}', b'{"id":1,"a":1}')
-    life = run({**props, "write.mode": "upsert", "schema.evolution": "fail"}, [t], raw=True, group={})
-    life.deliver()
-    life.commit()
+    task_run = run({**props, "write.mode": "upsert", "schema.evolution": "fail"}, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
     t.add(b'{"id":2}', b'{"id":2,"a":2,"b":3}')
-    life.deliver()
+    task_run.deliver()
     with pytest.raises(ConnectError, match="has no column `b`"):
-        life.commit()
-    life.task.close()
+        task_run.commit()
+    task_run.task.close()
 
 
 def array(name: str, items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items, "optional": True, "field": name}
 
 
-def test_unchanged_arrays_and_maps_keep_what_the_table_has(props: Any, run: Any, topic: Any, read: Any) -> None:
+def test_unavailable_arrays_and_maps_keep_the_value_of_the_table(props: Any, run: Any, topic: Any, read: Any) -> None:
     text = {"type": "string", "optional": True}
     amount = {"type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
     instant = {"type": "string", "optional": True, "name": "io.debezium.time.ZonedTimestamp"}
@@ -314,15 +314,15 @@ def test_unchanged_arrays_and_maps_keep_what_the_table_has(props: Any, run: Any,
     }  # fmt: skip
     shop = topic("t", schemas=True)
     shop.add(key(1), change("c", None, first, row))
-    life = run({**props, "write.mode": "upsert"}, [shop], raw=True, group={})
-    life.deliver()
-    life.commit()
+    task_run = run({**props, "write.mode": "upsert"}, [shop], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
     before = read("t")
     shop.add(key(1), change("u", None, unchanged, row))
-    life.deliver()
-    life.commit()
+    task_run.deliver()
+    task_run.commit()
     assert read("t") == before
     shop.add(key(1), change("u", None, {**unchanged, "numbers": [3]}, row))
-    life.deliver()
-    life.close()
+    task_run.deliver()
+    task_run.close()
     assert read("t") == [{**before[0], "numbers": [3]}]

@@ -1,4 +1,4 @@
-"""A standalone worker in this process, over the session's broker."""
+"""A standalone worker in this process with the session's broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Settings = Mapping[str, str]
 
 
 def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 30.0, explain: Callable[[], str] = lambda: "") -> None:
-    """Waits until the claim holds; fails with ``what``, and with what ``explain`` returns then, when it never does."""
+    """Waits until the claim holds. On a timeout it fails with ``what`` and the result of ``explain``."""
     deadline = time.monotonic() + timeout_s
     while not claim():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}\n{explain()}"
@@ -34,7 +34,7 @@ def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 30.0, ex
 
 
 class Worker:
-    """A herder with what tests ask of it."""
+    """A herder with the helpers that tests need."""
 
     def __init__(self, herder: StandaloneHerder, bootstrap: str) -> None:
         self.herder = herder
@@ -58,7 +58,7 @@ class Worker:
         )
 
     def values(self, topic: str, count: int, timeout_s: float = 30.0) -> list[str | None]:
-        """The first values of a topic of one partition; fewer when no more come within the time, and all there are were read."""
+        """Returns the first values of a topic with one partition; fewer if no more arrive in time and the end was read."""
         return [None if v is None else v.decode() for _, v in self.records(topic, count, timeout_s)]
 
     def records(self, topic: str, count: int, timeout_s: float = 30.0) -> list[tuple[bytes | None, bytes | None]]:
@@ -81,7 +81,9 @@ class Worker:
 
     def produce(self, topic: str, values: list[str | None], partition: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
-        producer.list_topics(topic, timeout=20)  # a client that knows no broker yet asks for its producer id half a second later
+        producer.list_topics(
+            topic, timeout=20
+        )  # connect first: otherwise the client requests its producer id half a second later
         for value in values:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
@@ -94,7 +96,7 @@ StartWorker = Callable[..., Worker]
 
 @pytest.fixture
 def start_worker(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[StartWorker]:
-    """Starts workers; settings override the usual ones."""
+    """Starts workers; the settings override the defaults."""
     herders: list[StandaloneHerder] = []
 
     def start(**settings: str) -> Worker:
@@ -104,7 +106,7 @@ def start_worker(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[StartWorker
             "value.converter": STRING,
             "offset.storage.file.filename": str(tmp_path / "offsets"),
             "offset.flush.interval.ms": "300",
-            "task.executors": "0",  # scripts of fakes are in this process
+            "task.executors": "0",  # the scripts of fakes are in this process
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         herder = StandaloneHerder(WorkerConfig.standalone(props))
@@ -122,8 +124,8 @@ def worker(start_worker: StartWorker) -> Worker:
     return start_worker()
 
 
-class Told:
-    """The states that connectors and tasks of this process's workers came to, in order: those too that last for a moment only."""
+class StateHistory:
+    """Records all states of connectors and tasks in this process in order, including short-lived ones."""
 
     def __init__(self) -> None:
         self._states: list[tuple[str, int | None, State]] = []
@@ -132,35 +134,35 @@ class Told:
         self._states.append((connector, task, state))
 
     def of(self, connector: str, task: int | None = None) -> list[State]:
-        """A task's, or without its number the connector's own."""
+        """Returns the states of a task or, without a task number, of the connector."""
         return [state for *instance, state in self._states if instance == [connector, task]]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    told = Told()
+def state_history(monkeypatch: pytest.MonkeyPatch) -> StateHistory:
+    state_history = StateHistory()
     of_connector, of_task = StandaloneConnector.on_connector_state, StandaloneConnector.on_task_state
 
-    # Noted when the status shows it.
+    # Recorded after the status shows the state.
     def on_connector_state(connector: StandaloneConnector, run: int, state: State, trace: str | None) -> None:
         of_connector(connector, run, state, trace)
-        told.note(connector.definition.name, None, state)
+        state_history.note(connector.definition.name, None, state)
 
     def on_task_state(
         connector: StandaloneConnector, run: int, number: int, state: State, trace: str | None, version: str | None
     ) -> None:
         of_task(connector, run, number, state, trace, version)
-        told.note(connector.definition.name, number, state)
+        state_history.note(connector.definition.name, number, state)
 
     monkeypatch.setattr(StandaloneConnector, "on_connector_state", on_connector_state)
     monkeypatch.setattr(StandaloneConnector, "on_task_state", on_task_state)
-    return told
+    return state_history
 
 
 @pytest.fixture
 def setting(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> Iterator[Setting]:
-    from tests.integration.worker.transactions import Setting  # which itself needs this module
+    from tests.integration.worker.transactions import Setting  # imports this module itself
 
-    made = Setting(broker.bootstrap, unique_name("eos"))
-    yield made
-    made.tasks.close()
+    created = Setting(broker.bootstrap, unique_name("eos"))
+    yield created
+    created.tasks.close()

@@ -1,4 +1,4 @@
-"""Connectors that tests script: what a source gives, what a sink was given, where either fails or hangs."""
+"""Connectors with scripts: the records of a source, the records delivered to a sink, and where they fail or hang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class Script:
-    """What one connector's tasks do. Tests set the parts they need."""
+    """The behavior of a connector's tasks. Tests set the parts that they need."""
 
     def __init__(self) -> None:
         self.batches: list[list[SourceRecord]] = []
@@ -57,7 +57,7 @@ class Script:
 
 
 SCRIPTS: dict[str, Script] = defaultdict(Script)
-"""By the connector's setting ``script``."""
+"""Scripts by the connector setting ``script``."""
 
 CONFIG = (
     ConfigDef()
@@ -177,7 +177,7 @@ class ScriptedSinkTask(SinkTask):
 
 
 class Upper(Transformation):
-    """Upper-cases text, drops what says ``drop``, fails on ``bad``; a user's own transformation, named by its path."""
+    """A custom transformation: converts text to upper case, drops ``drop``, and fails on ``bad``."""
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         self.suffix = configs.get("suffix", "")
@@ -196,7 +196,7 @@ class Upper(Transformation):
 
 
 class Lower2Upper(Upper):
-    """Upper-cases text, and fails on nothing."""
+    """Converts text to upper case and never fails."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         record.value = str(record.value).upper()
@@ -204,7 +204,7 @@ class Lower2Upper(Upper):
 
 
 class Later(Upper):
-    """Asks for another try until the script named in ``suffix`` is no more hanging."""
+    """Raises retriable errors for ``later`` until the test sets ``hang`` of the script named in ``suffix``."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         script = SCRIPTS[self.suffix]

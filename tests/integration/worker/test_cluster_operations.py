@@ -1,4 +1,4 @@
-"""Extensions of Apache's operations in a cluster: connectors.dir, config history, automatic restarts."""
+"""Operations beyond Apache's in a cluster: connectors.dir, config history, automatic restarts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
 
 def put_file(folder: Path, name: str, **config: str) -> None:
-    """Writes a connector file as deployments do: whole, in one step."""
+    """Writes a connector file atomically, like a deployment."""
     lines = [f"name={name}", *(f"{key.replace('__', '.')}={value}" for key, value in config.items())]
     draft = folder / f".{name}.tmp"
     draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -32,7 +32,7 @@ def lines(tmp_path: Path) -> Path:
     return file
 
 
-def test_connectors_of_a_cluster_follow_the_directory_of_any_leader(
+def test_connectors_follow_the_directory_of_the_current_leader(
     broker: EmbeddedBroker, tmp_path: Path, lines: Path, unique_name: Callable[[str], str]
 ) -> None:
     folder = tmp_path / "connectors"
@@ -42,14 +42,14 @@ def test_connectors_of_a_cluster_follow_the_directory_of_any_leader(
     with Cluster(broker, tmp_path, 2, {"connectors.dir": str(folder), "task.executors": "0"}) as cluster:
         cluster.start()
         cluster.wait_for_state("a", "RUNNING", tasks=1)
-        # Made over REST, and so nobody's to delete.
+        # Created over REST, so no leader may delete it.
         cluster.create("mine", {"connector.class": FILE_SOURCE, "file": str(lines), "topic": topic})
 
         put_file(folder, "a", connector__class=FILE_SOURCE, file=str(lines), topic=topic, batch__size="7")
         cluster.wait_for(lambda: cluster.client().config("a").get("batch.size") == "7", 30, "the change of a file")
 
         follower = next(worker for worker in cluster.live if worker is not cluster.leader())
-        # Versions are noted behind the change itself, and read by the others a moment later still.
+        # Versions are recorded after the change, and other workers read them later.
         cluster.wait_for(
             lambda: [one["origin"] for one in follower.client.history("a")] == ["directory", "directory"],
             30,
@@ -97,22 +97,22 @@ def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedB
         cluster.start()
         cluster.create("ill", config)
 
-        def told(number: int) -> dict[str, Any]:
+        def task_status(number: int) -> dict[str, Any]:
             status, answer = cluster.exchange("GET", "/connectors/ill/tasks/0/status", worker=cluster.workers[number])
             return answer if status == 200 else {}
 
         def is_settled(answer: dict[str, Any]) -> bool:
             return (answer.get("state"), answer.get("restarts")) == ("FAILED", {"count": 2, "next_ms": None})
 
-        def both_tell() -> bool:
-            return all(is_settled(told(number)) for number in (0, 1))
+        def both_report() -> bool:
+            return all(is_settled(task_status(number)) for number in (0, 1))
 
-        cluster.wait_for(both_tell, 30, "both workers to tell of two restarts", lambda: (told(0), told(1)))
-        settled = told(0)
-        time.sleep(0.3)  # longer than a restart would have taken to begin
-        assert told(0) == settled
+        cluster.wait_for(both_report, 30, "both workers to report two restarts", lambda: (task_status(0), task_status(1)))
+        settled = task_status(0)
+        time.sleep(0.3)  # longer than the delay before another restart
+        assert task_status(0) == settled
 
-        # Whoever takes it in hand: it begins to count anew.
+        # Each manual operation resets the count.
         for rounds, requests in enumerate(
             [
                 [("POST", "/connectors/ill/tasks/0/restart")],
@@ -134,7 +134,7 @@ def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedB
 
 
 def failures(cluster: Cluster) -> list[int]:
-    """How often the task of connector ill had been restarted, each time that it was told to have failed."""
+    """Returns the restart count of the task of connector ill in each FAILED status."""
     records = read_topic(cluster.bootstrap, cluster.status_topic)
-    told = [record.json for record in records if record.key_text == "status-task-ill-0" and record.value is not None]
-    return [one["restarts"]["count"] for one in told if one["state"] == "FAILED"]
+    statuses = [record.json for record in records if record.key_text == "status-task-ill-0" and record.value is not None]
+    return [one["restarts"]["count"] for one in statuses if one["state"] == "FAILED"]

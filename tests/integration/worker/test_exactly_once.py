@@ -36,9 +36,9 @@ def test_each_poll_is_a_transaction_with_its_offsets(setting: Setting) -> None:
     # The task was confirmed before it started, and the worker knows what is committed.
     expected = [f"confirm 7 {setting.name}-0", "committed [{'offset': 1}]", "committed [{'offset': 2}]"]
     assert setting.services.calls == expected
-    assert run.ear.topics == [{setting.topic}]
+    assert run.listener.topics == [{setting.topic}]
     run.stop()
-    assert run.ear.error is None
+    assert run.listener.error is None
 
 
 def test_a_task_continues_from_the_offsets_of_its_last_transaction(setting: Setting) -> None:
@@ -82,7 +82,7 @@ def test_a_pause_commits_the_open_transaction(setting: Setting) -> None:
     run.task.control.set_paused(False)
     setting.script.batches.append(setting.records("b", first=1))
     eventually(lambda: setting.read(committed=False) == ["a", "b"], "it goes on")
-    assert run.ear.events == ["running", "paused", "running"]
+    assert run.listener.events == ["running", "paused", "running"]
 
 
 def test_the_task_sets_its_own_boundaries(setting: Setting) -> None:
@@ -136,7 +136,7 @@ def test_aborted_records_are_discarded_and_their_offsets_are_stored(setting: Set
     assert setting.script.commits[0] == [({"source": "p"}, {"offset": 1})]
     found = [(record.value, metadata is not None) for record, metadata in setting.script.confirmed]
     assert found == [("a", False), ("b", False), ("c", True)]
-    assert run.ear.error is None
+    assert run.listener.error is None
 
 
 def test_both_ends_for_one_record_fail_the_task(setting: Setting) -> None:

@@ -31,7 +31,7 @@ def test_a_broker_that_restarts_is_waited_for(setting: Setting, broker: Embedded
     eventually(lambda: len(setting.script.commits) == 3, "the other transactions")
     setting.wait_for_markers()
     assert setting.read() == ["a", "b", "c"]
-    assert run.ear.error is None
+    assert run.listener.error is None
 
 
 def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setting, broker: EmbeddedBroker) -> None:
@@ -44,7 +44,7 @@ def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setti
         nonlocal given
         if given == 1 and not goes_on.wait(0.02):
             return None
-        if given == 0 or len(run.ear.events) > 1:
+        if given == 0 or len(run.listener.events) > 1:
             setting.transactions.commit_transaction()
         given += 1
         return number()
@@ -60,7 +60,7 @@ def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setti
     confirmation = f"confirm 1 {setting.name}-0 with coordinator"
     eventually(lambda: confirmation in setting.services.calls, "the end of a transaction")
     broker.start()
-    eventually(lambda: len(run.ear.events) > 1, "the next instance of the task")
+    eventually(lambda: len(run.listener.events) > 1, "the next instance of the task")
     before = len(setting.script.commits)
     eventually(lambda: len(setting.script.commits) > before, "transactions of the next instance")
     run.stop()
@@ -68,8 +68,8 @@ def test_a_task_waits_for_a_broker_beyond_the_transaction_timeout(setting: Setti
     found = setting.read()
     assert found == [str(i) for i in range(len(found))]
     assert setting.offset() == len(found) - 1
-    assert run.ear.error is None
-    assert set(run.ear.events) == {"running"}
+    assert run.listener.error is None
+    assert set(run.listener.events) == {"running"}
 
 
 def test_transactions_that_always_time_out_fail_the_task_with_a_suggestion(
@@ -84,7 +84,7 @@ def test_transactions_that_always_time_out_fail_the_task_with_a_suggestion(
         f"The task {setting.name}-0 was unable to finish writing records to Kafka before its producer transaction expired. "
         "It may be necessary to reconfigure this connector"
     )
-    assert run.ear.events == ["running", "running"]
+    assert run.listener.events == ["running", "running"]
     assert setting.read() == []
 
 

@@ -1,4 +1,4 @@
-"""A member of a worker group and a broker with TLS and logins."""
+"""A member of a worker group with a broker that requires TLS and authentication."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JAAS = 'org.apache.kafka.common.security.{module} required username="worker" pas
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """The settings with which a worker reaches a broker's listener with TLS, PLAIN and SCRAM-SHA-512."""
+    """Worker settings for a broker listener with TLS, PLAIN, and SCRAM-SHA-512."""
     folder: Path = tmp_path_factory.mktemp("secured")
     host = certificates.make("host", AUTHORITY)
     (folder / "host.pem").write_text(host.key_pem() + host.pem)
@@ -62,8 +62,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, s
     broker.remove()
 
 
-def join(props: Mapping[str, str], within_s: float = 30.0) -> list[GroupEvent]:
-    """What a member hears at its first join."""
+def join(props: Mapping[str, str], timeout_s: float = 30.0) -> list[GroupEvent]:
+    """Joins the group and returns the first events of the member."""
     events: list[GroupEvent] = []
     member = GroupMember(
         GroupSettings.of(props, client_id="w1"),
@@ -73,8 +73,8 @@ def join(props: Mapping[str, str], within_s: float = 30.0) -> list[GroupEvent]:
         wake=lambda: None,
     )
     try:
-        member.start(within_s)
-        deadline = time.monotonic() + within_s
+        member.start(timeout_s)
+        deadline = time.monotonic() + timeout_s
         while not events and time.monotonic() < deadline:
             member.poll(0.5)
     finally:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect.errors import BadRequestError, ConnectError, NotFoundError
 from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
-from tests.integration.worker.conftest import STRING, StartWorker, Told, Worker, eventually
+from tests.integration.worker.conftest import STRING, StartWorker, StateHistory, Worker, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import OffsetEntry, Origin, State, TargetState
 from worker.operations.history.factory import create_history, history_topic
@@ -159,7 +159,7 @@ def test_reset_sink_reads_from_the_beginning(worker: Worker, broker: EmbeddedBro
 
 
 def test_failed_task_is_restarted_up_to_the_maximum(
-    start_worker: StartWorker, broker: EmbeddedBroker, told: Told, unique_name: Name
+    start_worker: StartWorker, broker: EmbeddedBroker, state_history: StateHistory, unique_name: Name
 ) -> None:
     worker, name = start_worker(errors_restart_delay_initial_ms="200"), unique_name("c")
     make_topic(broker, name)
@@ -174,7 +174,7 @@ def test_failed_task_is_restarted_up_to_the_maximum(
 
     def has_failed(times: int) -> bool:
         """So often that it will stay so. While a restart begins the state is that of the failure before, and none is due."""
-        return told.of(name, 0).count(State.FAILED) == times and restarts() == (State.FAILED, 2, None)
+        return state_history.of(name, 0).count(State.FAILED) == times and restarts() == (State.FAILED, 2, None)
 
     eventually(lambda: has_failed(3), "FAILED for good after two restarts")
     # By hand it begins anew.

@@ -60,7 +60,7 @@ class Process:
         return self
 
     def get(self, path: str) -> Any:
-        # Of some paths the answer asks a broker, which may have stalled: REST itself gives up after 90 seconds.
+        # Some requests query a broker that may have stalled; REST itself times out after 90 seconds.
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
             return json.load(answer)
 
@@ -92,17 +92,17 @@ class Process:
 
 @pytest.fixture
 def process(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Makes worker processes; what still runs at the end is killed."""
-    made: list[Process] = []
+    """Creates worker processes and kills those that still run at the end."""
+    created: list[Process] = []
 
-    def make(name: str = "worker", **settings: str) -> Process:
+    def create(name: str = "worker", **settings: str) -> Process:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        made.append(Process(folder, broker.bootstrap, **settings))
-        return made[-1]
+        created.append(Process(folder, broker.bootstrap, **settings))
+        return created[-1]
 
-    yield make
-    for one in made:
+    yield create
+    for one in created:
         if one.popen is not None and one.popen.poll() is None:
             one.popen.kill()
             one.popen.wait(10)
@@ -115,7 +115,7 @@ def connector(folder: Path, name: str, **config: str) -> Path:
     return file
 
 
-def test_apaches_quickstart_goes_on_where_it_stopped(process: Callable[..., Process], worker: Worker, unique_name: Name) -> None:
+def test_apache_quickstart_resumes_after_a_restart(process: Callable[..., Process], worker: Worker, unique_name: Name) -> None:
     topic = unique_name("connect-test")
     json_settings = {f"{kind}.converter": "org.apache.kafka.connect.json.JsonConverter" for kind in ("key", "value")}
     worker_process = process(**json_settings)
@@ -144,7 +144,7 @@ def test_apaches_quickstart_goes_on_where_it_stopped(process: Callable[..., Proc
     assert sink.read_text(encoding="utf-8") == "foo\nbär\n漢字\nagain\n"
 
 
-def test_sigterm_leaves_no_process_thread_or_draft_behind(process: Callable[..., Process], unique_name: Name) -> None:
+def test_sigterm_leaves_no_process_or_temporary_file(process: Callable[..., Process], unique_name: Name) -> None:
     one = process().start().wait_ready()
     assert one.popen is not None
     children = psutil.Process(one.popen.pid).children(recursive=True)
@@ -155,7 +155,7 @@ def test_sigterm_leaves_no_process_thread_or_draft_behind(process: Callable[...,
     assert one.text().rstrip().endswith("Kafka Connect stopped (sluice.run.standalone)")
 
 
-def test_usage_is_exit_code_1() -> None:
+def test_missing_arguments_are_exit_code_1() -> None:
     done = subprocess.run([sys.executable, "-m", "sluice.run.standalone"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "connect-standalone worker.properties" in done.stderr
@@ -170,16 +170,14 @@ def test_usage_is_exit_code_1() -> None:
         ({"offset.storage.file.filename": "/nowhere/at/all/offsets"}, "/nowhere/at/all/offsets"),
     ],
 )
-def test_a_bad_worker_configuration_is_exit_code_2(
-    process: Callable[..., Process], settings: dict[str, str], expected: str
-) -> None:
+def test_invalid_worker_config_is_exit_code_2(process: Callable[..., Process], settings: dict[str, str], expected: str) -> None:
     one = process(**settings).start()
     assert one.exit_code() == 2
     assert expected in one.text()
     assert "Traceback" not in one.text()
 
 
-def test_a_worker_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
+def test_missing_worker_file_is_exit_code_2(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sluice.run.standalone", str(tmp_path / "none.properties")],
         capture_output=True,
@@ -190,7 +188,7 @@ def test_a_worker_file_that_is_not_there_is_exit_code_2(tmp_path: Path) -> None:
     assert "none.properties" in done.stderr
 
 
-def test_a_port_that_is_taken_is_exit_code_2_and_says_so(process: Callable[..., Process]) -> None:
+def test_port_in_use_is_exit_code_2_and_reported(process: Callable[..., Process]) -> None:
     one = process()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", one.port))
@@ -199,7 +197,7 @@ def test_a_port_that_is_taken_is_exit_code_2_and_says_so(process: Callable[..., 
     assert str(one.port) in one.text()
 
 
-def test_a_second_worker_on_the_same_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
+def test_second_worker_with_the_same_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
     first = process("first").start().wait_ready()
     second = process("second", **{"offset.storage.file.filename": first.settings["offset.storage.file.filename"]}).start()
     assert second.exit_code() == 2
@@ -208,7 +206,7 @@ def test_a_second_worker_on_the_same_offset_file_is_exit_code_2(process: Callabl
     assert first.get("/connectors") == []
 
 
-def test_a_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
+def test_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -> None:
     one = process()
     Path(one.settings["offset.storage.file.filename"]).write_bytes(b"not this")
     assert one.start().exit_code() == 2
@@ -223,21 +221,19 @@ def test_a_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -
         ({"connector__class": "FileStreamSource", "topic": "t", "tasks__max": "many"}, "tasks.max"),
     ],
 )
-def test_a_connector_that_cannot_be_created_is_exit_code_3(
-    process: Callable[..., Process], config: dict[str, str], expected: str
-) -> None:
+def test_invalid_connector_is_exit_code_3(process: Callable[..., Process], config: dict[str, str], expected: str) -> None:
     one = process()
     assert one.start(connector(one.folder, "bad", **config)).exit_code() == 3
     assert expected in one.text()
 
 
-def test_a_connector_file_that_is_not_there_is_exit_code_3(process: Callable[..., Process]) -> None:
+def test_missing_connector_file_is_exit_code_3(process: Callable[..., Process]) -> None:
     one = process()
     assert one.start(one.folder / "none.properties").exit_code() == 3
     assert "none.properties" in one.text()
 
 
-def test_a_source_file_that_cannot_be_read_fails_the_task_and_says_why(process: Callable[..., Process]) -> None:
+def test_unreadable_source_file_fails_the_task_with_the_reason(process: Callable[..., Process]) -> None:
     one = process()
     (one.folder / "a-folder").mkdir()
     one.start(connector(one.folder, "src", connector__class="FileStreamSource", file="a-folder", topic="t")).wait_ready()
@@ -245,7 +241,7 @@ def test_a_source_file_that_cannot_be_read_fails_the_task_and_says_why(process: 
     assert "s a directory" in one.get("/connectors/src/status")["tasks"][0]["trace"].splitlines()[0]
 
 
-def test_secrets_of_configurations_are_in_no_log(process: Callable[..., Process]) -> None:
+def test_secrets_in_configs_are_not_logged(process: Callable[..., Process]) -> None:
     one = process(**{"producer.sasl.jaas.config": 'PlainLoginModule required username="joe" password="hunter2";'})
     bad = connector(
         one.folder,
@@ -265,7 +261,7 @@ FILES = {"config.providers": "file", "config.providers.file.class": "org.apache.
 
 
 @pytest.mark.parametrize("of_worker", [True, False])
-def test_a_secret_that_is_not_there_is_told_with_key_provider_and_path(process: Callable[..., Process], of_worker: bool) -> None:
+def test_missing_secret_is_reported_with_key_provider_and_path(process: Callable[..., Process], of_worker: bool) -> None:
     missing = "${file:/nowhere/s.properties:x}"
     one = process(**FILES, **({"producer.client.id": missing} if of_worker else {}))
     files = [] if of_worker else [connector(one.folder, "src", connector__class="FileStreamSource", topic=missing)]
@@ -276,7 +272,7 @@ def test_a_secret_that_is_not_there_is_told_with_key_provider_and_path(process: 
     assert "Traceback" not in one.text()
 
 
-def test_a_rotated_secret_restarts_the_connector_and_is_shown_nowhere(
+def test_rotated_secret_restarts_the_connector_and_is_not_shown(
     process: Callable[..., Process], worker: Worker, unique_name: Name
 ) -> None:
     first, second = unique_name("first"), unique_name("second")
@@ -294,7 +290,7 @@ def test_a_rotated_secret_restarts_the_connector_and_is_shown_nowhere(
     rotated.rename(secrets)
     restarted = "Restarting connector src with new config provider values"
     eventually(lambda: restarted in one.text(), "the connector is restarted")
-    # That is said before the task is stopped, which still takes what comes now to where it was told first.
+    # The message precedes the stop of the task, which still writes new records to the previous topic.
     eventually(lambda: one.text().count(f"Opened {source} at position") == 2, "the next task has the file", explain=one.text)
     with source.open("a") as lines:
         lines.write("two\n")
@@ -304,13 +300,13 @@ def test_a_rotated_secret_restarts_the_connector_and_is_shown_nowhere(
     assert shown[0]["config"]["topic"] == reference
     assert shown[1][0]["config"]["topic"] == reference
     assert one.end() == 0
-    told = json.dumps(shown) + one.text()
-    assert first not in told
-    assert second not in told
+    output = json.dumps(shown) + one.text()
+    assert first not in output
+    assert second not in output
     assert one.text().count(restarted) == 1
 
 
-def test_a_worker_that_starts_before_the_broker_waits_for_it(
+def test_worker_that_starts_before_the_broker_waits_for_it(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name
 ) -> None:
     topic = unique_name("topic")
@@ -327,13 +323,13 @@ def test_a_worker_that_starts_before_the_broker_waits_for_it(
         broker.start()
     out = one.folder / "out.txt"
     eventually(lambda: out.exists() and out.read_text() == "a\nb\n", "both lines", timeout_s=60)
-    # Asked by a client of its own, which may come back later than those of the tasks.
+    # A separate client queries the id, and may reconnect later than those of the tasks.
     eventually(lambda: one.get("/")["kafka_cluster_id"] is not None, "the cluster's id")
     assert one.end() == 0
 
 
 @pytest.mark.parametrize("point", ["source.polled:20", "source.produced:3", "offsets.drafted:3", "offsets.written:3"])
-def test_a_worker_killed_at_a_named_point_loses_nothing(
+def test_worker_killed_at_a_crash_point_loses_no_records(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name, point: str
 ) -> None:
     topic = unique_name("topic")
@@ -342,7 +338,7 @@ def test_a_worker_killed_at_a_named_point_loses_nothing(
     file.write_text("", encoding="utf-8")
     source = connector(one.folder, "src", connector__class="FileStreamSource", file="in.txt", topic=topic, batch__size="50")
     one.start(source, env={"SLUICE_CRASH_AT": f"worker/{point}"}).wait_ready()
-    # Until it is killed: how many lines a flush takes along is a matter of the machine.
+    # Write until the worker is killed: the number of lines per flush depends on the machine.
     lines: list[str] = []
     with file.open("a", encoding="utf-8") as output:
         while one.runs() and len(lines) < 100_000:
@@ -361,20 +357,20 @@ def test_a_worker_killed_at_a_named_point_loses_nothing(
 
 
 @pytest.mark.parametrize("point", ["sink.precommitted:2"])
-def test_a_sink_killed_before_its_commit_gets_the_records_again(
+def test_sink_killed_before_its_commit_receives_the_records_again(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name, point: str
 ) -> None:
     topic = unique_name("topic")
-    # A killed worker cannot leave its group: the next one waits until the broker misses it.
+    # A killed worker does not leave its group: the next one waits for the session timeout.
     quick = {"consumer.session.timeout.ms": "3000", "consumer.heartbeat.interval.ms": "500"}
     one = process(**{"offset.flush.interval.ms": "100", **quick})
     sink = connector(one.folder, "snk" + topic, connector__class="FileStreamSink", file="out.txt", topics=topic)
     one.start(sink, env={"SLUICE_CRASH_AT": f"worker/{point}"}).wait_ready()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
-    # Until it is killed, for the sink may join so late that one commit has all that was sent before; and some behind it.
-    sent = behind = 0
-    while behind < 10 and sent < 10_000:
-        behind += not one.runs()
+    # Produce until the worker is killed, because the sink may join late and commit all records at once; then some more.
+    sent = sent_after_kill = 0
+    while sent_after_kill < 10 and sent < 10_000:
+        sent_after_kill += not one.runs()
         producer.produce(topic, str(sent))
         assert producer.flush(30) == 0
         sent += 1
@@ -389,7 +385,7 @@ def test_a_sink_killed_before_its_commit_gets_the_records_again(
 
 
 def topic_values(bootstrap: str, topic: str) -> list[bytes | None]:
-    """Everything in a topic of one partition; nothing when there is no such topic."""
+    """Returns all values of a topic with one partition; none for a missing topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "look", "enable.auto.commit": False})
     try:
         if topic not in consumer.list_topics(timeout=20).topics:
@@ -404,14 +400,14 @@ def topic_values(bootstrap: str, topic: str) -> list[bytes | None]:
         consumer.close()
 
 
-def test_killed_between_a_skip_and_its_commit_a_sink_loses_neither_bad_records_nor_good_ones(
+def test_sink_killed_before_the_commit_of_a_dead_letter_loses_no_records(
     process: Callable[..., Process], unique_name: Name, tmp_path: Path
 ) -> None:
-    # The group is called after the connector, and has the offsets of whatever others of that name have read.
+    # A unique name, because the group has the connector's name and keeps the offsets of earlier connectors.
     name, topic, dlq, out = unique_name("sink"), unique_name("topic"), unique_name("dlq"), tmp_path / "out.txt"
-    # A killed worker cannot leave its group: the next one waits until the broker misses it.
+    # A killed worker does not leave its group: the next one waits for the session timeout.
     worker = process(**{"consumer.session.timeout.ms": "3000", "consumer.heartbeat.interval.ms": "500"})
-    # In a topic that is just being made, a record of a producer without idempotence may come after later ones.
+    # While a topic is being created, a non-idempotent producer may reorder records.
     producer = Producer({"bootstrap.servers": worker.bootstrap, "enable.idempotence": True})
     sent = [f"bad {i}" if i % 10 == 3 else f'{{"n":{i}}}' for i in range(50)]
     for value in sent:
@@ -427,7 +423,7 @@ def test_killed_between_a_skip_and_its_commit_a_sink_loses_neither_bad_records_n
     for point in ("errors.reported:3", "errors.acknowledged"):
         worker.start(sink, env={"SLUICE_CRASH_AT": f"worker/{point}"})
         assert worker.exit_code() == -signal.SIGKILL, worker.text()
-    assert topic_values(worker.bootstrap, dlq)[-len(bad) :] == bad  # acknowledged before the second end, but not committed
+    assert topic_values(worker.bootstrap, dlq)[-len(bad) :] == bad  # acknowledged before the second kill, but not committed
     worker.start(sink).wait_ready()
     eventually(
         lambda: [o["offset"]["kafka_offset"] for o in worker.get(f"/connectors/{name}/offsets")["offsets"]] == [50],
@@ -436,14 +432,14 @@ def test_killed_between_a_skip_and_its_commit_a_sink_loses_neither_bad_records_n
         explain=worker.text,
     )
     assert worker.end() == 0
-    letters = topic_values(worker.bootstrap, dlq)
-    assert letters[-len(bad) :] == bad
-    assert set(letters) == set(bad)
+    dead_letters = topic_values(worker.bootstrap, dlq)
+    assert dead_letters[-len(bad) :] == bad
+    assert set(dead_letters) == set(bad)
     lines = out.read_text().splitlines()
     assert lines[-45:] == [f"{{n={i}}}" for i in range(50) if i % 10 != 3]
 
 
-def test_killed_between_a_skip_and_its_stored_offset_a_source_loses_neither(
+def test_source_killed_before_it_stores_the_offset_of_a_dead_letter_loses_no_records(
     process: Callable[..., Process], unique_name: Name, tmp_path: Path
 ) -> None:
     topic, dlq, given = unique_name("topic"), unique_name("dlq"), tmp_path / "in.txt"
@@ -461,8 +457,8 @@ def test_killed_between_a_skip_and_its_stored_offset_a_source_loses_neither(
     worker.start(source).wait_ready()
     eventually(lambda: bool(worker.get("/connectors/source/offsets")["offsets"]), "a stored offset")
     assert worker.end() == 0
-    letters = [json.loads(value or b"") for value in topic_values(worker.bootstrap, dlq)]
-    assert {letter["value"]["payload"] for letter in letters} == {"x"}
-    assert len({letter["sourceOffset"]["position"] for letter in letters}) == 5
+    dead_letters = [json.loads(value or b"") for value in topic_values(worker.bootstrap, dlq)]
+    assert {dead_letter["value"]["payload"] for dead_letter in dead_letters} == {"x"}
+    assert len({dead_letter["sourceOffset"]["position"] for dead_letter in dead_letters}) == 5
     good = [line.encode() for line in lines if line != "x"]
     assert topic_values(worker.bootstrap, topic)[-45:] == good

@@ -1,4 +1,4 @@
-"""Internal topics on a real broker: made, checked, followed, written by several workers, fenced."""
+"""Internal topics on a real broker: creation, checks, reads, writes by several workers, and fencing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 @pytest.fixture
 def worker(broker: EmbeddedBroker, unique_name: Named) -> Callable[..., WorkerConfig]:
-    """Makes configurations of workers of one cluster, with internal topics of their own."""
+    """Creates worker configs of one cluster with unique internal topics."""
     group = unique_name("group")
 
     def make(**settings: str) -> WorkerConfig:
@@ -58,8 +58,8 @@ def eventually(claim: Callable[[], bool], what: str, timeout_s: float = 15.0) ->
         time.sleep(0.02)
 
 
-class Heard:
-    """A listener that keeps what it hears."""
+class RecordingListener:
+    """A listener of the config store that records its events."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[tuple[Any, ...]] = queue.Queue()
@@ -90,7 +90,7 @@ class Heard:
 
 
 class Closing:
-    """Closes what a test has opened, side by side."""
+    """Closes everything that a test opened, in parallel."""
 
     def __init__(self) -> None:
         self._opened: list[Any] = []
@@ -113,21 +113,21 @@ def closing() -> Iterator[Closing]:
     one.close()
 
 
-StartStore = Callable[[WorkerConfig], tuple[ConfigStore, Heard]]
+StartStore = Callable[[WorkerConfig], tuple[ConfigStore, RecordingListener]]
 
 
 @pytest.fixture
 def config_store(closing: Closing) -> StartStore:
-    def start(config: WorkerConfig) -> tuple[ConfigStore, Heard]:
-        heard = Heard()
-        store: ConfigStore = closing(ConfigStore(topic_logs.config_log(config), heard))
+    def start(config: WorkerConfig) -> tuple[ConfigStore, RecordingListener]:
+        listener = RecordingListener()
+        store: ConfigStore = closing(ConfigStore(topic_logs.config_log(config), listener))
         store.start(20)
-        return store, heard
+        return store, listener
 
     return start
 
 
-def make_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
     new = NewTopic(name, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([new])[name].result(10)
@@ -135,13 +135,13 @@ def make_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> No
 
 def test_two_workers_see_each_others_writes(worker: Callable[..., WorkerConfig], config_store: StartStore) -> None:
     config = worker()
-    one, heard_by_one = config_store(config)
+    one, first_listener = config_store(config)
     one.put_connector("c", {"name": "c", "a": "1"}, TargetState.PAUSED)
     assert one.snapshot().config("c") == {"name": "c", "a": "1"}
     assert one.snapshot().target_state("c") is TargetState.PAUSED
     assert one.snapshot().offset == 2
 
-    two, heard_by_two = config_store(config)
+    two, second_listener = config_store(config)
     assert two.snapshot().connectors() == ["c"]
     two.put_task_configs("c", [{"n": "0"}, {"n": "1"}])
     two.put_target_state("c", TargetState.STARTED)
@@ -161,24 +161,24 @@ def test_two_workers_see_each_others_writes(worker: Callable[..., WorkerConfig],
         ("tasks", "c", []),
         ("removed", "c"),
     ]
-    assert [heard_by_one.next() for _ in range(8)] == [("config", "c"), *events]
-    assert [heard_by_two.next() for _ in events] == events
+    assert [first_listener.next() for _ in range(8)] == [("config", "c"), *events]
+    assert [second_listener.next() for _ in events] == events
     one.refresh(20)
     assert one.snapshot() == two.snapshot()
     assert one.snapshot().session_key == key
 
-    # Nothing of the past is heard by who comes later.
-    three, heard_by_three = config_store(config)
+    # A later store does not report past changes.
+    three, third_listener = config_store(config)
     assert three.snapshot() == two.snapshot()
-    assert heard_by_three.events.empty()
+    assert third_listener.events.empty()
 
 
-def test_a_leader_with_transactions_is_fenced_by_the_next(
+def test_transactional_leader_is_fenced_by_the_next_one(
     worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:  # fmt: skip
     config = worker(exactly_once_source_support="enabled")
     old, _ = config_store(config)
-    new, heard = config_store(config)
+    new, listener = config_store(config)
     with pytest.raises(FencedError, match="without claiming"):
         old.put_connector("c", {"a": "1"})
     old.claim_write_privileges()
@@ -192,60 +192,60 @@ def test_a_leader_with_transactions_is_fenced_by_the_next(
     new.claim_write_privileges()
     with pytest.raises(FencedError, match="safely retried"):
         old.put_connector("c", {"a": "2"})
-    old.put_target_state("c", TargetState.PAUSED)  # any worker may
+    old.put_target_state("c", TargetState.PAUSED)  # allowed for any worker
     new.put_task_count_record("c", 1)
     assert new.snapshot().config("c") == {"a": "1"}
     assert new.snapshot().task_count_record("c") == 1
-    assert [heard.next() for _ in range(3)] == [("config", "c"), ("tasks", "c", [0]), ("target", "c")]
+    assert [listener.next() for _ in range(3)] == [("config", "c"), ("tasks", "c", [0]), ("target", "c")]
 
-    # Having lost the right, the old leader can claim it again.
+    # The fenced leader can claim write privileges again.
     old.claim_write_privileges()
     old.put_connector("c", {"a": "3"})
     new.refresh(20)
     assert new.snapshot().config("c") == {"a": "3"}
 
 
-def test_what_is_not_committed_is_neither_read_nor_waited_for(
+def test_uncommitted_records_are_neither_read_nor_awaited(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:
     config = worker(exactly_once_source_support="enabled")
     store, _ = config_store(config)
     settings = topic_logs.config_log(config)
     assert settings.leader is not None
-    dead = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": settings.leader["transactional.id"]})
-    dead.init_transactions(30)
-    dead.begin_transaction()
-    dead.produce(settings.topic.name, b'{"properties":{}}', b"connector-ghost")
-    dead.flush(10)
+    dead_leader = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": settings.leader["transactional.id"]})
+    dead_leader.init_transactions(30)
+    dead_leader.begin_transaction()
+    dead_leader.produce(settings.topic.name, b'{"properties":{}}', b"connector-ghost")
+    dead_leader.flush(10)
     store.refresh(20)
     assert store.snapshot().connectors() == []
-    store.claim_write_privileges()  # ends what the dead leader had begun
+    store.claim_write_privileges()  # aborts the open transaction of the dead leader
     store.put_connector("c", {})
     assert store.snapshot().connectors() == ["c"]
 
 
-def test_a_topic_that_loses_records_by_age_is_refused(
+def test_config_topic_with_deletion_is_rejected(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:
     config = worker()
     name = topic_logs.config_log(config).topic.name
-    make_topic(broker.bootstrap, name, 1, cleanup_policy="compact,delete")
+    create_topic(broker.bootstrap, name, 1, cleanup_policy="compact,delete")
     with pytest.raises(ConfigError, match=r"found the topic currently has 'cleanup.policy=compact,delete'") as caught:
         config_store(config)
     assert caught.value.key == "config.storage.topic"
     assert f"sluice topic alter {name} --config cleanup.policy=compact" in caught.value.message
 
 
-def test_configurations_in_two_partitions_are_refused(
+def test_config_topic_with_two_partitions_is_rejected(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:
     config = worker()
-    make_topic(broker.bootstrap, topic_logs.config_log(config).topic.name, 2, cleanup_policy="compact")
+    create_topic(broker.bootstrap, topic_logs.config_log(config).topic.name, 2, cleanup_policy="compact")
     with pytest.raises(ConfigError, match=r"required to have a single partition .* but found 2 partitions"):
         config_store(config)
 
 
-def test_more_replicas_than_brokers_are_told_with_the_setting(
+def test_more_replicas_than_brokers_are_reported_with_the_key(
     worker: Callable[..., WorkerConfig], config_store: StartStore
 ) -> None:  # fmt: skip
     with pytest.raises(ConfigError, match=r"Set config.storage.replication.factor to the number of brokers") as caught:
@@ -253,7 +253,7 @@ def test_more_replicas_than_brokers_are_told_with_the_setting(
     assert caught.value.key == "config.storage.replication.factor"
 
 
-def test_a_topic_is_made_with_the_workers_settings(
+def test_topic_is_created_with_the_worker_settings(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(status_storage_partitions="3", status_storage_min_insync_replicas="1", status_storage_replication_factor="-1")
@@ -264,7 +264,7 @@ def test_a_topic_is_made_with_the_workers_settings(
     assert len(found.partitions) == 3
 
 
-def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+def test_states_are_shared_and_late_states_are_ignored(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker()
     one, two = (closing(StatusStore(topic_logs.status_log(config), name)) for name in ("a:1", "b:1"))
     one.start(20)
@@ -276,7 +276,7 @@ def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., Wor
     two.put(task, Status(State.RUNNING, "b:1", None, 3, None))
     eventually(lambda: one.get(task) == Status(State.RUNNING, "b:1", None, 3, None), "the task is known to have moved")
     one.put_safe(task, Status(State.FAILED, "a:1", "too late", 2))
-    one.put(task, Status(State.UNASSIGNED, "a:1", None, 2))  # the word of one that knew nothing yet
+    one.put(task, Status(State.UNASSIGNED, "a:1", None, 2))  # from a worker that does not know of the move yet
     one.add_topic("c", 0, "orders")
     one.add_topic("c", 0, "orders")
     eventually(lambda: two.topics("c") == {"orders"}, "the topic is known")
@@ -287,13 +287,13 @@ def test_states_are_shared_and_late_words_do_not_count(worker: Callable[..., Wor
     two.reset_topics("c")
     two.delete(task)
     two.delete("c")
-    eventually(lambda: not one.connectors() and not one.topics("c") and one.get(task) is None, "all is forgotten")
-    # What was forgotten on one worker is noted again by the other.
+    eventually(lambda: not one.connectors() and not one.topics("c") and one.get(task) is None, "all entries are deleted")
+    # The other worker records a topic again after a reset.
     one.add_topic("c", 0, "orders")
     eventually(lambda: one.topics("c") == {"orders"}, "the topic is known again")
 
 
-def test_topics_that_were_forgotten_are_no_longer_shown(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+def test_reset_topics_are_no_longer_returned(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     store = closing(StatusStore(topic_logs.status_log(worker()), "a:1"))
     store.start(20)
     for _ in range(10):
@@ -304,7 +304,7 @@ def test_topics_that_were_forgotten_are_no_longer_shown(worker: Callable[..., Wo
     assert store.reset_topics("c") == []
 
 
-def test_offsets_keep_the_bytes_of_their_keys(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+def test_offset_records_reuse_the_stored_key_bytes(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
     config = worker(offset_storage_partitions="5")
     one, two = (closing(OffsetTopic(topic_logs.offset_log(config))) for _ in range(2))
     records: list[LogRecord] = []
@@ -328,7 +328,7 @@ def test_offsets_keep_the_bytes_of_their_keys(worker: Callable[..., WorkerConfig
     assert [record.value for record in records if record.key == java] == [b'{"at":1}', b'{"at":2}', None]
 
 
-def test_offsets_that_lie_behind_the_open_transaction_of_another_task_are_waited_for(
+def test_refresh_waits_for_offsets_behind_an_open_transaction_of_another_task(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(exactly_once_source_support="enabled", offset_storage_partitions="1")
@@ -342,7 +342,7 @@ def test_offsets_that_lie_behind_the_open_transaction_of_another_task_are_waited
             task.produce(record.topic, record.value, record.key, record.partition)
         task.flush(10)
     own.commit_transaction(10)
-    # To answer "none" would let the task that comes next read from its source again what is committed.
+    # Returning no offset would make the next task read committed records from its source again.
     with pytest.raises(UnreachableError, match=r"no transaction in it stays open: .* kafka-transactions\.sh"):
         store.refresh(1)
     other.abort_transaction(10)
@@ -350,7 +350,7 @@ def test_offsets_that_lie_behind_the_open_transaction_of_another_task_are_waited
     assert (store.get("own", {}), store.get("other", {})) == ({"at": 2}, None)
 
 
-def test_offsets_of_a_transaction_lie_where_plain_ones_do(
+def test_transactional_offsets_are_in_the_same_partitions_as_plain_ones(
     broker: EmbeddedBroker, worker: Callable[..., WorkerConfig], closing: Closing
 ) -> None:
     config = worker(exactly_once_source_support="enabled")
@@ -384,7 +384,7 @@ def log_settings(bootstrap: str, name: str, partitions: int = 1) -> TopicLogSett
     return TopicLogSettings(InternalTopic(name, partitions, 1), {**client, "group.id": "g"}, client, client)
 
 
-def test_a_callback_that_fails_loses_its_record_only(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+def test_failing_callback_loses_only_its_record(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
     taken: list[bytes | None] = []
 
     def take(record: LogRecord) -> None:
@@ -399,7 +399,7 @@ def test_a_callback_that_fails_loses_its_record_only(broker: EmbeddedBroker, uni
     assert taken == [b"1", None]
 
 
-def test_a_log_follows_on_over_a_restart_of_the_broker(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+def test_log_continues_after_a_restart_of_the_broker(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
     taken: list[LogRecord] = []
     log = closing(TopicLog(log_settings(broker.bootstrap, unique_name("log"), 3), taken.append))
     log.start(20)
@@ -416,7 +416,7 @@ def test_a_log_follows_on_over_a_restart_of_the_broker(broker: EmbeddedBroker, u
     assert len(taken) == 8
 
 
-def test_who_comes_before_the_broker_waits_and_can_be_stopped(unique_name: Named) -> None:
+def test_log_without_a_broker_waits_and_can_be_closed(unique_name: Named) -> None:
     log = TopicLog(log_settings("127.0.0.1:9", unique_name("log")), lambda _: None)
     raised: list[BaseException] = []
 
@@ -432,10 +432,12 @@ def test_who_comes_before_the_broker_waits_and_can_be_stopped(unique_name: Named
     thread.join(10)
     assert not thread.is_alive()
     assert isinstance(raised[0], IllegalStateError)
-    assert "closed" in str(raised[0])  # before it was read, or before it had even begun
+    assert "closed" in str(raised[0])  # before it was read, or before it started
 
 
-def test_records_lie_where_java_looks_for_them(broker: EmbeddedBroker, unique_name: Named, closing: Closing) -> None:
+def test_records_are_in_the_partitions_of_the_java_partitioner(
+    broker: EmbeddedBroker, unique_name: Named, closing: Closing
+) -> None:
     from worker.kafka.partitioner import partition_of
 
     taken: list[LogRecord] = []
@@ -445,7 +447,7 @@ def test_records_lie_where_java_looks_for_them(broker: EmbeddedBroker, unique_na
     log.await_read(written, 10)
     assert len(taken) == 60
     assert all(record.partition == partition_of(record.key or b"", 25) for record in taken)
-    again: list[LogRecord] = []
-    other = closing(TopicLog(log_settings(broker.bootstrap, log.topic, 25), again.append))
+    reread: list[LogRecord] = []
+    other = closing(TopicLog(log_settings(broker.bootstrap, log.topic, 25), reread.append))
     other.start(20)
-    assert {(record.key, record.live) for record in again} == {(record.key, False) for record in taken}
+    assert {(record.key, record.live) for record in reread} == {(record.key, False) for record in taken}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.worker.conftest import StartWorker, Told, Worker, eventually
+from tests.integration.worker.conftest import StartWorker, StateHistory, Worker, eventually
 from worker.model import State, TargetState, TaskId
 
 TOOLS = "org.apache.kafka.connect.tools."
@@ -80,7 +80,7 @@ def count_and_compare(worker: Worker, lines: Lines, unique_name: Callable[[str],
 
 
 def test_mock_connectors_fail_as_configured_and_run_again_after_a_restart(
-    worker: Worker, told: Told, unique_name: Callable[[str], str]
+    worker: Worker, state_history: StateHistory, unique_name: Callable[[str], str]
 ) -> None:
     name = unique_name("mock")
     worker.create(name, {"connector.class": f"{TOOLS}MockSourceConnector", "mock_mode": "connector-failure", "delay_ms": "300"})
@@ -89,12 +89,12 @@ def test_mock_connectors_fail_as_configured_and_run_again_after_a_restart(
     assert "mock_mode=connector-failure" in (status(name).connector.trace or "")
     worker.wait_for(name, State.RUNNING)  # a task goes on without its connector
     worker.herder.restart_connector(name, only_failed=True, include_tasks=True)
-    eventually(lambda: told.of(name) == [State.RUNNING, State.FAILED] * 2, "the connector has run again, and failed")
+    eventually(lambda: state_history.of(name) == [State.RUNNING, State.FAILED] * 2, "the connector has run again, and failed")
 
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 def test_mock_tasks_fail_as_configured_and_run_again_after_a_restart(
-    worker: Worker, told: Told, unique_name: Callable[[str], str], kind: str
+    worker: Worker, state_history: StateHistory, unique_name: Callable[[str], str], kind: str
 ) -> None:
     name = unique_name("mock")
     config = {"connector.class": f"{TOOLS}Mock{kind}Connector", "mock_mode": "task-failure", "delay_ms": "300"}
@@ -103,4 +103,4 @@ def test_mock_tasks_fail_as_configured_and_run_again_after_a_restart(
     assert worker.herder.connector_status(name).connector.state is State.RUNNING
     assert "mock_mode=task-failure" in worker.trace(name)
     worker.herder.restart_task(TaskId(name, 0))
-    eventually(lambda: told.of(name, 0) == [State.RUNNING, State.FAILED] * 2, "the task has run again, and failed")
+    eventually(lambda: state_history.of(name, 0) == [State.RUNNING, State.FAILED] * 2, "the task has run again, and failed")

@@ -1,4 +1,4 @@
-"""Tasks with exactly-once without a distributed worker: what they ask of it is answered from a real offsets topic."""
+"""Runs exactly-once tasks without a distributed worker; a fake of the worker's services reads a real offsets topic."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ Found = list[tuple[bytes | None, bytes | None]]
 
 
 def read_topic(bootstrap: str, topic: str, *, committed: bool = True, timeout_s: float = 20.0) -> Found:
-    """All keys and values of a topic of one partition, up to its end; without ``committed`` those of open and aborted
-    transactions too. Raises UnreachableError when no broker answers in time."""
+    """Returns all keys and values of a topic with one partition; without ``committed`` also those of open and aborted
+    transactions. Raises UnreachableError when no broker answers in time."""
     isolation = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation, "enable.partition.eof": True}
@@ -65,7 +65,7 @@ def texts(found: Found) -> list[str]:
 
 
 class TopicOffsets:
-    """Offsets as the committed records of an offsets topic tell them (:class:`worker.storage.offset_store.OffsetStore`)."""
+    """An offset store that reads the committed records of an offsets topic (`worker.storage.offset_store.OffsetStore`)."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -89,7 +89,7 @@ class TopicOffsets:
 
 
 class TopicServices:
-    """What a task asks of its worker (:class:`worker.executor.WorkerServices`)."""
+    """A fake of the services that a worker offers its tasks (`worker.executor.WorkerServices`)."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.offsets = TopicOffsets(bootstrap, topic)
@@ -112,19 +112,19 @@ class TopicServices:
             raise self.refusal
 
 
-class Ear:
-    """Hears what becomes of a task (:class:`worker.tasks.worker_task.TaskListener`)."""
+class RecordingTaskListener:
+    """Records the events of a task (`worker.tasks.worker_task.TaskListener`)."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
         self.error: BaseException | None = None
         self.topics: list[set[str]] = []
-        self.began = threading.Event()
+        self.started = threading.Event()
         self.ended = threading.Event()
 
     def on_running(self, task: WorkerTask) -> None:
         self.events.append("running")
-        self.began.set()
+        self.started.set()
 
     def on_paused(self, task: WorkerTask) -> None:
         self.events.append("paused")
@@ -143,27 +143,27 @@ class Ear:
 class Run:
     """One task, started."""
 
-    def __init__(self, task: WorkerTask, ear: Ear) -> None:
+    def __init__(self, task: WorkerTask, listener: RecordingTaskListener) -> None:
         self.task = task
-        self.ear = ear
+        self.listener = listener
         task.start()
 
     def wait_until_running(self) -> None:
-        assert self.ear.began.wait(30), f"the task does not run: {self.ear.error}"
+        assert self.listener.started.wait(30), f"the task is not running: {self.listener.error}"
 
     def failure(self) -> str:
-        """How it failed, when it has."""
-        assert self.ear.ended.wait(30), "the task does not end"
-        assert self.ear.error is not None, "the task ended without an error"
-        return str(self.ear.error)
+        """Waits for the task to fail and returns the error message."""
+        assert self.listener.ended.wait(30), "the task did not end"
+        assert self.listener.error is not None, "the task ended without an error"
+        return str(self.listener.error)
 
     def stop(self) -> None:
         self.task.stop()
-        assert self.ear.ended.wait(15), "the task does not stop"
+        assert self.listener.ended.wait(15), "the task did not stop"
 
 
 class Tasks:
-    """Starts tasks of scripted sources with exactly-once."""
+    """Starts exactly-once tasks of scripted sources."""
 
     def __init__(self, bootstrap: str, services: TopicServices) -> None:
         self.services = services
@@ -195,21 +195,21 @@ class Tasks:
         request = TaskRequest(
             TaskId(name, 0), connector, task, of_connector, {"script": name}, None, False, f"group-{name}-0", run
         )
-        ear = Ear()
-        started = Run(factory.create(request, ear), ear)
+        listener = RecordingTaskListener()
+        started = Run(factory.create(request, listener), listener)
         self._runs.append(started)
         return started
 
     def close(self) -> None:
         for run in self._runs:
-            if not run.ear.ended.is_set():
+            if not run.listener.ended.is_set():
                 run.task.stop()
-                run.ear.ended.wait(15)
+                run.listener.ended.wait(15)
 
 
 def count_up(name: str, topic: str, count: int, done: Callable[[], None], pause_s: float = 0.0) -> None:
-    """Makes a connector's script give the numbers below ``count``, one a poll; each instance of the task goes on from the stored
-    offset."""
+    """Scripts a connector to return the numbers below ``count``, one per poll. Each instance of the task resumes from the
+    stored offset."""
     script = SCRIPTS[name]
     at, context = -1, None
 
@@ -231,7 +231,7 @@ def count_up(name: str, topic: str, count: int, done: Callable[[], None], pause_
 
 
 class Setting:
-    """A connector with its script, a topic to write to and one for its offsets."""
+    """A connector with its script, its output topic, and its offsets topic."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.bootstrap = bootstrap
@@ -257,33 +257,33 @@ class Setting:
         return None if found is None else int(found["offset"])
 
     def wait_for_markers(self) -> None:
-        """Until no transaction is under way. The broker answers a commit before it writes the markers that readers wait for."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})  # one that was there before would know of old leaders
-        places = [TopicPartition(topic, 0) for topic in (self.topic, self.services.topic)]
+        """Waits until no transaction is open. The broker acknowledges a commit before it writes the markers that readers need."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})  # a new client, because an old one may have cached old leaders
+        partitions = [TopicPartition(topic, 0) for topic in (self.topic, self.services.topic)]
 
         def ends(isolation: IsolationLevel) -> list[int]:
-            asked = dict.fromkeys(places, OffsetSpec.latest())
+            asked = dict.fromkeys(partitions, OffsetSpec.latest())
             found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=20)
-            return [found[place].result(21).offset for place in places]
+            return [found[partition].result(21).offset for partition in partitions]
 
         def is_over() -> bool:
             try:
                 committed, written = ends(IsolationLevel.READ_COMMITTED), ends(IsolationLevel.READ_UNCOMMITTED)
             except KafkaException:
-                return False  # a broker that has just come back may not lead them yet
+                return False  # right after a restart the broker may not lead them yet
             return committed == written and min(written) >= 0
 
         eventually(is_over, "the end of the last transaction")
 
     @property
     def transactions(self) -> TransactionContext:
-        """What the running task's plugin was given."""
+        """The transaction context of the running task."""
         assert self.script.context is not None
         assert self.script.context.transaction_context is not None
         return self.script.context.transaction_context
 
     def poll_with(self, *calls: Callable[[], list[SourceRecord] | None]) -> None:
-        """Scripts ``poll``: one of these a call, and then nothing more."""
+        """Scripts ``poll``: each call runs the next of these functions, and later calls return None."""
         left = list(calls)
 
         def poll() -> list[SourceRecord] | None:
@@ -296,17 +296,17 @@ class Setting:
 
 
 def main() -> None:
-    """Runs a task that counts, in a process of its own, and prints how it ended; ``done`` when all is polled."""
+    """Runs a counting task in its own process. Prints ``done`` when all numbers are polled, and then how the task ended."""
     bootstrap, name, topic, offsets, count, pause_s = sys.argv[1:]
     reached = threading.Event()
     count_up(name, topic, int(count), reached.set, float(pause_s))
     run = Tasks(bootstrap, TopicServices(bootstrap, offsets)).start(name)
-    while not run.ear.ended.wait(0.02):
+    while not run.listener.ended.wait(0.02):
         if reached.is_set():
             print("done", flush=True)
             break
-    run.ear.ended.wait()
-    print(run.ear.error, flush=True)
+    run.listener.ended.wait()
+    print(run.listener.error, flush=True)
 
 
 if __name__ == "__main__":

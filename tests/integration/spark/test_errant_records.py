@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from connect.record import TopicPartition as place
+from connect.record import TopicPartition as ConnectTopicPartition
 from connect.testing.harness import MemoryReporter
 from connectors.spark.tables.delta_files import FileAppender
 from connectors.spark.task import SparkSinkTask
@@ -81,23 +81,23 @@ def test_good_records_are_in_the_table_and_bad_ones_in_the_dead_letter_queue_onc
     }
     first = [*(good(i) for i in range(50)), bad(0), bad(1), good(50)]
     second = [good(51), bad(2), bad(3), good(52), bad(4)]
-    for life in ([(first, 51, 2), ([bad(0)], 51, 3)], [(second, 2, 3)]):
+    for batches in ([(first, 51, 2), ([bad(0)], 51, 3)], [(second, 2, 3)]):
         herder = StandaloneHerder(WorkerConfig.standalone(worker_settings))
         try:
             herder.start()
             herder.put_connector(name, config, replace=False)
-            for records, rows, refused in life:
+            for records, rows, errant in batches:
                 produce(broker, topic, records)
-                wait_until_in_table(herder, name, topic, rows, refused)
+                wait_until_in_table(herder, name, topic, rows, errant)
             progress = herder.progress(TaskId(name, 0))
             assert progress is not None
             assert progress.errors.failures == progress.errors.dead_letters == 3
         finally:
             herder.close(10)
     assert sorted((r["id"], r["v"]) for r in read(topic)) == [(i, f"v{i}") for i in range(53)]
-    letters = messages(broker, dlq)
-    assert [(m.key(), m.value()) for m in letters] == [bad(i) for i in (0, 1, 0, 2, 3, 4)]
-    context = [{h.removeprefix(PREFIX): (v or b"").decode() for h, v in m.headers() or []} for m in letters]
+    dead_letters = messages(broker, dlq)
+    assert [(m.key(), m.value()) for m in dead_letters] == [bad(i) for i in (0, 1, 0, 2, 3, 4)]
+    context = [{h.removeprefix(PREFIX): (v or b"").decode() for h, v in m.headers() or []} for m in dead_letters]
     assert [c["offset"] for c in context] == ["50", "51", "53", "55", "56", "58"]
     assert {(c["topic"], c["partition"], c["stage"], c["connector.name"]) for c in context} == {(topic, "0", "TASK_PUT", name)}
     expected = [
@@ -108,11 +108,11 @@ def test_good_records_are_in_the_table_and_bad_ones_in_the_dead_letter_queue_onc
         "field v: ",
         "the record key has the fields other",
     ]
-    for said, text in zip([c["exception.message"] for c in context], expected, strict=True):
-        assert text in said
+    for message, text in zip([c["exception.message"] for c in context], expected, strict=True):
+        assert text in message
 
 
-def test_a_commit_with_only_errant_records_advances_the_table_offsets(
+def test_commit_with_only_errant_records_advances_the_table_offsets(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session: False))
@@ -120,15 +120,15 @@ def test_a_commit_with_only_errant_records_advances_the_table_offsets(
     t = topic("t", schemas=False)
     monkeypatch.setattr(Context, "errant_record_reporter", reporter)
     t.add(None, b'{"id":1}')
-    life = run({**props, "errors.tolerance": "all"}, [t], raw=True, group={})
-    life.deliver()
-    life.commit()
+    task_run = run({**props, "errors.tolerance": "all"}, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
     t.add(None, b"{")
-    life.deliver()
-    life.close()
-    again = run(props, [t], raw=True, group={})
-    assert again.position == {place("t", 0): 2}
-    again.task.close()
+    task_run.deliver()
+    task_run.close()
+    restarted = run(props, [t], raw=True, group={})
+    assert restarted.position == {ConnectTopicPartition("t", 0): 2}
+    restarted.task.close()
     assert [r["id"] for r in read("t")] == [1]
     assert len(reporter.reported_raw) == 1
 
@@ -141,14 +141,14 @@ def produce(broker: EmbeddedBroker, topic: str, records: list[tuple[bytes | None
     producer.close()
 
 
-def wait_until_in_table(herder: StandaloneHerder, name: str, table: str, rows: int, refused: int) -> None:
-    """Waits until so many rows and refused records of this life are behind a commit of the table."""
+def wait_until_in_table(herder: StandaloneHerder, name: str, table: str, rows: int, errant: int) -> None:
+    """Waits until this run of the task has committed this many rows and errant records to the table."""
     deadline = time.monotonic() + 60
     while True:
         progress = herder.progress(TaskId(name, 0))
         details: Any = progress.details if progress is not None else {}
         written = details.get("tables", {}).get(table, {}).get("rows", 0)
-        if (written, details.get("refused"), details.get("buffered")) == (rows, refused, 0):
+        if (written, details.get("refused"), details.get("buffered")) == (rows, errant, 0):
             return
         assert time.monotonic() < deadline, (herder.connector_status(name), details)
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What a broker refuses is told with its cause and its cure, by the worker or in the task's status, and no secret is."""
+"""Rejections by the broker are reported with cause and remedy, by the worker or in the task status, without secrets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Properties = Mapping[str, str]
 
 
 @contextmanager
-def running(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
-    """A worker in this process, without REST. What ends it is added to ``failures``."""
+def running_worker(properties: Properties, failures: list[ConnectError]) -> Iterator[DistributedHerder]:
+    """Runs a worker in this process, without REST. Adds the error that ends it to ``failures``."""
     config = WorkerConfig.for_cluster({**properties, "task.executors": "0", "task.shutdown.graceful.timeout.ms": "1000"})
     parts = assemble(config, worker_id="w:1", url="http://w:1/", leader_client=RestLeaderClient(), on_fatal=failures.append)
     herder = DistributedHerder(parts)
@@ -44,10 +44,10 @@ def wait_for(condition: Callable[[], bool], what: str, seen: Callable[[], Any] =
 
 Change = Callable[[SecuredCluster], Properties]
 
-REFUSED: list[tuple[str, Change, str]] = [
+REJECTED: list[tuple[str, Change, str]] = [
     (
         "wrong password",
-        lambda secured: secured.login("worker", "SCRAM-SHA-512", "wr0ng-s3cret"),
+        lambda secured: secured.credentials("worker", "SCRAM-SHA-512", "wr0ng-s3cret"),
         r"looking for topic \S+-(?:config|offset|status): the broker at 127.0.0.1:\d+ rejects authentication: .*SCRAM-SHA-512\. "
         r"Check sasl\.mechanism and sasl\.jaas\.config",
     ),
@@ -63,7 +63,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     (
         "no permission for topics",
-        lambda secured: secured.login("stranger", "SCRAM-SHA-256"),
+        lambda secured: secured.credentials("stranger", "SCRAM-SHA-256"),
         r"looking for topic \S+-(?:config|offset|status): not authorized by the broker at 127.0.0.1:\d+: "
         r".*TOPIC_AUTHORIZATION_FAILED\)\. "
         r"The client's principal needs READ on the topic",
@@ -71,44 +71,44 @@ REFUSED: list[tuple[str, Change, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "told"), [(case[1], case[2]) for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_a_worker_that_is_refused_ends_and_says_why(
-    secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture, change: Change, told: str
+@pytest.mark.parametrize(("change", "message"), [(case[1], case[2]) for case in REJECTED], ids=[case[0] for case in REJECTED])
+def test_rejected_worker_ends_and_reports_the_cause(
+    secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture, change: Change, message: str
 ) -> None:
-    properties = {**secured.worker(cluster, secured.login("worker", "SCRAM-SHA-512")), **change(secured)}
+    properties = {**secured.worker(cluster, secured.credentials("worker", "SCRAM-SHA-512")), **change(secured)}
     failures: list[ConnectError] = []
-    with running(properties, failures):
-        wait_for(lambda: bool(failures), "the refusal", lambda: caplog.text)
+    with running_worker(properties, failures):
+        wait_for(lambda: bool(failures), "the rejection", lambda: caplog.text)
     (failure,) = failures
-    assert re.search(told, failure.message), failure.message
+    assert re.search(message, failure.message), failure.message
     _assert_no_secret(failure.message + caplog.text)
 
 
-def test_a_worker_without_permission_for_its_group_says_so(
+def test_worker_without_permission_for_its_group_reports_it(
     secured: SecuredCluster, cluster: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (_, topics) = WORKER_ACLS
     secured.allow("stranger", cluster, [topics])
     failures: list[ConnectError] = []
-    with running(secured.worker(cluster, secured.login("stranger", "PLAIN")), failures):
-        wait_for(lambda: bool(failures), "the refusal", lambda: caplog.text)
+    with running_worker(secured.worker(cluster, secured.credentials("stranger", "PLAIN")), failures):
+        wait_for(lambda: bool(failures), "the rejection", lambda: caplog.text)
     assert f"not authorized for group {cluster}; the worker's principal needs READ on it" in failures[0].message
     _assert_no_secret(failures[0].message + caplog.text)
 
 
-def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_else(
+def test_rejected_connector_clients_fail_only_their_tasks(
     secured: SecuredCluster, cluster: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     secured.allow("worker", cluster, WORKER_ACLS)
     secured.allow("tasks", cluster, TASK_ACLS)
-    login = secured.login("tasks", "PLAIN")
-    logins = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in login.items()}
-    properties = {**secured.worker(cluster, secured.login("worker", "SCRAM-SHA-256")), **logins}
+    credentials = secured.credentials("tasks", "PLAIN")
+    client_settings = {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in credentials.items()}
+    properties = {**secured.worker(cluster, secured.credentials("worker", "SCRAM-SHA-256")), **client_settings}
     (tmp_path / "in.txt").write_text("line\n")
     topic = f"data-{cluster}"
     source = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": topic}
     sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": topic}
-    wrong = secured.login("tasks", "PLAIN", "wr0ng-s3cret")["sasl.jaas.config"]
+    wrong = secured.credentials("tasks", "PLAIN", "wr0ng-s3cret")["sasl.jaas.config"]
     creation = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
     expected = {
         f"{cluster}-good": ({**source, **creation}, None),
@@ -127,7 +127,7 @@ def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_els
     }
     failures: list[ConnectError] = []
     with ExitStack() as stack:
-        herder = stack.enter_context(running(properties, failures))
+        herder = stack.enter_context(running_worker(properties, failures))
         for name, (config, _) in expected.items():
             _create(herder, name, config)
         states: dict[str, Any] = {}
@@ -139,15 +139,15 @@ def test_clients_of_connectors_that_are_refused_fail_their_tasks_and_nothing_els
                 except NotFoundError:
                     states[name] = []
             return all(
-                [state for state, _ in states[name]] == ["RUNNING" if told is None else "FAILED"]
-                for name, (_, told) in expected.items()
+                [state for state, _ in states[name]] == ["RUNNING" if message is None else "FAILED"]
+                for name, (_, message) in expected.items()
             )
 
         wait_for(settled, "the tasks' states", lambda: states)
-        for name, (_, told) in expected.items():
-            if told is not None:
+        for name, (_, message) in expected.items():
+            if message is not None:
                 first_line = str(states[name][0][1]).partition("\n")[0]
-                assert re.search(told, first_line), first_line
+                assert re.search(message, first_line), first_line
         assert failures == []
         _assert_no_secret(str(states))
     _assert_no_secret(caplog.text)
