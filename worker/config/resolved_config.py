@@ -12,7 +12,7 @@ from worker.config.reload_timer import ReloadTimer
 _ACTION = "config.action.reload"
 
 
-class ProvidedValues:
+class ResolvedConfigs:
     """What the connectors of a worker get from its config providers. Safe from any thread."""
 
     def __init__(self, providers: ConfigProviders, timer: ReloadTimer) -> None:
@@ -21,11 +21,11 @@ class ProvidedValues:
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
         self._given_out: dict[str, dict[str, str]] = {}
 
-    def for_check(self, config: Mapping[str, str | None]) -> Resolution:
+    def resolve_for_validation(self, config: Mapping[str, str | None]) -> Resolution:
         """The configuration with values. Raises ConfigError when a provider cannot answer."""
         return self._providers.resolve(config)
 
-    def for_start(self, connector: str, given: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
+    def resolve_for_start(self, connector: str, given: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
         """The same for a connector that is being started, or with ``again`` may have to be: it will be reloaded when the values
         run out, unless it says ``config.action.reload=none``."""
         if not self._providers:
@@ -45,7 +45,7 @@ class ProvidedValues:
         self._timer.schedule(connector, self._expiries[connector])
         return values
 
-    def ask_again(self, connector: str) -> None:
+    def reschedule(self, connector: str) -> None:
         """Waits once more for as long as the last values were to hold: a provider did not answer."""
         self._timer.schedule(connector, self._expiries.get(connector, ()))
 
@@ -56,13 +56,13 @@ class ProvidedValues:
         self._given_out.pop(connector, None)
 
 
-def with_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def restore_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """A task's configuration as it is stored and shown: where it repeats a value of the connector's configuration that stands for
     a reference, the reference."""
     return {key: given[key] if _stands_for(key, value, given, values) else value for key, value in config.items()}
 
 
-def with_values(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def restore_values(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """The way back: a task's configuration as the task gets it."""
     return {key: values[key] if key in values and given.get(key) == value else value for key, value in config.items()}
 

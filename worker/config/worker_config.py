@@ -20,7 +20,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, Range, at_least, one_of
 from connect.errors import ConfigError
 from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
-from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, OPERATION_KEYS
+from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
 from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
 
@@ -205,13 +205,13 @@ _STANDALONE = (
 
 def standalone_config_def() -> ConfigDef:
     """The keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *OPERATION_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
 
 
 def distributed_config_def() -> ConfigDef:
     """The keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *OPERATION_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
 
 
 @dataclass(frozen=True, slots=True)

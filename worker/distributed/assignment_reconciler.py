@@ -14,7 +14,7 @@ from itertools import count
 from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError
-from worker.config.resolved_config import with_values
+from worker.config.resolved_config import restore_values
 from worker.executor import ConnectorSpec, Executor, TaskSpec
 from worker.executors.futures import fail, succeed
 from worker.group.protocol import Assignment, allocation_after
@@ -304,7 +304,7 @@ class LocalWork:
             if self.tasks.get(task) is not running:
                 continue
             own = {key: value for key, value in (state.task_config(task) or {}).items() if value is not None}
-            config = with_values(own, spec.given, spec.config)
+            config = restore_values(own, spec.given, spec.config)
             transactional_id = None if id_prefix is None else f"{id_prefix}{task.task}"
             try:
                 self._executor.start_task(running.run, TaskSpec(task, spec, config, paused, transactional_id))

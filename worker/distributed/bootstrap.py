@@ -13,9 +13,9 @@ from worker.config.client_overrides import client_properties
 from worker.config.isolation import ENVIRONMENT
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secrets import SecretMask
-from worker.config.startup_warnings import config_notices
+from worker.config.startup_warnings import find_startup_warnings
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.auto_restart import Healing
 from worker.distributed.herder_core import Coordination, Surroundings
@@ -38,7 +38,7 @@ from worker.operations.shutdown import close_all
 from worker.storage.config_store import ConfigStore
 from worker.storage.status_store import StatusStore
 from worker.storage.topic_logs import config_log, status_log
-from worker.validation.config_check import ConfigCheck
+from worker.validation.config_validator import ConfigValidator
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class Parts:
     loop: HerderLoop
     executor: Executor
     cluster: Cluster
-    values: ProvidedValues
+    values: ResolvedConfigs
     reloads: ReloadTimer
-    check: ConfigCheck
+    check: ConfigValidator
     statuses: StatusWriter
     services: ClusterServices
     sink_groups: SinkGroups
@@ -136,13 +136,13 @@ def assemble(
     settings = config.distributed
     assert settings is not None
     mask = config.providers.mask
-    notices = [*config_notices(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
+    notices = [*find_startup_warnings(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
     graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
     group = GroupSettings.of(config.originals, client_id=f"connect-{worker_id}")
     loop, loggers, history = HerderLoop(), Loggers(), history_of(config)
     coordination: list[Coordination] = []  # filled below: what is made before it calls it later
     reloads = ReloadTimer(lambda name, only_if_changed: coordination[0].reload(name, only_if_changed))
-    values = ProvidedValues(config.providers, reloads)
+    values = ResolvedConfigs(config.providers, reloads)
     status_store = StatusStore(status_log(config), worker_id)
     statuses = StatusWriter(
         status_store, loop, worker_id, mask, tracks_topics=config.topic_tracking_enable, graceful_s=graceful_s
@@ -187,7 +187,7 @@ def assemble(
         cluster=Cluster(config.bootstrap_servers, config.originals),
         values=values,
         reloads=reloads,
-        check=ConfigCheck(executor, values, mask),
+        check=ConfigValidator(executor, values, mask),
         statuses=statuses,
         services=services,
         sink_groups=SinkGroups(config),
@@ -207,8 +207,8 @@ def _set_level(loggers: Loggers, namespace: str, level: str) -> None:
 
 
 def _fence(
-    config: WorkerConfig, values: ProvidedValues, stored: Mapping[str, str | None] | None, name: str, ids: Sequence[str]
+    config: WorkerConfig, values: ResolvedConfigs, stored: Mapping[str, str | None] | None, name: str, ids: Sequence[str]
 ) -> None:
     # With the connector's own settings of admin clients: its producers may be of another cluster.
-    own = values.for_check(stored or {}).values
+    own = values.resolve_for_validation(stored or {}).values
     fence_producers(client_properties(ClientKind.ADMIN, config, name, 0, own), ids, _FENCE_TIMEOUT_S)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.distributed.status_writer import StatusWriter
 from worker.model import TaskId
 from worker.storage.record_codec import RestartRequest, SessionKey
@@ -24,7 +24,7 @@ class ConfigChanges:
     def __init__(
         self,
         coordination: Coordination,
-        values: ProvidedValues,
+        values: ResolvedConfigs,
         statuses: StatusWriter,
         on_logger_level: Callable[[str, str], None],
         observe: Callable[[str, Mapping[str, str | None] | None], None],

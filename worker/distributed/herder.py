@@ -60,7 +60,7 @@ from worker.operations.offsets.changes import require_offsets, require_stopped, 
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.storage.config_state import ConfigState
 from worker.storage.record_codec import RestartRequest
-from worker.validation.config_check import masked_error
+from worker.validation.config_validator import mask_error
 from worker.version import server_info
 
 T = TypeVar("T")
@@ -178,7 +178,7 @@ class DistributedHerder:
         return self._parts.executor.plugin_config(plugin, version)
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        return self._parts.check.answer(config)[0]
+        return self._parts.check.validate(config)[0]
 
     def topics(self, name: str) -> list[str]:
         if not self._parts.config.topic_tracking_enable:
@@ -481,7 +481,7 @@ class DistributedHerder:
             log.warning("%s was not done within %d s", what, int(_REQUEST_TIMEOUT_S))
             raise ConnectError(self.stages.timed_out()) from e
         except Exception as e:
-            raise masked_error(e, self._parts.mask) from e
+            raise mask_error(e, self._parts.mask) from e
 
 
 class _NotYet(Exception):

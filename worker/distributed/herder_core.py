@@ -17,7 +17,7 @@ from typing import TypeVar
 from connect import crash_points
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from worker.config.distributed_config import DistributedSettings
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.distributed.assignment_reconciler import LocalWork
 from worker.distributed.config_changes import ConfigChanges
 from worker.distributed.config_topic_mismatch import comes_from_another_topic, tell_of_another_topic, tell_of_mismatch
@@ -73,7 +73,7 @@ class Surroundings:
     """Where other workers reach this one; ends with a slash."""
     loop: HerderLoop
     executor: Executor
-    values: ProvidedValues
+    values: ResolvedConfigs
     peers: Peers
     statuses: StatusWriter
     fence_producers: FenceProducers
@@ -372,14 +372,14 @@ class Coordination:
 
     def spec(self, name: str, config: Mapping[str, str | None]) -> Future[ConnectorSpec]:
         given = {key: value for key, value in config.items() if value is not None}
-        return self._pool.submit(lambda: ConnectorSpec(name, given, self._values.for_start(name, given)))
+        return self._pool.submit(lambda: ConnectorSpec(name, given, self._values.resolve_for_start(name, given)))
 
     def spec_for_request(self, name: str, config: Mapping[str, str | None]) -> Future[ConnectorSpec]:
         """The same for a connector that is not started for it."""
         given = {key: value for key, value in config.items() if value is not None}
 
         def resolved() -> ConnectorSpec:
-            found = self._values.for_check(given).values
+            found = self._values.resolve_for_validation(given).values
             return ConnectorSpec(name, given, {key: value for key, value in found.items() if value is not None})
 
         return self._pool.submit(resolved)
@@ -403,7 +403,7 @@ class Coordination:
                 changed = self._values.changed(name, given)
             except ConnectError as e:
                 log.warning("Connector %s goes on with the values it has: %s", name, e.message)
-                self._values.ask_again(name)
+                self._values.reschedule(name)
                 return
             if changed or not only_if_changed:
                 self.loop.post(restart)

@@ -82,7 +82,7 @@ JAVA_LOGGERS: Final[dict[str, tuple[str, ...]]] = {
 """Names of Apache's packages and classes, and the loggers here that tell what those tell there."""
 
 
-def level_named(text: str) -> str:
+def parse_level(text: str) -> str:
     """The level in Log4j's spelling. Raises as Apache's worker does: NotFoundError for a word that is none (recording
     logger-put-bad-level), ConnectError for an empty one."""
     if not text:
@@ -122,7 +122,7 @@ class Loggers:
     def set_worker_logger(self, namespace: str, level: str) -> list[str]:
         """Sets the level of a logger and of all whose names begin with its name; ``root`` is all. Returns those that it changed,
         sorted. Raises NotFoundError for a level that there is not."""
-        level = level_named(level)
+        level = parse_level(level)
         namespace = ROOT if _is_root(namespace) else namespace
         with self._lock:
             if namespace != ROOT and namespace not in JAVA_LOGGERS:

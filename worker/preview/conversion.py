@@ -10,7 +10,7 @@ from connect.data.headers import Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
-from worker.preview.errors import Failure, failure_of
+from worker.preview.errors import PreviewFailure, build_failure
 from worker.tasks.converters import converter_settings
 
 KEY, VALUE, HEADER = "key.converter", "value.converter", "header.converter"
@@ -27,7 +27,7 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Conversion:
+class PreviewConverters:
     """The converters of a connector, or else of its worker. Close it after use."""
 
     def __init__(self, config: Mapping[str, str | None], worker: Mapping[str, str] | None, plugins: Plugins) -> None:
@@ -54,7 +54,7 @@ class Conversion:
         """The classes of the key's and the value's converter."""
         return type(self._key).__name__, type(self._value).__name__
 
-    def read(self, message: Message, offset: int) -> ConnectRecord | Failure:
+    def read(self, message: Message, offset: int) -> ConnectRecord | PreviewFailure:
         """The record that a sink's transformations get, or what a converter says of it."""
         raw = Headers()
         for name, data in message.headers:
@@ -70,12 +70,12 @@ class Conversion:
                 schema, header = self._header.to_connect_header(message.topic, name, data)
                 headers.add(name, header, schema)
         except Exception as e:
-            return failure_of(e, role)
+            return build_failure(e, role)
         return SinkRecord(
             message.topic, 0, key_schema, key, value_schema, value, offset, 0, CREATE_TIME, headers if message.headers else None
         )  # fmt: skip
 
-    def write(self, record: ConnectRecord) -> Message | Failure:
+    def write(self, record: ConnectRecord) -> Message | PreviewFailure:
         """The message that a source's record becomes, or what a converter says of it."""
         role = KEY
         try:
@@ -88,7 +88,7 @@ class Conversion:
                 for header in record.headers or ()
             )
         except Exception as e:
-            return failure_of(e, role)
+            return build_failure(e, role)
         return Message(record.topic, key, value, headers)
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ _JAVA_OWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PreviewFailure:
     """Why there is no record: what a task would fail with, or what errors.tolerance would skip."""
 
     java_class: str
@@ -52,9 +52,9 @@ class Failure:
         return f"{self.java_class}{where}: {self.message}"
 
 
-def failure_of(error: Exception, stage: str, transform: str | None = None) -> Failure:
+def build_failure(error: Exception, stage: str, transform: str | None = None) -> PreviewFailure:
     """The failure that an exception is."""
-    return Failure(_simple_name(error), describe(error), stage, transform, unnamed_field(error))
+    return PreviewFailure(_simple_name(error), describe(error), stage, transform, unnamed_field(error))
 
 
 def _simple_name(error: Exception) -> str:

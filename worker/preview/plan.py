@@ -16,8 +16,8 @@ from connect.record import SourceRecord
 from worker.config.plugin_path import extend_python_path
 from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
-from worker.preview.conversion import Conversion, has_converters
-from worker.preview.record_lines import PlainPlace
+from worker.preview.conversion import PreviewConverters, has_converters
+from worker.preview.record_lines import RecordDefaults
 
 _TOPIC = "records"
 """The topic of plain records when neither the configuration nor the user names one."""
@@ -30,12 +30,12 @@ class PreviewPlan:
     file: ConnectorFile
     worker: Mapping[str, str] | None
     plugins: Plugins
-    place: PlainPlace
+    defaults: RecordDefaults
     config: Mapping[str, str | None]
     """The connector's configuration; references are resolved where the worker has a provider for them."""
     mask: SecretMask = field(default_factory=SecretMask)
     """Knows what came out of providers."""
-    _open: list[Conversion] = field(default_factory=list)
+    _open: list[PreviewConverters] = field(default_factory=list)
 
     @classmethod
     def read(
@@ -62,24 +62,24 @@ class PreviewPlan:
                 config = providers.resolve(config, path).values
             finally:
                 providers.close()
-        place = PlainPlace(topic or _first_topic(config), _is_sink(config, plugins))
-        return cls(file, worker, plugins, place, config, mask)
+        defaults = RecordDefaults(topic or _first_topic(config), _is_sink(config, plugins))
+        return cls(file, worker, plugins, defaults, config, mask)
 
     def location(self, error: ConnectError) -> str:
         """The file, and the line that is to blame where the error knows it."""
         return self.file.location(error.key if isinstance(error, ConfigError) else None)
 
-    def conversion(self) -> Conversion:
+    def converters(self) -> PreviewConverters:
         """The converters. Raises ConfigError when there are none, or their settings are wrong."""
-        made = Conversion(self.config, self.worker, self.plugins)
+        made = PreviewConverters(self.config, self.worker, self.plugins)
         self._open.append(made)
         return made
 
-    def writing(self) -> Conversion | None:
+    def output_converters(self) -> PreviewConverters | None:
         """The converters of a source, when they are known: what its records become in Kafka. None for sinks."""
-        if self.place.is_sink or not has_converters(self.config, self.worker):
+        if self.defaults.is_sink or not has_converters(self.config, self.worker):
             return None
-        return self.conversion()
+        return self.converters()
 
     def samples(self, count: int) -> Sequence[SourceRecord]:
         """Records that the connector makes up. Raises ConfigError when it cannot."""

@@ -37,7 +37,7 @@ _LIKE_A_RECORD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class PlainPlace:
+class RecordDefaults:
     """Where records that are given without one lie: a connector's first topic, and as a sink or a source sees them."""
 
     topic: str
@@ -50,7 +50,7 @@ class PlainPlace:
         return SourceRecord({}, {}, self.topic, value=value)
 
 
-def record_of(line: str, place: PlainPlace, position: int) -> ConnectRecord:
+def parse_record_line(line: str, defaults: RecordDefaults, position: int) -> ConnectRecord:
     """The record of one line. Raises DataError that says what is wrong with it."""
     try:
         node = json.loads(line)
@@ -58,13 +58,13 @@ def record_of(line: str, place: PlainPlace, position: int) -> ConnectRecord:
         raise DataError(f"not JSON at column {e.colno}: {e.msg}") from e
     except RecursionError as e:
         raise DataError("the JSON is nested too deeply") from e
-    return record_of_json(node, place, position)
+    return parse_record(node, defaults, position)
 
 
-def record_of_json(node: Any, place: PlainPlace, position: int) -> ConnectRecord:
+def parse_record(node: Any, defaults: RecordDefaults, position: int) -> ConnectRecord:
     """The same for parsed JSON."""
     if not is_record(node):
-        return place.record(node, position)
+        return defaults.record(node, position)
     try:
         return record_from_json(node)
     except (TypeError, ValueError, AttributeError, KeyError) as e:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from connect.errors import ConfigError, IllegalStateError, NotFoundError
-from worker.config.resolved_config import ProvidedValues, with_values
+from worker.config.resolved_config import ResolvedConfigs, restore_values
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
@@ -52,7 +52,7 @@ class UnitTools:
 
     worker_id: str
     executor: Executor
-    values: ProvidedValues
+    values: ResolvedConfigs
     mask: SecretMask
     next_run: Callable[[], int]
     healing: UnitHealing
@@ -219,10 +219,10 @@ class ConnectorUnit:
         if self.target is not TargetState.STARTED:
             return
         try:
-            config = self._tools.values.for_start(definition.name, definition.given, again=True)
+            config = self._tools.values.resolve_for_start(definition.name, definition.given, again=True)
         except ConfigError as e:
             log.warning("Connector %s goes on with the values it has: %s", definition.name, e.message)
-            self._tools.values.ask_again(definition.name)
+            self._tools.values.reschedule(definition.name)
             return
         # A task that was restarted alone may have made the values known that the other tasks do not have yet.
         tasks_have_them = not self._task_configs or config == self._config_of_tasks
@@ -284,7 +284,7 @@ class ConnectorUnit:
         """Before anything is started: values of config providers may have changed since. Raises ConfigError when one does not
         answer; what runs goes on."""
         definition = self.definition
-        config = self._tools.values.for_start(definition.name, definition.given)
+        config = self._tools.values.resolve_for_start(definition.name, definition.given)
         self.definition = replace(definition, config=config)
 
     def _start_connector(self, *, values_are_fresh: bool = False) -> None:
@@ -322,7 +322,7 @@ class ConnectorUnit:
 
     def _start_task(self, number: int) -> None:
         definition = self.definition
-        config = with_values(self._task_configs[number], definition.given, definition.config)
+        config = restore_values(self._task_configs[number], definition.given, definition.config)
         paused = self.target is TargetState.PAUSED
         with self._state:
             if self._closing:

@@ -28,8 +28,8 @@ from connect.plugins import Plugins
 from worker.config.isolation import ENVIRONMENT
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
-from worker.config.resolved_config import ProvidedValues
-from worker.config.startup_warnings import config_notices
+from worker.config.resolved_config import ResolvedConfigs
+from worker.config.startup_warnings import find_startup_warnings
 from worker.config.worker_config import WorkerConfig
 from worker.errors.config import error_settings
 from worker.executors.factory import make_executor
@@ -70,7 +70,7 @@ from worker.standalone.auto_restart import UnitHealing
 from worker.standalone.connector import ConnectorDefinition, ConnectorUnit, UnitTools
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
-from worker.validation.config_check import ConfigCheck, masked_error
+from worker.validation.config_validator import ConfigValidator, mask_error
 from worker.version import server_info
 
 T = TypeVar("T")
@@ -99,17 +99,17 @@ class StandaloneHerder:
         self._config = config
         self._worker_id = worker_id or config.worker_id
         self._mask = config.providers.mask
-        self._notices = [*config_notices(config.originals), *extend_python_path(config.plugin_path)]
+        self._notices = [*find_startup_warnings(config.originals), *extend_python_path(config.plugin_path)]
         self._store = OffsetFile(config.offset_storage_file_filename)
         self._reloads = ReloadTimer(self._reload)
-        self._values = ProvidedValues(config.providers, self._reloads)
+        self._values = ResolvedConfigs(config.providers, self._reloads)
         services, events = StandaloneServices(self._store), _ExecutorEvents(self._unit_or_none)
         self._executor = make_executor(config, plugins, services, events, self._mask)
         runs = itertools.count(1)
         self._healer = Healer(self._heal)
         healing = UnitHealing(config, self._healer)
         self._tools = UnitTools(self._worker_id, self._executor, self._values, self._mask, lambda: next(runs), healing)
-        self._check = ConfigCheck(self._executor, self._values, self._mask)
+        self._check = ConfigValidator(self._executor, self._values, self._mask)
         self._cluster = Cluster(config.bootstrap_servers, config.originals)
         self._sink_groups = SinkGroups(config)
         self._history = MemoryHistory(config.config_history_size)
@@ -215,7 +215,7 @@ class StandaloneHerder:
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class counts that the configuration names, not the one in the path (recording validate-empty).
-        return self._check.answer(config)[0]
+        return self._check.validate(config)[0]
 
     # --- loggers
 
@@ -306,7 +306,7 @@ class StandaloneHerder:
         try:
             definition = self._definition(name, given, _without_nulls(values))
         except Exception as e:
-            raise masked_error(e, self._mask) from e
+            raise mask_error(e, self._mask) from e
         with self._lock:
             if self._closed:
                 raise ConnectError("The worker is shutting down")
@@ -437,7 +437,7 @@ class StandaloneHerder:
         except FutureTimeout as e:
             raise ConnectError(f"Request timed out: {doing} still goes on; the connector does not answer") from e
         except Exception as e:
-            raise masked_error(e, self._mask) from e
+            raise mask_error(e, self._mask) from e
 
 
 class _ExecutorEvents:

@@ -9,17 +9,17 @@ import inspect
 from dataclasses import dataclass
 
 from connect.config.parsing import JAVA_BLANKS
-from worker.validation.plugin_catalog import INTERFACES, Catalogue, Kind, Plugin
+from worker.validation.plugin_index import INTERFACES, Plugin, PluginIndex, PluginType
 
 _CONNECT = "org.apache.kafka.connect."
 INSTANTIATION_ERROR = "Instantiation error"
 """What Apache says of a class that is there and cannot be made."""
 
 _INTERFACES = {
-    f"{_CONNECT}transforms.Transformation": Kind.TRANSFORMATION,
-    f"{_CONNECT}transforms.predicates.Predicate": Kind.PREDICATE,
-    f"{_CONNECT}storage.Converter": Kind.CONVERTER,
-    f"{_CONNECT}storage.HeaderConverter": Kind.HEADER_CONVERTER,
+    f"{_CONNECT}transforms.Transformation": PluginType.TRANSFORMATION,
+    f"{_CONNECT}transforms.predicates.Predicate": PluginType.PREDICATE,
+    f"{_CONNECT}storage.Converter": PluginType.CONVERTER,
+    f"{_CONNECT}storage.HeaderConverter": PluginType.HEADER_CONVERTER,
 }
 _ABSTRACT_CONNECTORS = {f"{_CONNECT}{name}" for name in ("connector.Connector", "sink.SinkConnector", "source.SourceConnector")}
 _TASKS = {
@@ -43,13 +43,13 @@ class NamedClass:
     name: str
     """As REST shows it."""
     plugin: Plugin | None = None
-    kind: Kind | None = None
+    kind: PluginType | None = None
     """Of an abstract class what it is an abstract form of."""
     choices: tuple[str, ...] = ()
     """The classes that can be made in its place."""
     is_interface: bool = False
 
-    def problem(self, kind: Kind) -> str | None:
+    def problem(self, kind: PluginType) -> str | None:
         """What is wrong with it where a plugin of this kind is asked for; None when nothing is. Apache's words."""
         if kind is not self.kind and (self.plugin is None or kind not in self.plugin.kinds):
             what = "interface" if self.is_interface else "class"
@@ -60,20 +60,20 @@ class NamedClass:
         return None
 
 
-def named_class(catalogue: Catalogue, name: str, kind: Kind) -> NamedClass | None:
+def named_class(plugin_index: PluginIndex, name: str, kind: PluginType) -> NamedClass | None:
     """The class of that name, blanks around it aside; None when there is none. An alias is one of a plugin of ``kind`` first."""
     name = name.strip(JAVA_BLANKS)
-    plugin = catalogue.find(name, [kind])
+    plugin = plugin_index.find(name, [kind])
     if plugin is not None:
         return NamedClass(plugin.name, plugin)
     # The class that Cast$Key and Cast$Value share.
     halves = tuple(f"{name}{half}" for half in ("$Key", "$Value"))
-    shared = catalogue.find(halves[0], [kind])
-    if shared is not None and catalogue.find(halves[1], [kind]) is not None:
+    shared = plugin_index.find(halves[0], [kind])
+    if shared is not None and plugin_index.find(halves[1], [kind]) is not None:
         return NamedClass(name, kind=next(iter(shared.kinds)), choices=halves)
     if name in _INTERFACES:
         return NamedClass(name, kind=_INTERFACES[name], is_interface=True)
-    if name in _TASKS or is_made_in_vain(name):
+    if name in _TASKS or cannot_instantiate(name):
         return NamedClass(name, is_interface=name in _OTHER_INTERFACES)
     return None
 
@@ -88,14 +88,14 @@ def is_task(name: str) -> bool:
     return name in _TASKS
 
 
-def is_made_in_vain(name: str) -> bool:
+def cannot_instantiate(name: str) -> bool:
     """Whether it is the Java name of a class that is there, is no plugin, and cannot be made."""
     return name in _INTERFACES or name in _OTHER_INTERFACES or name in _OTHERS or is_abstract_connector(name)
 
 
-def plugin_of(catalogue: Catalogue, name: str | None, kind: Kind) -> Plugin | None:
+def find_plugin(plugin_index: PluginIndex, name: str | None, kind: PluginType) -> Plugin | None:
     """The plugin of this kind, if that is what the name as it is stands for."""
     if name is None or name != name.strip(JAVA_BLANKS):
         return None
-    plugin = catalogue.find(name, [kind])
+    plugin = plugin_index.find(name, [kind])
     return plugin if plugin is not None and kind in plugin.kinds else None

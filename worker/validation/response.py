@@ -14,7 +14,7 @@ ENDPOINT = "/connector-plugins/{connectorType}/config/validate"
 
 
 @dataclass(slots=True)
-class Infos:
+class ConfigInfos:
     """A part of the answer: groups, and per key its definition and what was found."""
 
     groups: list[str] = field(default_factory=list)
@@ -59,9 +59,9 @@ def value_json(value: ConfigValue, type: ConfigType | None, prefix: str = "") ->
     }
 
 
-def infos_of(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], groups: Sequence[str]) -> Infos:
+def build_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], groups: Sequence[str]) -> ConfigInfos:
     """Values nobody defines first, then every key in its order. Of two values of a name the last counts."""
-    infos = Infos(groups=list(groups))
+    infos = ConfigInfos(groups=list(groups))
     by_name: dict[str, ConfigValue] = {}
     for value in values:
         by_name[value.name] = value
@@ -72,9 +72,9 @@ def infos_of(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], group
     return infos
 
 
-def prefixed_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], prefix: str) -> Infos:
+def prefixed_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
     """Values of a part, as a converter, whose keys stand below a prefix in the connector's configuration."""
-    infos = Infos()
+    infos = ConfigInfos()
     for value in values:
         key = keys.get(value.name)
         if key is not None and key.group is not None and key.group not in infos.groups:
@@ -84,7 +84,7 @@ def prefixed_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue],
     return infos
 
 
-def merged_answer(name: str, parts: Iterable[Infos | None]) -> dict[str, Any]:
+def merge_infos(name: str, parts: Iterable[ConfigInfos | None]) -> dict[str, Any]:
     """The whole answer out of its parts."""
     groups: dict[str, None] = {}
     configs: list[dict[str, Any]] = []

@@ -24,7 +24,7 @@ def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) 
     if not dlq:
         return
     if has_list:
-        topics = topics_of(props)
+        topics = parse_topics(props)
         if dlq in topics:
             shown = f"('topics=[{', '.join(topics)}]')"
             message = f"The DLQ topic '{dlq}' may not be included in the list of topics {shown} consumed by the connector"
@@ -40,7 +40,7 @@ def dlq_topic(props: Mapping[str, str | None]) -> str:
     return (props.get(DLQ_TOPIC) or "").strip(JAVA_BLANKS)
 
 
-def topics_of(props: Mapping[str, str | None]) -> list[str]:
+def parse_topics(props: Mapping[str, str | None]) -> list[str]:
     """The topics of a sink's list: no empty ones, none twice."""
     parsed = parse_value("topics", props.get("topics"), ConfigType.LIST)
     return list(dict.fromkeys(topic for topic in parsed or () if topic))

@@ -12,10 +12,10 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.transforms.api import Predicate, Transformation
-from worker.validation.framework_keys import Implements, Suggested, version_key, versions_of
-from worker.validation.named_classes import named_class, plugin_of
-from worker.validation.plugin_catalog import Catalogue, Kind, Plugin
-from worker.validation.versions import AvailableVersion, IsRange, version_error
+from worker.validation.framework_def import Implements, Suggested, version_key, versions_of
+from worker.validation.named_classes import find_plugin, named_class
+from worker.validation.plugin_index import Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import AvailableVersion, IsRange, version_error
 
 _NEGATE = ConfigKey("negate", ConfigType.BOOLEAN, False, doc="Whether the configured predicate should be negated.")
 _PREDICATE = ConfigKey(
@@ -24,10 +24,10 @@ _PREDICATE = ConfigKey(
     None,
     doc="The alias of a predicate used to determine whether to apply this transformation.",
 )
-_STAGE_KEYS = {Kind.TRANSFORMATION: (_PREDICATE, _NEGATE), Kind.PREDICATE: ()}
+_STAGE_KEYS = {PluginType.TRANSFORMATION: (_PREDICATE, _NEGATE), PluginType.PREDICATE: ()}
 """What every transformation has besides its own keys, which it hides."""
 
-_LISTS = {Kind.TRANSFORMATION: ("transforms", "Transforms"), Kind.PREDICATE: ("predicates", "Predicates")}
+_LISTS = {PluginType.TRANSFORMATION: ("transforms", "Transforms"), PluginType.PREDICATE: ("predicates", "Predicates")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class StageType:
     def __call__(self, name: str, value: Any) -> None:
         kind = self.implements.kind
         negate, predicate = f"{self.prefix}negate", f"{self.prefix}predicate"
-        if kind is Kind.TRANSFORMATION and negate in self.props and predicate not in self.props:
+        if kind is PluginType.TRANSFORMATION and negate in self.props and predicate not in self.props:
             raise ConfigError(
                 f"Config '{negate}' was provided but there is no config '{predicate}' defining a predicate to be negated."
             )
-        found = None if value is None else named_class(self.implements.catalogue, value, kind)
+        found = None if value is None else named_class(self.implements.plugin_index, value, kind)
         if found is None:
             return
         version = self.props.get(f"{self.prefix}plugin.version")
@@ -73,34 +73,34 @@ class StageVersion:
         return "a version, a range in Maven's notation, or latest"
 
 
-def add_stage_keys(table: ConfigDef, kind: Kind, props: Mapping[str, str | None], catalogue: Catalogue) -> None:
+def add_stage_keys(table: ConfigDef, kind: PluginType, props: Mapping[str, str | None], plugin_index: PluginIndex) -> None:
     """Adds the keys of every alias that the configuration lists, in the order listed, to the table."""
     list_key, group = _LISTS[kind]
     for alias in dict.fromkeys(parse_value(list_key, props.get(list_key), ConfigType.LIST) or ()):
-        _add_alias(table, kind, alias, f"{list_key}.{alias}.", f"{group}: {alias}", props, catalogue)
+        _add_alias(table, kind, alias, f"{list_key}.{alias}.", f"{group}: {alias}", props, plugin_index)
 
 
 def _add_alias(
     table: ConfigDef,
-    kind: Kind,
+    kind: PluginType,
     alias: str,
     prefix: str,
     group: str,
     props: Mapping[str, str | None],
-    catalogue: Catalogue,
+    plugin_index: PluginIndex,
 ) -> None:
     what = kind.value
     given = props.get(f"{prefix}type")
-    named = None if given is None else named_class(catalogue, given, kind)
+    named = None if given is None else named_class(plugin_index, given, kind)
     # Its keys and its version are looked up by the name as it was given, blanks and all.
-    plugin = plugin_of(catalogue, given, kind)
+    plugin = find_plugin(plugin_index, given, kind)
     if plugin is not None and inspect.isabstract(plugin.load()):
         plugin = None
     place: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
     table.define(
         f"{prefix}type", ConfigType.CLASS, doc=f"Class for the '{alias}' {what}.", order=0,
-        validator=StageType(Implements(catalogue, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
-        recommender=Suggested([listed.name for listed in catalogue.listed(kind)]), **place,
+        validator=StageType(Implements(plugin_index, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
+        recommender=Suggested([listed.name for listed in plugin_index.listed(kind)]), **place,
     )  # fmt: skip
     version = ConfigKey(
         f"{prefix}plugin.version", ConfigType.STRING, None, doc=f"Version of the '{alias}' {what}.", order=1,
@@ -120,7 +120,7 @@ def _is_there(plugin: Plugin, requirement: str | None) -> bool:
         return False
 
 
-def _own_def(plugin: Plugin, kind: Kind) -> ConfigDef:
+def _own_def(plugin: Plugin, kind: PluginType) -> ConfigDef:
     cls = plugin.load()
     if not issubclass(cls, Transformation | Predicate):
         return ConfigDef()

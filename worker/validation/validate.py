@@ -12,29 +12,29 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError
 from connect.java.hash_order import computed_map_order, copied_map_order, describe_map
 from worker.config.worker_config import WorkerConfig
-from worker.validation.component_keys import clients_infos, converter_infos
-from worker.validation.framework_keys import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
-from worker.validation.named_classes import INSTANTIATION_ERROR, is_abstract_connector, named_class, plugin_of
-from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind, Plugin
-from worker.validation.response import infos_of, merged_answer
+from worker.validation.component_validation import validate_client_overrides, validate_converter
+from worker.validation.framework_def import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
+from worker.validation.named_classes import INSTANTIATION_ERROR, find_plugin, is_abstract_connector, named_class
+from worker.validation.plugin_index import CONNECTOR_TYPES, Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import Requirement, version_error
+from worker.validation.response import build_infos, merge_infos
 from worker.validation.sink_checks import check_sink
 from worker.validation.transform_keys import add_stage_keys
-from worker.validation.versions import Requirement, version_error
 
 _VERSION = "connector.plugin.version"
 NULL_VALUE = "Null value can not be supplied as the configuration value."
 
-Check = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
+WorkerCheck = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
 """Looks at a configuration in the worker's own way and adds errors to the values; as distributed workers check groups."""
 
 
 def validate(
     config: Mapping[str, Any],
     worker: WorkerConfig,
-    catalogue: Catalogue,
+    plugin_index: PluginIndex,
     *,
     resolve: Callable[[Mapping[str, str | None]], Mapping[str, str | None]] | None = None,
-    check: Check | None = None,
+    check: WorkerCheck | None = None,
     offline: bool = False,
 ) -> dict[str, Any]:
     """The whole answer of ``PUT /connector-plugins/{plugin}/config/validate``; never changes anything.
@@ -47,15 +47,15 @@ def validate(
     class_name = props.get("connector.class")
     if class_name is None:
         raise BadRequestError(f"Connector config {describe_map(props)} contains no connector type")
-    if (answer := _answer_about_version(class_name, props, catalogue)) is not None:
+    if (answer := _answer_about_version(class_name, props, plugin_index)) is not None:
         return answer
-    plugin, connector = new_connector(class_name, catalogue)
-    kind = kind_of(connector)
-    table = framework_def(kind, plugin, props, worker, catalogue)
-    for stage in (Kind.TRANSFORMATION, Kind.PREDICATE):
-        add_stage_keys(table, stage, props, catalogue)
-    values = _framework_values(table, props, catalogue)
-    if kind is Kind.SINK:
+    plugin, connector = new_connector(class_name, plugin_index)
+    kind = connector_type(connector)
+    table = framework_def(kind, plugin, props, worker, plugin_index)
+    for stage in (PluginType.TRANSFORMATION, PluginType.PREDICATE):
+        add_stage_keys(table, stage, props, plugin_index)
+    values = _framework_values(table, props, plugin_index)
+    if kind is PluginType.SINK:
         check_sink(props, values)
     if check is not None:
         check(connector, props, values)
@@ -70,15 +70,15 @@ def validate(
         own_values = [of_table[v.name] if v.name in of_table and _is_null(props, v.name) else v for v in own_values]
     # The connector's word on a key of the same name counts, also where it forgives a null that the framework does not
     # (recordings config-put-null-value and create-config-unknown-null-value).
-    infos = infos_of(
+    infos = build_infos(
         {**table.keys, **own.keys}, [*values.values(), *own_values], list(dict.fromkeys((*table.groups, *own.groups)))
     )
-    clients = clients_infos(kind, props, worker)
-    converters = [converter_infos(role, props, values, catalogue) for role in sorted(CONVERTERS)]
-    return merged_answer(class_name, (infos, *clients, *converters))
+    clients = validate_client_overrides(kind, props, worker)
+    converters = [validate_converter(role, props, values, plugin_index) for role in sorted(CONVERTERS)]
+    return merge_infos(class_name, (infos, *clients, *converters))
 
 
-def _answer_about_version(class_name: str, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, Any] | None:
+def _answer_about_version(class_name: str, props: Mapping[str, str | None], plugin_index: PluginIndex) -> dict[str, Any] | None:
     """The answer for a class that is not there in the version asked for, connector or not; None for one that is.
 
     Raises BadRequestError for a version that is no range, whatever the class is.
@@ -87,15 +87,15 @@ def _answer_about_version(class_name: str, props: Mapping[str, str | None], cata
         Requirement.of(props.get(_VERSION))
     except ConfigError as e:
         raise BadRequestError(e.message) from e
-    plugin = catalogue.find(class_name, CONNECTORS)
+    plugin = plugin_index.find(class_name, CONNECTOR_TYPES)
     error = None if plugin is None or class_name != class_name.strip() else version_error(plugin, props.get(_VERSION))
     if plugin is None or error is None:
         return None
-    table = unversioned_def(plugin, props, catalogue)
+    table = unversioned_def(plugin, props, plugin_index)
     values = {value.name: value for value in table.validate(props)}
-    _resolve_classes(table, props, values, catalogue)
+    _resolve_classes(table, props, values, plugin_index)
     values["connector.class"].errors.append(error)
-    return merged_answer(class_name, (infos_of(table.keys, _refusing_nulls(props, values).values(), table.groups),))
+    return merge_infos(class_name, (build_infos(table.keys, _refusing_nulls(props, values).values(), table.groups),))
 
 
 def _refusing_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
@@ -111,45 +111,45 @@ def _is_null(props: Mapping[str, str | None], name: str) -> bool:
     return name in props and props[name] is None
 
 
-def new_connector(name: str, catalogue: Catalogue) -> tuple[Plugin, Connector]:
+def new_connector(name: str, plugin_index: PluginIndex) -> tuple[Plugin, Connector]:
     """The plugin and a fresh instance. Raises BadRequestError with what there is, when there is no such connector."""
     if is_abstract_connector(name):
         raise BadRequestError(INSTANTIATION_ERROR)
     # The only name of a class around which blanks count.
-    plugin = catalogue.find(name, CONNECTORS) if name == name.strip() else None
-    if plugin is None or not plugin.kinds.intersection(CONNECTORS):
-        raise BadRequestError(catalogue.unknown_connector(name))
+    plugin = plugin_index.find(name, CONNECTOR_TYPES) if name == name.strip() else None
+    if plugin is None or not plugin.kinds.intersection(CONNECTOR_TYPES):
+        raise BadRequestError(plugin_index.unknown_connector(name))
     cls = plugin.load()
     if not issubclass(cls, Connector) or inspect.isabstract(cls):
         raise BadRequestError(f"Class {plugin.name} is no connector that can be created")
     return plugin, cls()
 
 
-def kind_of(connector: Connector) -> Kind:
+def connector_type(connector: Connector) -> PluginType:
     """SINK or SOURCE. Raises BadRequestError for a connector that is neither."""
     if isinstance(connector, SinkConnector):
-        return Kind.SINK
+        return PluginType.SINK
     if isinstance(connector, SourceConnector):
-        return Kind.SOURCE
+        return PluginType.SOURCE
     raise BadRequestError(f"{type(connector).__qualname__} is neither a SourceConnector nor a SinkConnector")
 
 
-def _framework_values(table: ConfigDef, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, ConfigValue]:
+def _framework_values(table: ConfigDef, props: Mapping[str, str | None], plugin_index: PluginIndex) -> dict[str, ConfigValue]:
     values = {value.name: value for value in table.validate(props)}
-    _resolve_classes(table, props, values, catalogue)
+    _resolve_classes(table, props, values, plugin_index)
     for role, converter_kind in CONVERTERS.items():
-        _check_version(role, converter_kind, props, values, catalogue)
+        _check_version(role, converter_kind, props, values, plugin_index)
     return values
 
 
 def _resolve_classes(
-    table: ConfigDef, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+    table: ConfigDef, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], plugin_index: PluginIndex
 ) -> None:
     for name, key in table.keys.items():
         entry = values[name]
         if key.type is ConfigType.CLASS and entry.value is not None:
             # An alias is shown as the class it stands for; a class that there is not, as null.
-            found = named_class(catalogue, entry.value, _kind_of_key(name))
+            found = named_class(plugin_index, entry.value, _kind_of_key(name))
             if found is None:
                 given = props.get(name)
                 entry.errors.insert(0, ConfigError.invalid(name, given, f"Class {given} could not be found.").message)
@@ -157,13 +157,13 @@ def _resolve_classes(
 
 
 def _check_version(
-    role: str, kind: Kind, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+    role: str, kind: PluginType, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], plugin_index: PluginIndex
 ) -> None:
     """A converter of the connector's own is looked for by its name as it is, in the version asked for."""
     given, entry, version = props.get(role), values[role], values[role + VERSION_SUFFIX]
     if given is None or entry.errors or version.errors:
         return
-    plugin = plugin_of(catalogue, given, kind)
+    plugin = find_plugin(plugin_index, given, kind)
     if plugin is None:
         entry.errors.append(f"Failed to load class {given}: {given}")
     elif (error := version_error(plugin, version.value)) is not None:
@@ -171,7 +171,7 @@ def _check_version(
         version.errors.append(error)
 
 
-def _kind_of_key(name: str) -> Kind:
+def _kind_of_key(name: str) -> PluginType:
     if name in CONVERTERS:
         return CONVERTERS[name]
-    return Kind.TRANSFORMATION if name.startswith("transforms.") else Kind.PREDICATE
+    return PluginType.TRANSFORMATION if name.startswith("transforms.") else PluginType.PREDICATE

@@ -12,17 +12,15 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigKey, Recommender, Validator
 from connect.errors import ConfigError
 from worker.config.worker_config import WorkerConfig
-from worker.validation.common_keys import COMMON_KEYS
-from worker.validation.named_classes import NamedClass, named_class, plugin_of
-from worker.validation.plugin_catalog import CONNECTORS, INTERFACES, Catalogue, Kind, Plugin
-from worker.validation.sink_keys import SINK_KEYS
-from worker.validation.source_keys import SOURCE_KEYS
-from worker.validation.versions import AvailableVersion, IsRange, available_versions
+from worker.validation.connector_keys import COMMON_KEYS, SINK_KEYS, SOURCE_KEYS
+from worker.validation.named_classes import NamedClass, find_plugin, named_class
+from worker.validation.plugin_index import CONNECTOR_TYPES, INTERFACES, Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import AvailableVersion, IsRange, available_versions
 
 CONVERTERS = {
-    "key.converter": Kind.CONVERTER,
-    "value.converter": Kind.CONVERTER,
-    "header.converter": Kind.HEADER_CONVERTER,
+    "key.converter": PluginType.CONVERTER,
+    "value.converter": PluginType.CONVERTER,
+    "header.converter": PluginType.HEADER_CONVERTER,
 }
 VERSION_SUFFIX = ".plugin.version"
 
@@ -45,11 +43,11 @@ class Suggested(Recommender):
 class Implements:
     """A class that is of one kind and can be made. One that there is not is told where the class is looked up."""
 
-    catalogue: Catalogue
-    kind: Kind
+    plugin_index: PluginIndex
+    kind: PluginType
 
     def __call__(self, name: str, value: Any) -> None:
-        found = None if value is None else named_class(self.catalogue, value, self.kind)
+        found = None if value is None else named_class(self.plugin_index, value, self.kind)
         problem = None if found is None else found.problem(self.kind)
         if problem is not None:
             raise ConfigError(problem, key=name)
@@ -58,46 +56,46 @@ class Implements:
         return f"a class that implements {INTERFACES[self.kind]}"
 
 
-def plain_def(kind: Kind) -> ConfigDef:
+def plain_framework_def(kind: PluginType) -> ConfigDef:
     """The table for sinks or sources by itself, without a worker."""
-    return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)))
+    return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)))
 
 
 def framework_def(
-    kind: Kind, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    kind: PluginType, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigDef:
     """The table for one configuration of one connector on this worker."""
     table = ConfigDef()
-    for key in (*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)):
-        table.add(_adapted(key, connector, props, worker, catalogue))
+    for key in (*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)):
+        table.add(_adapted(key, connector, props, worker, plugin_index))
     return table
 
 
 def _adapted(
-    key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigKey:
     if key.name == "connector.plugin.version":
         return connector_version(key, connector)
     if key.name in CONVERTERS:
         kind = CONVERTERS[key.name]
-        names = [plugin.name for plugin in catalogue.listed(kind)]
-        found = catalogue.find(_default_converter(key.name, worker), [kind])
+        names = [plugin.name for plugin in plugin_index.listed(kind)]
+        found = plugin_index.find(_default_converter(key.name, worker), [kind])
         default = found.name if found is not None else None
-        return replace(key, default=default, validator=Implements(catalogue, kind), recommender=Suggested(names))
+        return replace(key, default=default, validator=Implements(plugin_index, kind), recommender=Suggested(names))
     role = key.name.removesuffix(VERSION_SUFFIX)
     if role in CONVERTERS and role != key.name:
-        return _converter_version(key, role, props, worker, catalogue)
+        return _converter_version(key, role, props, worker, plugin_index)
     return key
 
 
 def _converter_version(
-    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigKey:
     given, kind = props.get(role), CONVERTERS[role]
-    chosen = plugin_of(catalogue, _default_converter(role, worker) if given is None else given, kind)
+    chosen = find_plugin(plugin_index, _default_converter(role, worker) if given is None else given, kind)
     # A converter that is null is one that there is not, though its default version is the worker's.
     name = props[role] if role in props else _default_converter(role, worker)
-    named = None if name is None else named_class(catalogue, name, kind)
+    named = None if name is None else named_class(plugin_index, name, kind)
     return version_key(key, chosen, IsRange(), recommended=versions_of(named, kind), visible=named is not None)
 
 
@@ -111,19 +109,19 @@ def _default_converter(role: str, worker: WorkerConfig) -> str:
             return worker.header_converter
 
 
-def unversioned_def(connector: Plugin, props: Mapping[str, str | None], catalogue: Catalogue) -> ConfigDef:
+def unversioned_def(connector: Plugin, props: Mapping[str, str | None], plugin_index: PluginIndex) -> ConfigDef:
     """The table for a class that is not there in the version asked for: nothing is known but what all connectors have."""
     table = ConfigDef()
     for key in COMMON_KEYS:
         role = key.name.removesuffix(VERSION_SUFFIX)
         if key.name == "connector.plugin.version":
-            chosen = connector if connector.kinds.intersection(CONNECTORS) else None
+            chosen = connector if connector.kinds.intersection(CONNECTOR_TYPES) else None
             table.add(version_key(key, chosen, AvailableVersion(connector), recommended=available_versions(connector)))
         elif key.name in CONVERTERS:
-            table.add(replace(key, validator=Implements(catalogue, CONVERTERS[key.name])))
+            table.add(replace(key, validator=Implements(plugin_index, CONVERTERS[key.name])))
         elif role in CONVERTERS:
             given = props.get(role)
-            named = None if given is None else named_class(catalogue, given, CONVERTERS[role])
+            named = None if given is None else named_class(plugin_index, given, CONVERTERS[role])
             table.add(version_key(key, None, IsRange(), visible=named is not None))
         else:
             table.add(key)
@@ -144,7 +142,7 @@ def version_key(
     return replace(key, default=default, validator=rule, recommender=Suggested(list(recommended), visible=visible))
 
 
-def versions_of(named: NamedClass | None, kind: Kind) -> Sequence[str]:
+def versions_of(named: NamedClass | None, kind: PluginType) -> Sequence[str]:
     """The versions in which there is a class of that kind."""
     plugin = None if named is None else named.plugin
     return plugin.listed_versions() if plugin is not None and kind in plugin.kinds else ()

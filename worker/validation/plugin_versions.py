@@ -12,7 +12,7 @@ from typing import Any
 from connect.config.parsing import JAVA_BLANKS
 from connect.errors import ConfigError
 from worker.validation.maven_versions import MavenVersion
-from worker.validation.plugin_catalog import Plugin
+from worker.validation.plugin_index import Plugin
 
 LATEST = "latest"
 _UNISOLATED = "org.apache.kafka.connect.tools."

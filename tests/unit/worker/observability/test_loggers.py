@@ -12,7 +12,7 @@ from connect.errors import ConnectError, NotFoundError
 from worker.config.secrets import SecretMask
 from worker.model import LoggerLevel
 from worker.observability.log_setup import set_up_logging
-from worker.observability.loggers import JAVA_LOGGERS, Loggers, level_named
+from worker.observability.loggers import JAVA_LOGGERS, Loggers, parse_level
 
 SINK = "org.apache.kafka.connect.runtime.WorkerSinkTask"
 
@@ -91,14 +91,14 @@ def test_every_level_is_answered_as_it_was_set(level: str, loggers: Loggers) -> 
 
 
 def test_blanks_around_a_level_do_not_count() -> None:
-    assert level_named(" info ") == "INFO"
+    assert parse_level(" info ") == "INFO"
 
 
 def test_levels_that_there_are_not() -> None:
     with pytest.raises(NotFoundError, match=r"^invalid log level 'loud'\.$"):
-        level_named("loud")
+        parse_level("loud")
     with pytest.raises(ConnectError, match="Illegal null or empty Level name"):
-        level_named("")
+        parse_level("")
 
 
 def test_whoever_has_to_follow_is_told(loggers: Loggers) -> None:
