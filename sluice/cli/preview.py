@@ -150,7 +150,7 @@ def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | 
     converters = plan.output_converters() if stages else None
 
     def show(given: ConnectRecord | PreviewFailure, runner: TransformRunner) -> None:
-        outcome = Outcome(None, given) if isinstance(given, PreviewFailure) else runner.outcome(given, with_steps=stages)
+        outcome = Outcome(None, given) if isinstance(given, PreviewFailure) else runner.apply(given, with_steps=stages)
         print_line(_as_json(outcome, stages, converters))
 
     return show
@@ -166,7 +166,7 @@ def _as_json(outcome: Outcome, stages: bool, converters: PreviewConverters | Non
         "error": failure and failure.as_json(),
     }
     if stages:
-        node["stages"] = [_passage_json(step) for step in outcome.steps]
+        node["stages"] = [_step_json(step) for step in outcome.steps]
         if converters is not None and outcome.record is not None and failure is None:
             message = converters.write(outcome.record)
             node["message"] = None if isinstance(message, PreviewFailure) else _message_json(message)
@@ -186,7 +186,7 @@ def _record_json(record: ConnectRecord | None) -> dict[str, Any] | PreviewFailur
         return build_failure(e, APPLY)
 
 
-def _passage_json(step: TransformStep) -> dict[str, Any]:
+def _step_json(step: TransformStep) -> dict[str, Any]:
     record = _record_json(step.record)
     return {
         "transform": step.alias,

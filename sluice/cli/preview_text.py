@@ -39,7 +39,7 @@ class PreviewText:
             return
         before = flatten_record(given)
         yield from self._record(before)
-        outcome = runner.outcome(given, with_steps=True)
+        outcome = runner.apply(given, with_steps=True)
         if self._stages:
             yield from self._by_stage(before, outcome)
         elif outcome.record is not None and outcome.steps:

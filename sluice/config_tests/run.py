@@ -92,7 +92,7 @@ def _counts(finding: Finding, lint: str) -> bool:
 
 def _differences(test: ConfigTest, plan: PreviewPlan) -> Iterator[str]:
     try:
-        transforming = TransformRunner(plan.config, plan.plugins)
+        runner = TransformRunner(plan.config, plan.plugins)
     except ConnectError as e:
         # Tests may also expect that a configuration is rejected.
         failed = Outcome(None, build_failure(e, CONFIGURE))
@@ -104,12 +104,12 @@ def _differences(test: ConfigTest, plan: PreviewPlan) -> Iterator[str]:
         writing = plan.output_converters()
         for position, (given, expected) in enumerate(zip(test.inputs, test.expected, strict=True)):
             record = _record(given, plan, reading, position)
-            outcome = Outcome(None, record) if isinstance(record, PreviewFailure) else transforming.outcome(record)
+            outcome = Outcome(None, record) if isinstance(record, PreviewFailure) else runner.apply(record)
             head = f"input {position + 1}: " if len(test.inputs) > 1 else ""
             for difference in _compared(expected, outcome, writing):
                 yield head + difference
     finally:
-        transforming.close()
+        runner.close()
 
 
 def _record(given: Any, plan: PreviewPlan, reading: PreviewConverters | None, position: int) -> ConnectRecord | PreviewFailure:

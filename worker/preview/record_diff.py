@@ -1,4 +1,4 @@
-"""Records as flat lists of what they hold, for people: names, types, values; and what differs between two of them."""
+"""Flattens records to named fields with type and value, and compares two records, for human-readable output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOGICAL = {DATE: "date", TIME: "time", TIMESTAMP: "timestamp"}
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One named thing of a record: its type in a word or two, and its value as text. Containers have no text."""
+    """A field of a record: its type, and its value as text. Structs and maps have no text."""
 
     kind: str
     text: str
@@ -34,7 +34,7 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """How one named thing differs. ``before`` None: it was added; ``after`` None: removed."""
+    """A changed field. ``before`` is None for an added field, ``after`` for a removed one."""
 
     path: str
     before: FieldValue | None
@@ -47,7 +47,7 @@ class FieldChange:
 
 
 def flatten_record(record: ConnectRecord) -> dict[str, FieldValue]:
-    """What a record holds, in its order: topic, partition, timestamp, key, value, headers."""
+    """Returns the fields of a record by path: topic, partition, timestamp, key, value, headers."""
     found = {"topic": FieldValue("", _quoted(record.topic))}
     if record.partition is not None:
         found["partition"] = FieldValue("", str(record.partition))
@@ -67,8 +67,10 @@ def flatten_record(record: ConnectRecord) -> dict[str, FieldValue]:
 
 
 def diff_records(before: Mapping[str, FieldValue], after: Mapping[str, FieldValue]) -> list[FieldChange]:
-    """What was changed and removed, in the order before, then what was added. What lay in something that is no container any
-    more is not told one by one."""
+    """Returns changed and removed fields in the order of ``before``, then added ones.
+
+    If a container became a single value, the removal of its fields is not listed.
+    """
     emptied = tuple(f"{path}." for path, field in before.items() if not field.text and path in after and after[path].text)
     changed = [
         FieldChange(path, field, after.get(path))
@@ -136,7 +138,7 @@ def _plain_kind(value: Any) -> str:
 
 
 def format_value(schema: Schema | None, value: Any) -> str:
-    """A value as people write it: numbers in full, instants in ISO 8601, everything else as JSON."""
+    """Formats a value for output: numbers in full, instants in ISO 8601, everything else as JSON."""
     match value:
         case decimal.Decimal():
             return decimal_text(value)
@@ -153,7 +155,7 @@ def format_value(schema: Schema | None, value: Any) -> str:
     try:
         return json.dumps(payload_to_json(schema, value), ensure_ascii=False)
     except DataError:
-        return repr(value)  # what a function of a user made
+        return repr(value)  # a user function may return any type
 
 
 def _quoted(text: str | None) -> str:

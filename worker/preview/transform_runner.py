@@ -1,4 +1,4 @@
-"""One record at a time through the transformations of a configuration, with what each of them did."""
+"""Runs single records through the transformations of a configuration and reports the result of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.preview.errors import APPLY, PreviewFailure, build_failure
 
 @dataclass(frozen=True, slots=True)
 class TransformStep:
-    """What one transformation did with one record."""
+    """The result of one transformation for one record."""
 
     alias: str
     transformation: str
@@ -21,40 +21,40 @@ class TransformStep:
     predicate: str | None
     """``alias (class)``, or None when the transformation runs for every record."""
     ran: bool
-    """False when the predicate let the record pass by."""
+    """False if the predicate skipped the transformation."""
     record: ConnectRecord | None
-    """What came out. None when the record was dropped, or when this transformation failed."""
+    """The resulting record. None if the transformation dropped the record or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one record. Neither ``record`` nor ``failure``: it was dropped."""
+    """The result for one record. If neither ``record`` nor ``failure`` is set, it was dropped."""
 
     record: ConnectRecord | None
     failure: PreviewFailure | None = None
     steps: Sequence[TransformStep] = field(default=())
-    """One for each transformation that the record came to; empty unless they were asked for."""
+    """One per transformation that the record reached; empty unless requested."""
 
     @property
     def dropped_by(self) -> TransformStep | None:
-        """The transformation that dropped the record, if one did and steps were asked for."""
+        """The transformation that dropped the record, if any and if steps were requested."""
         if self.failure is not None or self.record is not None or not self.steps:
             return None
         return self.steps[-1]
 
 
 class TransformRunner:
-    """The transformations of one configuration. Close it after use."""
+    """The transformations of one configuration. Close after use."""
 
     def __init__(self, config: Mapping[str, str | None], plugins: Plugins) -> None:
-        """Raises ConnectError with what is wrong, as a task does at its start."""
+        """Raises ConnectError for invalid settings, as a task does at startup."""
         self._steps = build_steps(config, plugins)
         self._predicates = {
             step.alias: config.get(f"transforms.{step.alias}.predicate") for step in self._steps if step.predicate is not None
         }
 
-    def outcome(self, record: ConnectRecord, *, with_steps: bool = False) -> Outcome:
-        """What becomes of a record; it is not changed itself. Never raises for a bad one."""
+    def apply(self, record: ConnectRecord, *, with_steps: bool = False) -> Outcome:
+        """Applies all transformations to a record, which is not changed itself. Never raises for an errant record."""
         steps: list[TransformStep] = []
         current: ConnectRecord | None = record
         for step in self._steps:
@@ -65,13 +65,13 @@ class TransformRunner:
                 current = step.transformation.apply(current) if ran else current
             except Exception as e:
                 if with_steps:
-                    steps.append(self._passage(step, True, None))
+                    steps.append(self._step(step, True, None))
                 return Outcome(None, build_failure(e, APPLY, step.alias), steps)
             if with_steps:
-                steps.append(self._passage(step, ran, current))
+                steps.append(self._step(step, ran, current))
         return Outcome(current, None, steps)
 
-    def _passage(self, step: Step, ran: bool, record: ConnectRecord | None) -> TransformStep:
+    def _step(self, step: Step, ran: bool, record: ConnectRecord | None) -> TransformStep:
         predicate = None
         if step.predicate is not None:
             not_ = "not " if step.negate else ""

@@ -21,7 +21,7 @@ _OVERRIDE = "consumer.override.group.id"
 def cluster_check(
     settings: DistributedSettings,
 ) -> Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]:
-    """A :data:`worker.validation.validate.WorkerCheck` for a worker with these settings."""
+    """Returns the :data:`~worker.validation.validate.WorkerCheck` of a worker with these settings."""
     check_source = exactly_once_check(enabled=settings.exactly_once is ExactlyOnce.ENABLED)
 
     def check(connector: Connector, props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> None:
@@ -62,7 +62,7 @@ _NO_BOUNDARIES = (
 
 
 def exactly_once_check(*, enabled: bool) -> Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]:
-    """A :data:`worker.validation.validate.WorkerCheck` for a worker that has exactly-once for sources ``enabled``, or has not."""
+    """Returns a :data:`~worker.validation.validate.WorkerCheck` of exactly-once settings; ``enabled`` is the worker's setting."""
 
     def check(connector: Connector, props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> None:
         if not isinstance(connector, SourceConnector):
@@ -71,9 +71,9 @@ def exactly_once_check(*, enabled: bool) -> Callable[[Connector, Mapping[str, st
         if _is(values[SUPPORT], "required"):
             if not enabled:
                 values[SUPPORT].errors.append(_WORKER_IS_OFF)
-            _ask(values[SUPPORT], lambda: _support_error(connector, config))
+            _add_connector_answer(values[SUPPORT], lambda: _support_error(connector, config))
         if _is(values[BOUNDARY], "connector"):
-            _ask(
+            _add_connector_answer(
                 values[BOUNDARY],
                 lambda: None if connector.can_define_transaction_boundaries(config) else _NO_BOUNDARIES,
             )
@@ -95,12 +95,12 @@ def _support_error(connector: SourceConnector, config: Mapping[str, str]) -> str
             return _UNSUPPORTED
 
 
-def _ask(value: ConfigValue, question: Callable[[], str | None]) -> None:
-    """Notes what the connector answers; one that fails over the question does not let the configuration pass."""
+def _add_connector_answer(value: ConfigValue, question: Callable[[], str | None]) -> None:
+    """Adds the connector's answer to the errors. If the connector raises, the configuration is invalid."""
     try:
         error = question()
     except Exception as e:
-        log.exception("A connector failed while it was asked about %s", value.name)
+        log.exception("Checking %s with the connector failed", value.name)
         reason = str(e).strip()
         error = "An unexpected error occurred during validation" + (
             f": {reason}" if reason else "; please see the worker logs for more details."

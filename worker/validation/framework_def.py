@@ -1,6 +1,6 @@
-"""The framework's own table of a connector's keys, for one configuration.
+"""Builds the ConfigDef of the framework's keys for one connector configuration.
 
-Defaults, suggestions and rules depend on the worker's converters and on the plugins there are.
+Defaults, recommended values, and validators depend on the worker's converters and the available plugins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION_SUFFIX = ".plugin.version"
 
 
 class Suggested(Recommender):
-    """A fixed list of suggestions, shown or not."""
+    """A fixed list of recommended values, visible or not."""
 
     def __init__(self, values: list[str], *, visible: bool = True) -> None:
         self._values = values
@@ -41,7 +41,7 @@ class Suggested(Recommender):
 
 @dataclass(frozen=True, slots=True)
 class Implements:
-    """A class that is of one kind and can be made. One that there is not is told where the class is looked up."""
+    """Accepts a class of one plugin type that can be instantiated. Lookup reports unknown classes, so they pass here."""
 
     plugin_index: PluginIndex
     kind: PluginType
@@ -57,14 +57,14 @@ class Implements:
 
 
 def plain_framework_def(kind: PluginType) -> ConfigDef:
-    """The table for sinks or sources by itself, without a worker."""
+    """Returns the keys of sinks or sources without values that depend on a worker."""
     return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)))
 
 
 def framework_def(
     kind: PluginType, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigDef:
-    """The table for one configuration of one connector on this worker."""
+    """Returns the keys for one configuration of one connector on this worker."""
     table = ConfigDef()
     for key in (*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)):
         table.add(_adapted(key, connector, props, worker, plugin_index))
@@ -93,7 +93,7 @@ def _converter_version(
 ) -> ConfigKey:
     given, kind = props.get(role), CONVERTERS[role]
     chosen = find_plugin(plugin_index, _default_converter(role, worker) if given is None else given, kind)
-    # A converter that is null is one that there is not, though its default version is the worker's.
+    # A null converter names no class, but its default version is that of the worker's converter.
     name = props[role] if role in props else _default_converter(role, worker)
     named = None if name is None else named_class(plugin_index, name, kind)
     return version_key(key, chosen, IsRange(), recommended=versions_of(named, kind), visible=named is not None)
@@ -110,7 +110,7 @@ def _default_converter(role: str, worker: WorkerConfig) -> str:
 
 
 def unversioned_def(connector: Plugin, props: Mapping[str, str | None], plugin_index: PluginIndex) -> ConfigDef:
-    """The table for a class that is not there in the version asked for: nothing is known but what all connectors have."""
+    """Returns the keys for a class that is unavailable in the requested version: only those that all connectors have."""
     table = ConfigDef()
     for key in COMMON_KEYS:
         role = key.name.removesuffix(VERSION_SUFFIX)
@@ -129,7 +129,7 @@ def unversioned_def(connector: Plugin, props: Mapping[str, str | None], plugin_i
 
 
 def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
-    """The key for the connector's own version."""
+    """Adapts the key of the connector's version."""
     rule = AvailableVersion(connector)
     return version_key(key, connector, rule, recommended=connector.listed_versions())
 
@@ -137,12 +137,12 @@ def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
 def version_key(
     key: ConfigKey, chosen: Plugin | None, rule: Validator | None, *, recommended: Sequence[str] = (), visible: bool = True
 ) -> ConfigKey:
-    """A key for the version of a plugin; its default is the version of the one that is chosen."""
+    """Adapts the key of a plugin's version; the default is the version of the chosen plugin."""
     default = None if chosen is None else chosen.version
     return replace(key, default=default, validator=rule, recommender=Suggested(list(recommended), visible=visible))
 
 
 def versions_of(named: NamedClass | None, kind: PluginType) -> Sequence[str]:
-    """The versions in which there is a class of that kind."""
+    """Returns the available versions of a class, if it is a plugin of that type."""
     plugin = None if named is None else named.plugin
     return plugin.listed_versions() if plugin is not None and kind in plugin.kinds else ()

@@ -1,6 +1,6 @@
-"""Classes that a configuration names, plugins or not, and what is wrong with one where a plugin of some kind is asked for.
+"""Looks up classes that a configuration names, and says why one is invalid where a plugin of some type is expected.
 
-A worker of Apache's finds every class of its JVM: those of the API and of Java itself are there, and are no plugins.
+Apache's worker finds every class of its JVM, so classes of its API and of Java itself exist here too, but are no plugins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from worker.validation.plugin_index import INTERFACES, Plugin, PluginIndex, Plug
 
 _CONNECT = "org.apache.kafka.connect."
 INSTANTIATION_ERROR = "Instantiation error"
-"""What Apache says of a class that is there and cannot be made."""
+"""Apache's message for a class that exists but cannot be instantiated."""
 
 _INTERFACES = {
     f"{_CONNECT}transforms.Transformation": PluginType.TRANSFORMATION,
@@ -38,19 +38,19 @@ _OTHER_INTERFACES = {f"{_CONNECT}connector.Task", *(f"java.lang.{name}" for name
 
 @dataclass(frozen=True, slots=True)
 class NamedClass:
-    """A class that there is."""
+    """An existing class."""
 
     name: str
-    """As REST shows it."""
+    """The name in REST responses."""
     plugin: Plugin | None = None
     kind: PluginType | None = None
-    """Of an abstract class what it is an abstract form of."""
+    """The plugin type of an abstract class."""
     choices: tuple[str, ...] = ()
-    """The classes that can be made in its place."""
+    """Classes that can be used instead."""
     is_interface: bool = False
 
     def problem(self, kind: PluginType) -> str | None:
-        """What is wrong with it where a plugin of this kind is asked for; None when nothing is. Apache's words."""
+        """Returns Apache's message if the class cannot be used as a plugin of this type; None if it can."""
         if kind is not self.kind and (self.plugin is None or kind not in self.plugin.kinds):
             what = "interface" if self.is_interface else "class"
             return f"Class {what} {self.name} does not implement the {INTERFACES[kind]} interface"
@@ -61,7 +61,7 @@ class NamedClass:
 
 
 def named_class(plugin_index: PluginIndex, name: str, kind: PluginType) -> NamedClass | None:
-    """The class of that name, blanks around it aside; None when there is none. An alias is one of a plugin of ``kind`` first."""
+    """Returns the class with this name, ignoring blanks around it; None if there is none. Prefers aliases of ``kind``."""
     name = name.strip(JAVA_BLANKS)
     plugin = plugin_index.find(name, [kind])
     if plugin is not None:
@@ -79,22 +79,22 @@ def named_class(plugin_index: PluginIndex, name: str, kind: PluginType) -> Named
 
 
 def is_abstract_connector(name: str) -> bool:
-    """Whether it is the Java name of what all connectors, sinks or sources are."""
+    """Returns whether it is the Java name of an abstract connector class."""
     return name in _ABSTRACT_CONNECTORS
 
 
 def is_task(name: str) -> bool:
-    """Whether it is the Java name of a task: a class that can be made, and is no plugin."""
+    """Returns whether it is the Java name of a task: a class that can be instantiated but is no plugin."""
     return name in _TASKS
 
 
 def cannot_instantiate(name: str) -> bool:
-    """Whether it is the Java name of a class that is there, is no plugin, and cannot be made."""
+    """Returns whether it is the Java name of an existing class that is no plugin and cannot be instantiated."""
     return name in _INTERFACES or name in _OTHER_INTERFACES or name in _OTHERS or is_abstract_connector(name)
 
 
 def find_plugin(plugin_index: PluginIndex, name: str | None, kind: PluginType) -> Plugin | None:
-    """The plugin of this kind, if that is what the name as it is stands for."""
+    """Returns the plugin of this type with exactly this name, blanks included; None if there is none."""
     if name is None or name != name.strip(JAVA_BLANKS):
         return None
     plugin = plugin_index.find(name, [kind])

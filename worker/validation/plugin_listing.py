@@ -1,4 +1,4 @@
-"""``GET /connector-plugins`` and the table of one plugin."""
+"""Lists plugins (``GET /connector-plugins``) and the keys of one plugin."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from worker.validation.response import key_json
 from worker.validation.validate import connector_type
 
 _EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
-_TABLELESS = {
+_WITHOUT_KEYS = {
     *JAVA_POLICIES.values(),
     *(name for java in (*JAVA_POLICIES, _EXTENSION) for name in (java, java.rpartition(".")[2])),
 }
-"""Names of plugins that have no table of keys."""
+"""Names of plugins that have no ConfigDef."""
 
 
 def list_plugins(plugin_index: PluginIndex, *, connectors_only: bool) -> list[dict[str, str]]:
-    """Class, type and version of every plugin: sinks, sources, transformations, predicates, converters, header converters."""
+    """Returns class, type, and version of every plugin in Apache's order."""
     listed = []
     for kind in CONNECTOR_TYPES if connectors_only else PluginType:
         for plugin in plugin_index.listed(kind):
@@ -38,10 +38,10 @@ def list_plugins(plugin_index: PluginIndex, *, connectors_only: bool) -> list[di
 
 
 def plugin_config(name: str, plugin_index: PluginIndex, version: str | None = None) -> list[dict[str, Any]]:
-    """The keys of one plugin as REST shows them; a connector's own first, then the framework's that it doesn't define.
+    """Returns the keys of one plugin in REST's form: a connector's own keys, then the framework's that it does not define.
 
-    Raises NotFoundError for an unknown plugin, BadRequestError for a version that there is not or that is none, or for a class
-    without a table, ConnectError for a class that cannot be made.
+    Raises NotFoundError for an unknown plugin; BadRequestError for an unavailable or invalid version or a class without
+    ConfigDef; ConnectError for a class that cannot be instantiated.
     """
     try:
         wanted = Requirement.of(version)
@@ -62,8 +62,8 @@ def plugin_config(name: str, plugin_index: PluginIndex, version: str | None = No
 
 
 def _no_plugin(name: str, plugin_index: PluginIndex, *, versioned: bool) -> ConnectError:
-    """What is said of a name that no plugin with a table has."""
-    if name in _TABLELESS:
+    """Returns the error for a name that no plugin with a ConfigDef has."""
+    if name in _WITHOUT_KEYS:
         return BadRequestError(_no_table(name))
     # The class that Cast$Key and Cast$Value share is abstract (recording plugin-config-smt-no-suffix); a class of the JVM's own
     # is no plugin either (recording plugin-config-jdk-class).

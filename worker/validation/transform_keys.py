@@ -1,4 +1,4 @@
-"""Keys of transformations and predicates: what ``transforms=a,b`` adds to a connector's table (KIP-66, KIP-585)."""
+"""Adds the keys of transformations and predicates that ``transforms=a,b`` declares to a ConfigDef (KIP-66, KIP-585)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _PREDICATE = ConfigKey(
     doc="The alias of a predicate used to determine whether to apply this transformation.",
 )
 _STAGE_KEYS = {PluginType.TRANSFORMATION: (_PREDICATE, _NEGATE), PluginType.PREDICATE: ()}
-"""What every transformation has besides its own keys, which it hides."""
+"""Keys of every transformation. They hide its own keys of the same name."""
 
 _LISTS = {PluginType.TRANSFORMATION: ("transforms", "Transforms"), PluginType.PREDICATE: ("predicates", "Predicates")}
 
 
 @dataclass(frozen=True, slots=True)
 class StageType:
-    """The class of a stage, in the version asked for; a transformation that is negated needs a predicate."""
+    """Accepts a class in the requested version. A negated transformation needs a predicate."""
 
     implements: Implements
     prefix: str
@@ -60,7 +60,7 @@ class StageType:
 
 @dataclass(frozen=True, slots=True)
 class StageVersion:
-    """A version of a stage that has a class; one that there is, where the class is one."""
+    """Accepts a version requirement; if the plugin is known, it must be available in that version."""
 
     plugin: Plugin | None
 
@@ -74,7 +74,7 @@ class StageVersion:
 
 
 def add_stage_keys(table: ConfigDef, kind: PluginType, props: Mapping[str, str | None], plugin_index: PluginIndex) -> None:
-    """Adds the keys of every alias that the configuration lists, in the order listed, to the table."""
+    """Adds the keys of every alias that the configuration lists, in this order."""
     list_key, group = _LISTS[kind]
     for alias in dict.fromkeys(parse_value(list_key, props.get(list_key), ConfigType.LIST) or ()):
         _add_alias(table, kind, alias, f"{list_key}.{alias}.", f"{group}: {alias}", props, plugin_index)
@@ -92,28 +92,28 @@ def _add_alias(
     what = kind.value
     given = props.get(f"{prefix}type")
     named = None if given is None else named_class(plugin_index, given, kind)
-    # Its keys and its version are looked up by the name as it was given, blanks and all.
+    # As in Apache, keys and version are looked up by the name as given, including blanks.
     plugin = find_plugin(plugin_index, given, kind)
     if plugin is not None and inspect.isabstract(plugin.load()):
         plugin = None
-    place: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
+    common: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
     table.define(
         f"{prefix}type", ConfigType.CLASS, doc=f"Class for the '{alias}' {what}.", order=0,
         validator=StageType(Implements(plugin_index, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
-        recommender=Suggested([listed.name for listed in plugin_index.listed(kind)]), **place,
+        recommender=Suggested([listed.name for listed in plugin_index.listed(kind)]), **common,
     )  # fmt: skip
     version = ConfigKey(
         f"{prefix}plugin.version", ConfigType.STRING, None, doc=f"Version of the '{alias}' {what}.", order=1,
-        display_name=f"{what.capitalize()} version for {alias}", **place,
+        display_name=f"{what.capitalize()} version for {alias}", **common,
     )  # fmt: skip
     rule = None if given is None else StageVersion(plugin)
     table.add(version_key(version, plugin, rule, recommended=versions_of(named, kind)))
-    if plugin is not None and _is_there(plugin, props.get(version.name)):
+    if plugin is not None and _has_version(plugin, props.get(version.name)):
         table.embed(prefix, group, 2, _own_def(plugin, kind))
 
 
-def _is_there(plugin: Plugin, requirement: str | None) -> bool:
-    """Whether a class has the version asked for; without it nothing is known of its keys."""
+def _has_version(plugin: Plugin, requirement: str | None) -> bool:
+    """Returns whether a class is available in the requested version."""
     try:
         return version_error(plugin, requirement) is None
     except ConfigError:

@@ -1,4 +1,4 @@
-"""The check of a connector's configuration, whole, as Apache's herder does it."""
+"""Validates a whole connector configuration like Apache's herder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = "connector.plugin.version"
 NULL_VALUE = "Null value can not be supplied as the configuration value."
 
 WorkerCheck = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
-"""Looks at a configuration in the worker's own way and adds errors to the values; as distributed workers check groups."""
+"""Adds errors that depend on the worker's mode: see :mod:`worker.validation.cluster_checks`."""
 
 
 def validate(
@@ -37,18 +37,17 @@ def validate(
     check: WorkerCheck | None = None,
     offline: bool = False,
 ) -> dict[str, Any]:
-    """The whole answer of ``PUT /connector-plugins/{plugin}/config/validate``; never changes anything.
+    """Returns the response of ``PUT /connector-plugins/{plugin}/config/validate``. Changes nothing.
 
-    ``resolve`` replaces variables of config providers. The connector's own ``validate`` runs and may look at the outside world;
-    with ``offline`` it is its ``check_config``, which does not.
-    Raises BadRequestError when the configuration names no connector class, or one that there is not.
+    ``resolve`` resolves config provider references. Calls the connector's ``validate``, which may access external systems, or
+    with ``offline`` its ``check_config``, which does not. Raises BadRequestError if the connector class is missing or unknown.
     """
     props = dict(config) if resolve is None else dict(resolve(config))
     class_name = props.get("connector.class")
     if class_name is None:
         raise BadRequestError(f"Connector config {describe_map(props)} contains no connector type")
-    if (answer := _answer_about_version(class_name, props, plugin_index)) is not None:
-        return answer
+    if (response := _check_connector_version(class_name, props, plugin_index)) is not None:
+        return response
     plugin, connector = new_connector(class_name, plugin_index)
     kind = connector_type(connector)
     table = framework_def(kind, plugin, props, worker, plugin_index)
@@ -59,16 +58,16 @@ def validate(
         check_sink(props, values)
     if check is not None:
         check(connector, props, values)
-    values = _refusing_nulls(props, values)
+    values = _reject_nulls(props, values)
 
     own = connector.config_def()
     own_check = connector.check_config if offline else connector.validate
     own_values = own_check({key: value for key, value in props.items() if value is not None})
     if None in props.values():
-        # Connectors never see a null; what their tables say of one is what Apache's would.
+        # Connectors never get a null. Their ConfigDefs give the error that Apache's would.
         of_table = {value.name: value for value in own.validate(props)}
         own_values = [of_table[v.name] if v.name in of_table and _is_null(props, v.name) else v for v in own_values]
-    # The connector's word on a key of the same name counts, also where it forgives a null that the framework does not
+    # The connector's result for a key of the same name wins, even if it accepts a null that the framework rejects
     # (recordings config-put-null-value and create-config-unknown-null-value).
     infos = build_infos(
         {**table.keys, **own.keys}, [*values.values(), *own_values], list(dict.fromkeys((*table.groups, *own.groups)))
@@ -78,10 +77,12 @@ def validate(
     return merge_infos(class_name, (infos, *clients, *converters))
 
 
-def _answer_about_version(class_name: str, props: Mapping[str, str | None], plugin_index: PluginIndex) -> dict[str, Any] | None:
-    """The answer for a class that is not there in the version asked for, connector or not; None for one that is.
+def _check_connector_version(
+    class_name: str, props: Mapping[str, str | None], plugin_index: PluginIndex
+) -> dict[str, Any] | None:
+    """Returns the response for a class that is unavailable in the requested version; None if it is available.
 
-    Raises BadRequestError for a version that is no range, whatever the class is.
+    Raises BadRequestError for an invalid version range, whatever the class is.
     """
     try:
         Requirement.of(props.get(_VERSION))
@@ -95,11 +96,11 @@ def _answer_about_version(class_name: str, props: Mapping[str, str | None], plug
     values = {value.name: value for value in table.validate(props)}
     _resolve_classes(table, props, values, plugin_index)
     values["connector.class"].errors.append(error)
-    return merge_infos(class_name, (build_infos(table.keys, _refusing_nulls(props, values).values(), table.groups),))
+    return merge_infos(class_name, (build_infos(table.keys, _reject_nulls(props, values).values(), table.groups),))
 
 
-def _refusing_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
-    """The values with an error for every null, in the order of the hash map in which Apache has them."""
+def _reject_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Adds an error for every null; returns the values in the order of Apache's hash map."""
     nulls = [key for key in copied_map_order(props) if props[key] is None]
     order = computed_map_order(values, nulls)
     for name in nulls:
@@ -112,21 +113,21 @@ def _is_null(props: Mapping[str, str | None], name: str) -> bool:
 
 
 def new_connector(name: str, plugin_index: PluginIndex) -> tuple[Plugin, Connector]:
-    """The plugin and a fresh instance. Raises BadRequestError with what there is, when there is no such connector."""
+    """Returns the plugin and a new instance. Raises BadRequestError with the available classes for an unknown connector."""
     if is_abstract_connector(name):
         raise BadRequestError(INSTANTIATION_ERROR)
-    # The only name of a class around which blanks count.
+    # Blanks are significant in this class name only.
     plugin = plugin_index.find(name, CONNECTOR_TYPES) if name == name.strip() else None
     if plugin is None or not plugin.kinds.intersection(CONNECTOR_TYPES):
         raise BadRequestError(plugin_index.unknown_connector(name))
     cls = plugin.load()
     if not issubclass(cls, Connector) or inspect.isabstract(cls):
-        raise BadRequestError(f"Class {plugin.name} is no connector that can be created")
+        raise BadRequestError(f"Class {plugin.name} is not a connector that can be instantiated")
     return plugin, cls()
 
 
 def connector_type(connector: Connector) -> PluginType:
-    """SINK or SOURCE. Raises BadRequestError for a connector that is neither."""
+    """Returns SINK or SOURCE. Raises BadRequestError for a connector that is neither."""
     if isinstance(connector, SinkConnector):
         return PluginType.SINK
     if isinstance(connector, SourceConnector):
@@ -138,7 +139,7 @@ def _framework_values(table: ConfigDef, props: Mapping[str, str | None], plugin_
     values = {value.name: value for value in table.validate(props)}
     _resolve_classes(table, props, values, plugin_index)
     for role, converter_kind in CONVERTERS.items():
-        _check_version(role, converter_kind, props, values, plugin_index)
+        _check_converter_version(role, converter_kind, props, values, plugin_index)
     return values
 
 
@@ -148,7 +149,7 @@ def _resolve_classes(
     for name, key in table.keys.items():
         entry = values[name]
         if key.type is ConfigType.CLASS and entry.value is not None:
-            # An alias is shown as the class it stands for; a class that there is not, as null.
+            # An alias is shown as its class, an unknown class as null.
             found = named_class(plugin_index, entry.value, _kind_of_key(name))
             if found is None:
                 given = props.get(name)
@@ -156,10 +157,10 @@ def _resolve_classes(
             entry.value = None if found is None else found.name
 
 
-def _check_version(
+def _check_converter_version(
     role: str, kind: PluginType, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], plugin_index: PluginIndex
 ) -> None:
-    """A converter of the connector's own is looked for by its name as it is, in the version asked for."""
+    """Looks up the connector's own converter by its exact name in the requested version."""
     given, entry, version = props.get(role), values[role], values[role + VERSION_SUFFIX]
     if given is None or entry.errors or version.errors:
         return

@@ -38,6 +38,7 @@ def test_root_and_names_of_apache_are_there_from_the_start(loggers: Loggers) -> 
 
 
 def test_a_level_for_a_class_of_apache_holds_for_the_modules_that_do_its_work(loggers: Loggers) -> None:
+    logging.getLogger("worker.sink.task")
     assert loggers.set_worker_logger(SINK, "debug") == [SINK]
     assert logging.getLogger("worker.sink.task").isEnabledFor(logging.DEBUG)
     assert logging.getLogger("worker.sink.loop").isEnabledFor(logging.DEBUG)

@@ -101,7 +101,7 @@ def test_converters_are_the_connectors_or_else_the_workers_with_their_settings()
     written = PreviewConverters({"value.converter": "Json"}, worker, PLUGINS).write(record)
     assert isinstance(written, Message)
     assert written.value == b'{"schema":null,"payload":{"id":1}}'
-    with pytest.raises(ConfigError, match=r"There is no key\.converter.*the worker"):
+    with pytest.raises(ConfigError, match=r"No key\.converter.*the worker"):
         PreviewConverters({"value.converter": "Json"}, None, PLUGINS)
 
 
