@@ -2,8 +2,8 @@
 
 Keys, defaults and messages are those of Apache Kafka Connect 4.3 (``WorkerConfig``, ``StandaloneConfig``, ``RestServerConfig``).
 Keys below ``producer.``, ``consumer.``, and ``admin.`` are defaults for the clients of connectors, which warn about unknown ones.
-Of the other keys, clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`). Unknown keys are
-ignored with a warning (:mod:`worker.config.startup_warnings`).
+Of the other keys, clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`). Unknown keys
+are ignored with a warning (:mod:`worker.config.startup_warnings`).
 """
 
 from __future__ import annotations
