@@ -110,7 +110,7 @@ class PluginCatalog(Protocol):
         """Returns the whole validation result in REST's form (name, error_count, groups, configs)."""
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
-        """Returns the available plugins in REST's form: class, type, version. Built by ``worker.validation.plugin_list``."""
+        """Returns the available plugins in REST's form: class, type, version. Built by ``worker.validation.list_plugins``."""
 
     def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
         """Returns a plugin's keys in REST's form. Built by ``worker.validation.plugin_config``.

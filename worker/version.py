@@ -1,4 +1,4 @@
-"""The versions of this worker: its own, and the one of Apache's that it stands in for."""
+"""The versions of this worker: Sluice's, and that of the Apache worker whose REST API it implements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DISTRIBUTION = "sluice-connect"
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """The installed distribution's version; ``unknown`` when the code runs from a folder that is not installed."""
+    """Returns the installed distribution's version; ``unknown`` if the code is not installed."""
     try:
         return installed_version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -22,6 +22,5 @@ def version() -> str:
 
 
 def server_info(cluster_id: str | None) -> ServerInfo:
-    """What ``GET /`` shows: the version of Apache's worker whose REST API this is, for clients that choose by it, and in place of
-    a commit which Sluice it is."""
+    """Returns the response of ``GET /``: Apache's version, which clients check, and Sluice's version as the commit."""
     return ServerInfo(APACHE_VERSION, f"sluice-{version()}", cluster_id)

@@ -15,7 +15,7 @@ from rest.requests import read_json
 from rest.responses import empty_response, json_response
 from worker.herder import LoggerOperations
 from worker.model import LoggerLevel
-from worker.observability.loggers import level_named
+from worker.observability.loggers import parse_level
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def add_loggers_routes(router: APIRouter, herder: LoggerOperations) -> None:
 
     @router.put("/admin/loggers/{logger}", tags=["admin"], summary="Set the level of a logger and its descendants (KIP-495)")
     def set_logger(logger: str, level: LevelBody, scope: Scope = "worker") -> Response:
-        level = level_named(level)
+        level = parse_level(level)
         if scope.lower() == "cluster":
             herder.set_cluster_logger(logger, level)
             return empty_response(204)

@@ -15,7 +15,7 @@ from sluice.cli.output import notice, output_option, print_json, wants_color
 
 if TYPE_CHECKING:
     from connect.config.finding import Finding
-    from worker.lint import Report
+    from worker.lint import LintReport
 
 _COLORS = {"error": "1;31", "warning": "33", "note": "36"}
 _INDENT = "    "
@@ -40,14 +40,14 @@ def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
         counts = {f"{severity.value}s": report.count(severity) for severity in Severity}
         print_json({"files": list(report.files), **counts, "findings": [one.as_json() for one in report.findings]})
     else:
-        for path in report.passed_over:
+        for path in report.skipped:
             notice(f"{path}: neither a worker file nor a connector file; skipped")
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(report_text(report, width=width, color=wants_color(sys.stdout)))
     return BAD_USAGE if report.count(Severity.ERROR) else OK
 
 
-def report_text(report: Report, *, width: int | None = None, color: bool = False) -> str:
+def report_text(report: LintReport, *, width: int | None = None, color: bool = False) -> str:
     """Returns the findings, one line each or wrapped at ``width``, and a summary line."""
     lines = [line for finding in report.findings for line in _lines(finding, width, color)]
     return "\n".join([*lines, _summary(report)])
@@ -72,7 +72,7 @@ def _lines(finding: Finding, width: int | None, color: bool) -> Iterator[str]:
         )
 
 
-def _summary(report: Report) -> str:
+def _summary(report: LintReport) -> str:
     from connect.config.finding import Severity
 
     files = _counted(len(report.files), "file")

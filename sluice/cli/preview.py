@@ -16,10 +16,10 @@ from sluice.cli.output import output_option, wants_color
 
 if TYPE_CHECKING:
     from connect.record import ConnectRecord
-    from worker.preview.conversion import Conversion, Message
-    from worker.preview.errors import Failure
+    from worker.preview.conversion import Message, PreviewConverters
+    from worker.preview.errors import PreviewFailure
     from worker.preview.plan import PreviewPlan
-    from worker.preview.transform_steps import Outcome, Passage, Transforming
+    from worker.preview.transform_runner import Outcome, TransformRunner, TransformStep
 
 _SAMPLES = 3
 
@@ -53,33 +53,33 @@ def preview(
     Records that fail or are dropped are shown and do not fail this command; an invalid configuration ends it with exit code 2.
     """
     from connect.plugins import Plugins
-    from worker.preview.errors import CONFIGURE, failure_of
+    from worker.preview.errors import CONFIGURE, build_failure
     from worker.preview.plan import PreviewPlan
-    from worker.preview.transform_steps import Transforming
+    from worker.preview.transform_runner import TransformRunner
 
     if (is_base64 or key_separator is not None) and not raw:
         raise click.UsageError("--base64 and --key-separator need --raw")
     plugins = Plugins.discover()
     plan = PreviewPlan.read(connector, worker_file, plugins, topic=topic)
     if records is None:
-        inputs: Iterator[ConnectRecord | Failure] = iter(plan.samples(_SAMPLES))
+        inputs: Iterator[ConnectRecord | PreviewFailure] = iter(plan.samples(_SAMPLES))
     else:
-        conversion = plan.conversion() if raw else None
-        inputs = _inputs(records, plan, conversion, is_base64, key_separator)
+        converters = plan.converters() if raw else None
+        inputs = _inputs(records, plan, converters, is_base64, key_separator)
     show = _json_printer(stages, plan) if output == "json" else _text_printer(stages, plan)
     try:
-        transforming = Transforming(plan.config, plugins)
+        runner = TransformRunner(plan.config, plugins)
     except ConnectError as e:
         if output == "json":
-            failure = failure_of(e, CONFIGURE, _alias_of(e))
+            failure = build_failure(e, CONFIGURE, _alias_of(e))
             for _ in inputs:
                 print_line({"record": None, "error": {**failure.as_json(), "message": plan.mask.mask(failure.message)}})
         raise ConfigError(plan.mask.mask(f"{plan.location(e)}: {e.message}")) from e
     try:
         for given in inputs:
-            show(given, transforming)
+            show(given, runner)
     finally:
-        transforming.close()
+        runner.close()
         plan.close()
 
 
@@ -89,11 +89,11 @@ def _alias_of(error: ConnectError) -> str | None:
 
 
 def _inputs(
-    records: str, plan: PreviewPlan, conversion: Conversion | None, is_base64: bool, key_separator: str | None
-) -> Iterator[ConnectRecord | Failure]:
+    records: str, plan: PreviewPlan, converters: PreviewConverters | None, is_base64: bool, key_separator: str | None
+) -> Iterator[ConnectRecord | PreviewFailure]:
     """Yields the record of each line, or why it is invalid. Skips blank lines unless they are raw."""
-    from worker.preview.errors import READ, failure_of
-    from worker.preview.record_lines import record_of
+    from worker.preview.errors import READ, build_failure
+    from worker.preview.record_lines import parse_record_line
 
     try:
         file = click.open_file(records, "rb")
@@ -103,17 +103,17 @@ def _inputs(
         position = 0
         for number, line in enumerate(file, start=1):
             data = line.rstrip(b"\r\n")
-            if not data.strip() and conversion is None:
+            if not data.strip() and converters is None:
                 continue
             try:
-                if conversion is None:
-                    yield record_of(data.decode("utf-8"), plan.place, position)
+                if converters is None:
+                    yield parse_record_line(data.decode("utf-8"), plan.defaults, position)
                 else:
-                    yield conversion.read(_message(data, plan.place.topic, is_base64, key_separator), position)
+                    yield converters.read(_message(data, plan.defaults.topic, is_base64, key_separator), position)
             except UnicodeDecodeError as e:
-                yield failure_of(DataError(f"line {number}: not UTF-8: {e.reason} at byte {e.start}"), READ)
+                yield build_failure(DataError(f"line {number}: not UTF-8: {e.reason} at byte {e.start}"), READ)
             except DataError as e:
-                yield failure_of(DataError(f"line {number}: {e.message}"), READ)
+                yield build_failure(DataError(f"line {number}: {e.message}"), READ)
             position += 1
 
 
@@ -136,60 +136,63 @@ def _message(data: bytes, topic: str, is_base64: bool, key_separator: str | None
     return Message(topic, key, value)
 
 
-def _text_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
+def _text_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | PreviewFailure, TransformRunner], None]:
     from sluice.cli.preview_text import PreviewText
 
-    text = PreviewText(stages=stages, conversion=plan.writing(), color=wants_color(sys.stdout))
-    return lambda given, transforming: print(text.of(given, transforming), flush=True)
+    text = PreviewText(stages=stages, converters=plan.output_converters(), color=wants_color(sys.stdout))
+    return lambda given, runner: print(text.of(given, runner), flush=True)
 
 
-def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | Failure, Transforming], None]:
-    from worker.preview.errors import Failure
-    from worker.preview.transform_steps import Outcome
+def _json_printer(stages: bool, plan: PreviewPlan) -> Callable[[ConnectRecord | PreviewFailure, TransformRunner], None]:
+    from worker.preview.errors import PreviewFailure
+    from worker.preview.transform_runner import Outcome
 
-    conversion = plan.writing() if stages else None
+    converters = plan.output_converters() if stages else None
 
-    def show(given: ConnectRecord | Failure, transforming: Transforming) -> None:
-        outcome = Outcome(None, given) if isinstance(given, Failure) else transforming.outcome(given, with_passages=stages)
-        print_line(_as_json(outcome, stages, conversion))
+    def show(given: ConnectRecord | PreviewFailure, runner: TransformRunner) -> None:
+        outcome = Outcome(None, given) if isinstance(given, PreviewFailure) else runner.apply(given, with_steps=stages)
+        print_line(_as_json(outcome, stages, converters))
 
     return show
 
 
-def _as_json(outcome: Outcome, stages: bool, conversion: Conversion | None) -> dict[str, Any]:
-    from worker.preview.errors import Failure
+def _as_json(outcome: Outcome, stages: bool, converters: PreviewConverters | None) -> dict[str, Any]:
+    from worker.preview.errors import PreviewFailure
 
     record = _record_json(outcome.record)
-    failure = record if isinstance(record, Failure) else outcome.failure
-    node: dict[str, Any] = {"record": None if isinstance(record, Failure) else record, "error": failure and failure.as_json()}
+    failure = record if isinstance(record, PreviewFailure) else outcome.failure
+    node: dict[str, Any] = {
+        "record": None if isinstance(record, PreviewFailure) else record,
+        "error": failure and failure.as_json(),
+    }
     if stages:
-        node["stages"] = [_passage_json(passage) for passage in outcome.passages]
-        if conversion is not None and outcome.record is not None and failure is None:
-            message = conversion.write(outcome.record)
-            node["message"] = None if isinstance(message, Failure) else _message_json(message)
-            if isinstance(message, Failure):
+        node["stages"] = [_step_json(step) for step in outcome.steps]
+        if converters is not None and outcome.record is not None and failure is None:
+            message = converters.write(outcome.record)
+            node["message"] = None if isinstance(message, PreviewFailure) else _message_json(message)
+            if isinstance(message, PreviewFailure):
                 node["error"] = message.as_json()
     return node
 
 
-def _record_json(record: ConnectRecord | None) -> dict[str, Any] | Failure | None:
+def _record_json(record: ConnectRecord | None) -> dict[str, Any] | PreviewFailure | None:
     """Returns the record as JSON, or why it has none: user functions may return anything."""
     from connect.record_format import record_to_json
-    from worker.preview.errors import APPLY, failure_of
+    from worker.preview.errors import APPLY, build_failure
 
     try:
         return None if record is None else record_to_json(record)
     except DataError as e:
-        return failure_of(e, APPLY)
+        return build_failure(e, APPLY)
 
 
-def _passage_json(passage: Passage) -> dict[str, Any]:
-    record = _record_json(passage.record)
+def _step_json(step: TransformStep) -> dict[str, Any]:
+    record = _record_json(step.record)
     return {
-        "transform": passage.alias,
-        "class": passage.transformation,
-        "predicate": passage.predicate,
-        "ran": passage.ran,
+        "transform": step.alias,
+        "class": step.transformation,
+        "predicate": step.predicate,
+        "ran": step.ran,
         "record": record if isinstance(record, dict) else None,
     }
 

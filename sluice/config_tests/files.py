@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from connect.errors import ConfigError
-from worker.lint.nearest import did_you_mean
+from worker.lint.suggestions import did_you_mean
 from worker.preview.record_lines import MEMBERS
 
 ENDING = ".test.yaml"

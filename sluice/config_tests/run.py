@@ -17,11 +17,11 @@ from connect.record_format import payload_from_json, record_to_json
 from sluice.config_tests.files import ENDING, ConfigTest, ConfigTestFile, is_record_node, read_test_file
 from sluice.config_tests.plain_values import ABSENT, at_path, is_same, plain_record
 from worker.lint import check_files
-from worker.preview.conversion import Conversion, Message
-from worker.preview.errors import CONFIGURE, Failure, failure_of
+from worker.preview.conversion import Message, PreviewConverters
+from worker.preview.errors import CONFIGURE, PreviewFailure, build_failure
 from worker.preview.plan import PreviewPlan
-from worker.preview.record_lines import is_record, record_of_json
-from worker.preview.transform_steps import Outcome, Transforming
+from worker.preview.record_lines import is_record, parse_record
+from worker.preview.transform_runner import Outcome, TransformRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +92,39 @@ def _counts(finding: Finding, lint: str) -> bool:
 
 def _differences(test: ConfigTest, plan: PreviewPlan) -> Iterator[str]:
     try:
-        transforming = Transforming(plan.config, plan.plugins)
+        runner = TransformRunner(plan.config, plan.plugins)
     except ConnectError as e:
         # Tests may also expect that a configuration is rejected.
-        failed = Outcome(None, failure_of(e, CONFIGURE))
+        failed = Outcome(None, build_failure(e, CONFIGURE))
         for expected in test.expected:
             yield from _compared(expected, failed, None)
         return
     try:
-        reading = plan.conversion() if test.is_raw else None
-        writing = plan.writing()
+        reading = plan.converters() if test.is_raw else None
+        writing = plan.output_converters()
         for position, (given, expected) in enumerate(zip(test.inputs, test.expected, strict=True)):
             record = _record(given, plan, reading, position)
-            outcome = Outcome(None, record) if isinstance(record, Failure) else transforming.outcome(record)
+            outcome = Outcome(None, record) if isinstance(record, PreviewFailure) else runner.apply(record)
             head = f"input {position + 1}: " if len(test.inputs) > 1 else ""
             for difference in _compared(expected, outcome, writing):
                 yield head + difference
     finally:
-        transforming.close()
+        runner.close()
 
 
-def _record(given: Any, plan: PreviewPlan, reading: Conversion | None, position: int) -> ConnectRecord | Failure:
+def _record(given: Any, plan: PreviewPlan, reading: PreviewConverters | None, position: int) -> ConnectRecord | PreviewFailure:
     if reading is not None:
-        return reading.read(_message(given, plan.place.topic), position)
+        return reading.read(_message(given, plan.defaults.topic), position)
     if is_record_node(given):
-        whole = {"topic": plan.place.topic, **given}
-        if plan.place.is_sink:
+        whole = {"topic": plan.defaults.topic, **given}
+        if plan.defaults.is_sink:
             whole = {"partition": 0, "offset": position, **whole}
         whole["headers"] = _headers(whole.get("headers") or [])
         for member in ("key", "value"):
             if member in whole and not is_record({"topic": "", "value": whole[member]}):
                 whole[member] = {"schema": None, "payload": whole[member]}
-        return record_of_json({"value": None, **whole}, plan.place, position)
-    return plan.place.record(payload_from_json(None, given), position)
+        return parse_record({"value": None, **whole}, plan.defaults, position)
+    return plan.defaults.record(payload_from_json(None, given), position)
 
 
 def _headers(headers: Any) -> list[Any]:
@@ -160,7 +160,7 @@ def _bytes(value: Any) -> bytes | None:
     return json.dumps(value).encode()
 
 
-def _compared(expected: Any, outcome: Outcome, writing: Conversion | None) -> Iterator[str]:
+def _compared(expected: Any, outcome: Outcome, writing: PreviewConverters | None) -> Iterator[str]:
     failure, record = outcome.failure, outcome.record
     if "error" in expected:
         if failure is None:
@@ -202,12 +202,12 @@ def _compared_record(expected: Any, record: ConnectRecord) -> Iterator[str]:
         yield from _difference("record", expected["record"], whole)
 
 
-def _compared_message(expected: Any, record: ConnectRecord, writing: Conversion | None) -> Iterator[str]:
+def _compared_message(expected: Any, record: ConnectRecord, writing: PreviewConverters | None) -> Iterator[str]:
     if writing is None:
         yield "message: only sources write messages, and converters must be known: set the worker file with worker"
         return
     message = writing.write(record)
-    if isinstance(message, Failure):
+    if isinstance(message, PreviewFailure):
         yield f"message: failed: {message}"
         return
     for member, data in (("key", message.key), ("value", message.value)):

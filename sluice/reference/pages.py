@@ -116,13 +116,14 @@ def worker_components() -> tuple[Component, Component]:
 
 def framework_components() -> list[Component]:
     """Returns the components for keys of every connector, and of every transformation and predicate."""
-    from worker.validation.extension_keys import own_keys
-    from worker.validation.framework_keys import plain_def
-    from worker.validation.plugin_catalog import Kind as ConnectorKind
+    from worker.config.extension_keys import connector_extension_keys
+    from worker.validation.framework_def import plain_framework_def
+    from worker.validation.plugin_index import PluginType
 
     connectors = []
-    for kind in (ConnectorKind.SOURCE, ConnectorKind.SINK):
-        table = ConfigDef((*plain_def(kind).keys.values(), *own_keys(kind)))
+    for kind in (PluginType.SOURCE, PluginType.SINK):
+        extension_keys = connector_extension_keys(for_source=kind is PluginType.SOURCE)
+        table = ConfigDef((*plain_framework_def(kind).keys.values(), *extension_keys))
         title = f"Every {kind.value} connector"
         connectors.append(Component(f"{kind.value}-connectors", title, FRAMEWORK, (), "", "", table))
     return [
@@ -133,8 +134,7 @@ def framework_components() -> list[Component]:
 
 def _transform_keys() -> ConfigDef:
     """Returns the keys below an alias that the worker reads. Default versions depend on the installed plugins and are omitted."""
-    from worker.validation.discovered_plugins import DiscoveredCatalogue
-    from worker.validation.plugin_catalog import Kind as StageKind
+    from worker.validation.plugin_index import DiscoveredPluginIndex, PluginType
     from worker.validation.transform_keys import add_stage_keys
 
     config = {
@@ -144,8 +144,8 @@ def _transform_keys() -> ConfigDef:
         f"predicates.{_ALIAS}.type": "RecordIsTombstone",
     }
     table = ConfigDef()
-    for kind in (StageKind.TRANSFORMATION, StageKind.PREDICATE):
-        add_stage_keys(table, kind, config, DiscoveredCatalogue(Plugins.discover()))
+    for kind in (PluginType.TRANSFORMATION, PluginType.PREDICATE):
+        add_stage_keys(table, kind, config, DiscoveredPluginIndex(Plugins.discover()))
     without_versions = [
         replace(key, default=None, validator=None) if key.name.endswith(".plugin.version") else key for key in table.keys.values()
     ]

@@ -23,7 +23,7 @@ from connect.plugins import Plugins
 from rest.app import build_api
 from worker.config.worker_config import WorkerConfig
 from worker.herder import Herder
-from worker.validation import DiscoveredCatalogue, plugin_config, plugin_list, validate
+from worker.validation import DiscoveredPluginIndex, list_plugins, plugin_config, validate
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 _AVAILABLE = "available connectors are: "
@@ -60,16 +60,16 @@ class _Worker:
     def __init__(self) -> None:
         props = {"key.converter": JSON, "value.converter": JSON, "offset.storage.file.filename": "offsets"}
         self._config = WorkerConfig.standalone(props)
-        self._catalogue = DiscoveredCatalogue(Plugins.discover())
+        self._plugin_index = DiscoveredPluginIndex(Plugins.discover())
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
-        return plugin_list(self._catalogue, connectors_only=connectors_only)
+        return list_plugins(self._plugin_index, connectors_only=connectors_only)
 
     def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
-        return plugin_config(plugin, self._catalogue, version)
+        return plugin_config(plugin, self._plugin_index, version)
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
-        return validate(config, self._config, self._catalogue)
+        return validate(config, self._config, self._plugin_index)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
-"""Which client settings a connector's clients get: the worker's defaults, the worker's prefixes, the connector's overrides.
+"""Builds the settings of a connector's Kafka clients: worker defaults, then worker prefixes, then connector overrides.
 
-Later wins, as in Kafka Connect. What a connector may override is decided by ``connector.client.config.override.policy``
-(KIP-458, KIP-1188): All, Principal, None, or Allowlist with ``connector.client.config.override.allowlist``.
+``connector.client.config.override.policy`` decides what a connector may override (KIP-458, KIP-1188): All, Principal, None, or
+Allowlist with ``connector.client.config.override.allowlist``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from worker.kafka.settings import ClientKind, client_settings_of
 log = logging.getLogger(__name__)
 
 _TRANSACTION_TIMEOUT_MS: Final = 60000
-"""The default of ``transaction.timeout.ms``, in Java and here."""
+"""The default of ``transaction.timeout.ms`` in Java and in librdkafka."""
 _PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 JAVA_POLICIES: Final = {
     "org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy": "All",
@@ -28,14 +28,14 @@ JAVA_POLICIES: Final = {
 
 _PRODUCER_DEFAULTS: Final = {
     "acks": "all",
-    # As Apache's worker; see also worker.kafka.idempotence. It measures better than five in flight, for the batches are fuller.
+    # As in Apache's worker; see also worker.kafka.idempotence. Faster than 5 when measured, because batches are fuller.
     "max.in.flight.requests.per.connection": "1",
     "delivery.timeout.ms": "2147483647",
     "partitioner": "murmur2_random",
     "max.request.size": "1048576",
     "buffer.memory": "33554432",
-    # librdkafka does not split a batch that a topic refuses for its size, as Java does, so batches stay well below the limits
-    # that topics have in practice. No slower than librdkafka's own 1,000,000.
+    # Unlike Java, librdkafka does not split a batch that is too large for a topic, so batches stay well below the usual limits.
+    # Not slower than librdkafka's default of 1,000,000.
     "batch.size": "262144",
 }
 
@@ -43,23 +43,23 @@ _CONSUMER_DEFAULTS: Final = {
     "auto.offset.reset": "earliest",
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
-    # Java's default; librdkafka's own is read_committed.
+    # Java's default; librdkafka's is read_committed.
     "isolation.level": "read_uncommitted",
-    # With librdkafka's default back-off of a second a full queue stalls the fetcher: 220,000 records/s become 1,800,000.
+    # With librdkafka's default of 1 second, a full queue stalls the fetcher: 220,000 records/s instead of 1,800,000.
     # The queue is bounded by bytes.
     "fetch.queue.backoff.ms": "5",
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "16384",
-    # A put may take long (a table merge): being expelled in the middle of it would repeat it, again and again. A worker that
-    # died is noticed by its session, in 45 seconds, not by this.
+    # A put may take long (a table merge); leaving the group during it would repeat it endlessly. A dead worker is detected by
+    # its session timeout of 45 seconds, not by this.
     "max.poll.interval.ms": "3600000",
-    # New topics that match topics.regex are seen within this time.
+    # New topics that match topics.regex are found within this time.
     "metadata.max.age.ms": "30000",
 }
 
 
 def canonical_policy(policy: str) -> str:
-    """``All``, ``Principal``, ``None`` or ``Allowlist`` for any of a policy's names. Raises ConfigError for others."""
+    """Returns ``All``, ``Principal``, ``None``, or ``Allowlist`` for any name of a policy. Raises ConfigError for other names."""
     name = JAVA_POLICIES.get(policy, policy).lower()
     for java, known in JAVA_POLICIES.items():
         if name in (known.lower(), java.rpartition(".")[2].lower()):
@@ -72,7 +72,7 @@ def canonical_policy(policy: str) -> str:
 
 
 def allows_override(worker: WorkerConfig, key: str) -> bool:
-    """Whether the worker's policy lets a connector set this client setting (named without its prefix)."""
+    """Returns whether the worker's policy lets a connector override this client setting (without its prefix)."""
     match canonical_policy(worker.override_policy):
         case "All":
             return True
@@ -93,9 +93,9 @@ def client_properties(
     *,
     client_id: str | None = None,
 ) -> dict[str, str]:
-    """The Java-style settings of one client of a task; :func:`worker.kafka.settings.librdkafka_settings` translates them.
+    """Returns the Java settings of one client of a task; :func:`worker.kafka.settings.librdkafka_settings` translates them.
 
-    ``client_id`` is for a client that is not the task's usual one of its kind. Raises ConfigError for an override that the policy
+    ``client_id`` replaces the default ID, for additional clients of a kind. Raises ConfigError for an override that the policy
     forbids.
     """
     result = {**client_settings_of(worker.originals), "bootstrap.servers": ",".join(worker.bootstrap_servers)}
@@ -127,7 +127,7 @@ def client_properties(
 
 
 def with_transactions(java: Mapping[str, str], transactional_id: str) -> dict[str, str]:
-    """The settings of a producer, made those of one that writes in transactions. A warning tells of what is not let through."""
+    """Returns producer settings with transactions added. Logs a warning for each setting that this replaces."""
     result = dict(java)
     for key, value in (("enable.idempotence", "true"), ("transactional.id", transactional_id)):
         given = result.get(key, value)
@@ -140,7 +140,7 @@ def with_transactions(java: Mapping[str, str], transactional_id: str) -> dict[st
                 value,
             )
         result[key] = value
-    # A record that was not written when its transaction expires never will be; the client insists on that.
+    # The client requires it: a record that is unwritten when its transaction expires can no longer be written.
     for key in ("delivery.timeout.ms", "request.timeout.ms"):
         if key in result:
             result[key] = str(min(int(result[key]), int(result.get("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS))))
@@ -148,5 +148,5 @@ def with_transactions(java: Mapping[str, str], transactional_id: str) -> dict[st
 
 
 def sink_group(connector: str) -> str:
-    """The consumer group of a sink connector, unless its configuration overrides ``group.id``."""
+    """Returns the consumer group of a sink connector that does not override ``group.id``."""
     return f"connect-{connector}"

@@ -1,4 +1,4 @@
-"""The keys of distributed workers that standalone ones do not have, and their typed form: Apache's DistributedConfig 4.3."""
+"""Keys that only distributed workers have, and their typed values: Apache's DistributedConfig 4.3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect.config.definition import NO_DEFAULT, ConfigKey, Importance, Validat
 from connect.config.types import ConfigType
 from connect.config.validators import Range, one_of
 from connect.errors import ConfigError
-from worker.config.extension_keys import CLUSTER_KEYS
+from worker.config.extension_keys import DISTRIBUTED_EXTENSION_KEYS
 
 _INT, _LONG, _SHORT, _STRING, _LIST = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.STRING, ConfigType.LIST
 
@@ -25,14 +25,14 @@ def _key(name: str, type: ConfigType, default: Any, doc: str, validator: Validat
 class _TopicName:
     def __call__(self, name: str, value: Any) -> None:
         if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", value) or value in (".", ".."):
-            raise ConfigError.invalid(name, value, f"it is the name of a topic: {self}")
+            raise ConfigError.invalid(name, value, f"it must be a topic name: {self}")
 
     def __str__(self) -> str:
-        return "1 to 249 letters of ASCII, digits, dots, underscores and hyphens, and neither . nor .."
+        return "1 to 249 ASCII letters, digits, dots, underscores, and hyphens, except . and .."
 
 
 class _PositiveOrDefault:
-    """Apache's rule for numbers of partitions and of replicas."""
+    """Apache's rule for partition counts and replication factors."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value < 1 and value != -1:
@@ -44,12 +44,12 @@ class _PositiveOrDefault:
 
 def _storage(what: str, partitions: int | None) -> tuple[ConfigKey, ...]:
     keys = [
-        _key(f"{what}.storage.topic", _STRING, NO_DEFAULT, f"The topic in which {_HELD[what]} are kept.", _TopicName()),
+        _key(f"{what}.storage.topic", _STRING, NO_DEFAULT, f"Topic that stores {_STORED[what]}.", _TopicName()),
         _key(
             f"{what}.storage.replication.factor",
             _SHORT,
             3,
-            "Its replication factor; -1 is the broker's default.",
+            "Replication factor of this topic; -1 means the broker's default.",
             _PositiveOrDefault(),
         ),
     ]
@@ -59,51 +59,52 @@ def _storage(what: str, partitions: int | None) -> tuple[ConfigKey, ...]:
                 f"{what}.storage.partitions",
                 _INT,
                 partitions,
-                "Its partitions; -1 is the broker's default.",
+                "Number of partitions of this topic; -1 means the broker's default.",
                 _PositiveOrDefault(),
             )
         )
     return tuple(keys)
 
 
-_HELD = {"config": "configurations", "offset": "source offsets", "status": "states"}
+_STORED = {"config": "connector configurations", "offset": "source offsets", "status": "connector and task statuses"}
 
 DISTRIBUTED_KEYS: tuple[ConfigKey, ...] = (
-    _key("group.id", _STRING, NO_DEFAULT, "The name of the cluster: workers with the same one share connectors."),
+    _key("group.id", _STRING, NO_DEFAULT, "ID of the cluster. Workers with the same ID share connectors."),
     *_storage("config", None),
     *_storage("offset", 25),
     *_storage("status", 5),
-    _key("session.timeout.ms", _INT, 10_000, "After how long without a heartbeat a worker counts as gone."),
-    _key("heartbeat.interval.ms", _INT, 3_000, "How often a worker shows that it is there."),
-    _key("rebalance.timeout.ms", _INT, 60_000, "How long workers have to join again once a rebalance has begun."),
+    _key("session.timeout.ms", _INT, 10_000, "Time without a heartbeat after which a worker is removed from the group."),
+    _key("heartbeat.interval.ms", _INT, 3_000, "Interval between heartbeats of a worker."),
+    _key("rebalance.timeout.ms", _INT, 60_000, "How long workers may take to rejoin the group after a rebalance starts."),
     _key(
-        "exactly.once.source.support", _STRING, "disabled", "Whether source connectors can be exactly-once.",
+        "exactly.once.source.support", _STRING, "disabled", "Whether source connectors can have exactly-once delivery.",
         one_of("DISABLED", "PREPARING", "ENABLED", ignore_case=True),
     ),
-    _key("worker.sync.timeout.ms", _INT, 3_000, "How long a worker that is behind may take to catch up."),
+    _key("worker.sync.timeout.ms", _INT, 3_000, "How long a worker may take to catch up with the config topic."),
     _key("worker.unsync.backoff.ms", _INT, 300_000, "How long a worker that did not catch up stays out of the group."),
     _key(
-        "connect.protocol", _STRING, "sessioned", "The protocol of the group.",
+        "connect.protocol", _STRING, "sessioned", "Group protocol.",
         one_of("eager", "compatible", "sessioned", ignore_case=True),
     ),
     _key(
-        "scheduled.rebalance.max.delay.ms", _INT, 300_000, "How long the work of a worker that left waits for its return.",
+        "scheduled.rebalance.max.delay.ms", _INT, 300_000,
+        "How long the connectors and tasks of a worker that left stay unassigned in case it returns.",
         Range(minimum=0, maximum=2**31 - 1),
     ),
-    _key("inter.worker.key.generation.algorithm", _STRING, "HmacSHA256", "The algorithm of keys for requests between workers."),
-    _key("inter.worker.key.size", _INT, None, "The size of those keys in bits."),
-    _key("inter.worker.key.ttl.ms", _INT, 3_600_000, "How long such a key is used.", Range(minimum=0, maximum=2**31 - 1)),
-    _key("inter.worker.signature.algorithm", _STRING, "HmacSHA256", "How requests between workers are signed."),
-    _key("inter.worker.verification.algorithms", _LIST, "HmacSHA256", "Which signatures are accepted."),
-    *CLUSTER_KEYS,
+    _key("inter.worker.key.generation.algorithm", _STRING, "HmacSHA256", "Key algorithm for requests between workers."),
+    _key("inter.worker.key.size", _INT, None, "Size of these keys in bits."),
+    _key("inter.worker.key.ttl.ms", _INT, 3_600_000, "How long a key is used.", Range(minimum=0, maximum=2**31 - 1)),
+    _key("inter.worker.signature.algorithm", _STRING, "HmacSHA256", "Signature algorithm for requests between workers."),
+    _key("inter.worker.verification.algorithms", _LIST, "HmacSHA256", "Signature algorithms that are accepted."),
+    *DISTRIBUTED_EXTENSION_KEYS,
 )  # fmt: skip
 
 STORAGE_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.")
-"""Below these a distributed worker has settings of topics too."""
+"""Prefixes that a distributed worker also has topic settings below."""
 
 
 class ExactlyOnce(Enum):
-    """``exactly.once.source.support``: preparing workers write as enabled ones do, but start no task so."""
+    """``exactly.once.source.support``. PREPARING workers write like ENABLED ones, but run no exactly-once tasks."""
 
     DISABLED = "disabled"
     PREPARING = "preparing"
@@ -112,18 +113,18 @@ class ExactlyOnce(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StorageTopic:
-    """One of the three topics; -1 leaves a number to the broker."""
+    """One of the three internal topics; -1 means the broker's default."""
 
     name: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-    """Settings of the topic that the worker's file adds."""
+    """Topic settings from the worker's file."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistributedSettings:
-    """What a distributed worker has beyond a standalone one, typed. Times in ms."""
+    """Typed values of the keys that only distributed workers have. Times are in ms."""
 
     group_id: str
     client_id: str
@@ -145,7 +146,7 @@ class DistributedSettings:
 
     @classmethod
     def of(cls, parsed: Mapping[str, Any], props: Mapping[str, str]) -> DistributedSettings:
-        """From parsed values of the table, and the text they came from. Raises ConfigError."""
+        """Converts parsed values; ``props`` is the text they came from. Raises ConfigError."""
         verification = tuple(parsed["inter.worker.verification.algorithms"])
         signature = parsed["inter.worker.signature.algorithm"]
         for key, algorithms in (
@@ -164,7 +165,7 @@ class DistributedSettings:
                 signature,
                 f"it must be one of inter.worker.verification.algorithms ({', '.join(verification)})",
             )
-        topics = {what: _storage_topic(what, parsed, props) for what in _HELD}
+        topics = {what: _storage_topic(what, parsed, props) for what in _STORED}
         names = [topic.name for topic in topics.values()]
         if len(set(names)) < len(names):
             raise ConfigError(
@@ -192,11 +193,11 @@ class DistributedSettings:
 
 
 MAC_ALGORITHMS = ("HmacSHA1", "HmacSHA224", "HmacSHA256", "HmacSHA384", "HmacSHA512", "HmacMD5")
-"""Of Java's names for message authentication codes those that sign requests here."""
+"""Java's names of the message authentication codes that can sign requests here."""
 
 
 def hash_name(algorithm: str) -> str | None:
-    """Python's name of the hash in one of :data:`MAC_ALGORITHMS`, in any case; None for others."""
+    """Returns Python's hash name for one of :data:`MAC_ALGORITHMS`, ignoring case; None for others."""
     known = {name.lower(): name.removeprefix("Hmac").lower() for name in MAC_ALGORITHMS}
     return known.get(algorithm.lower())
 
@@ -207,7 +208,7 @@ def _storage_topic(what: str, parsed: Mapping[str, Any], props: Mapping[str, str
     configs = {
         key.removeprefix(prefix): value
         for key, value in props.items()
-        # The policy is not to be chosen: config_notices tells of it.
+        # The cleanup policy cannot be changed; find_startup_warnings warns about it.
         if key.startswith(prefix) and key not in own and key != f"{prefix}cleanup.policy" and not key.startswith(f"{prefix}file.")
     }
     return StorageTopic(

@@ -1,111 +1,126 @@
-"""Keys that Apache's workers do not have: restarts of what failed, a directory of connectors, config history."""
+"""Keys that Apache's workers and connectors do not have: dead letter queue of sources, restarts, connectors.dir, config history.
+
+REST validation does not list those of connectors, so that its responses equal Apache's. Lint and the docs list them, and
+:class:`worker.validation.config_validator.ConfigValidator` checks them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from connect.config.definition import ConfigKey, Importance, Width
+from connect.config.definition import ConfigKey, Importance, Validator, Width
 from connect.config.types import ConfigType
 from connect.config.validators import at_least
+from connect.strict import STRICT_KEY
+from worker.config.isolation import ISOLATION_KEYS
 
-_DEFAULT = "A worker's key of this name is the default for its connectors."
+_INT, _LONG, _SHORT, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.STRING
+_MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
+
+_WORKER_DEFAULT = "The worker key of this name is the default for its connectors."
+
+
+def _error_key(
+    name: str,
+    type: ConfigType,
+    default: Any,
+    importance: Importance,
+    order: int,
+    width: Width,
+    display_name: str,
+    doc: str,
+    validator: Validator | None = None,
+) -> ConfigKey:
+    return ConfigKey(name, type, default, validator, importance, doc, "Error Handling", order, width, display_name)
+
+
+SOURCE_DEAD_LETTER_KEYS = (
+    _error_key(
+        "errors.deadletterqueue.source.topic.name", _STRING, "", _MEDIUM, 9, Width.MEDIUM, "Source Dead Letter Queue Topic Name",
+        "The dead letter queue of a source connector: the topic for records that fail in a transformation, a converter, or the "
+        "producer. They are written as JSON, and headers describe the error. Empty (the default) means none. (In Apache, only "
+        "sinks have a dead letter queue.)",
+    ),
+    _error_key(
+        "errors.deadletterqueue.source.topic.replication.factor", _SHORT, 3, _MEDIUM, 10, Width.MEDIUM,
+        "Source Dead Letter Queue Topic Replication Factor",
+        "Replication factor used to create the dead letter queue topic of a source connector when it doesn't already exist.",
+    ),
+)  # fmt: skip
+"""For source connectors."""
 
 RESTART_KEYS = (
-    ConfigKey(
-        "errors.restart.max.attempts",
-        ConfigType.INT,
-        0,
-        importance=Importance.MEDIUM,
-        doc=(
-            "How often a connector or task that is FAILED is restarted by itself before it stays FAILED. 0, which is the "
-            f"default, is what Apache's workers do: never. -1 is without end. {_DEFAULT}"
-        ),
-        group="Error Handling",
-        order=11,
-        width=Width.SHORT,
-        display_name="Restarts of What Failed",
-        validator=at_least(-1),
+    _error_key(
+        "errors.restart.max.attempts", _INT, 0, _MEDIUM, 11, Width.SHORT, "Max Automatic Restarts",
+        "How many times a FAILED connector or task is restarted automatically before it stays FAILED. 0 (the default) means "
+        f"never, as in Apache; -1 means no limit. {_WORKER_DEFAULT}",
+        at_least(-1),
     ),
-    ConfigKey(
-        "errors.restart.delay.initial.ms",
-        ConfigType.LONG,
-        1000,
-        importance=Importance.LOW,
-        doc=(
-            "How long the first of these restarts is waited for. Each further one takes twice as long, less up to a fifth at "
-            f"random. {_DEFAULT}"
-        ),
-        group="Error Handling",
-        order=12,
-        width=Width.MEDIUM,
-        display_name="First Delay of a Restart",
-        validator=at_least(1),
+    _error_key(
+        "errors.restart.delay.initial.ms", _LONG, 1000, _LOW, 12, Width.MEDIUM, "Initial Restart Delay",
+        "Delay before the first automatic restart. It doubles with each further restart, minus a random part of up to a fifth. "
+        f"{_WORKER_DEFAULT}",
+        at_least(1),
     ),
-    ConfigKey(
-        "errors.restart.delay.max.ms",
-        ConfigType.LONG,
-        60_000,
-        importance=Importance.LOW,
-        doc=f"The longest of these delays. {_DEFAULT}",
-        group="Error Handling",
-        order=13,
-        width=Width.MEDIUM,
-        display_name="Longest Delay of a Restart",
-        validator=at_least(1),
+    _error_key(
+        "errors.restart.delay.max.ms", _LONG, 60_000, _LOW, 13, Width.MEDIUM, "Max Restart Delay",
+        f"Longest delay between automatic restarts. {_WORKER_DEFAULT}",
+        at_least(1),
     ),
-    ConfigKey(
-        "errors.restart.reset.after.ms",
-        ConfigType.LONG,
-        600_000,
-        importance=Importance.LOW,
-        doc=f"How long an instance must have run well for its restarts to be forgotten. {_DEFAULT}",
-        group="Error Handling",
-        order=14,
-        width=Width.MEDIUM,
-        display_name="Time That Forgets Restarts",
-        validator=at_least(0),
+    _error_key(
+        "errors.restart.reset.after.ms", _LONG, 600_000, _LOW, 14, Width.MEDIUM, "Restart Counter Reset Interval",
+        f"How long a connector or task must run without failing until its restart counter is reset. {_WORKER_DEFAULT}",
+        at_least(0),
     ),
-)
-"""For connectors; the first match of connector, worker and default counts."""
+)  # fmt: skip
+"""For connectors and workers; a connector's value overrides its worker's."""
+
+CONNECTOR_EXTENSION_KEYS = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS, *ISOLATION_KEYS)
+"""For connectors."""
 
 CONNECTORS_DIR = "connectors.dir"
 HISTORY_SIZE = "config.history.size"
 HISTORY_TOPIC = "config.history.topic"
 
-OPERATION_KEYS = (
-    *(replace(key, doc=key.doc.removesuffix(f" {_DEFAULT}"), group=None, order=-1) for key in RESTART_KEYS),
+WORKER_EXTENSION_KEYS = (
+    *(replace(key, doc=key.doc.removesuffix(f" {_WORKER_DEFAULT}"), group=None, order=-1) for key in RESTART_KEYS),
     ConfigKey(
         CONNECTORS_DIR,
-        ConfigType.STRING,
+        _STRING,
         None,
-        importance=Importance.LOW,
+        importance=_LOW,
         doc=(
-            "A directory of connector files (.properties and .json, as on the command line of a standalone worker) that say "
-            "which connectors there are to be: they are created, changed and deleted as the files are. In a cluster the "
-            "leader's directory counts."
+            "Directory of connector files (.properties and .json, as on the command line of a standalone worker). The worker "
+            "creates, updates, and deletes connectors to match the files. In a cluster, the leader's directory is used."
         ),
     ),
     ConfigKey(
         HISTORY_SIZE,
-        ConfigType.INT,
+        _INT,
         20,
-        importance=Importance.LOW,
-        doc="How many configurations of each connector are kept, the present one included, to look at and to roll back to.",
+        importance=_LOW,
+        doc="How many configurations of each connector are stored for inspection and rollback, including the current one.",
         validator=at_least(1),
     ),
 )
 """For workers of both modes."""
 
-CLUSTER_KEYS = (
+DISTRIBUTED_EXTENSION_KEYS = (
     ConfigKey(
         HISTORY_TOPIC,
-        ConfigType.STRING,
+        _STRING,
         None,
-        importance=Importance.LOW,
+        importance=_LOW,
         doc=(
-            "The topic in which they are kept; by default the name of config.storage.topic with -history at its end. Empty: in "
-            "memory only. It has the replication factor of config.storage.topic."
+            "Topic of the config history. By default, the name of config.storage.topic followed by -history; empty keeps the "
+            "history in memory only. Its replication factor is that of config.storage.topic."
         ),
     ),
 )
-"""For workers of a cluster."""
+"""For distributed workers."""
+
+
+def connector_extension_keys(*, for_source: bool) -> tuple[ConfigKey, ...]:
+    """Returns the extension keys of source connectors or those of sink connectors."""
+    return tuple(key for key in CONNECTOR_EXTENSION_KEYS if for_source or key not in SOURCE_DEAD_LETTER_KEYS)

@@ -1,4 +1,4 @@
-"""``task.isolation`` and what goes with it: a process of a connector's own. Keys that Apache's workers do not have."""
+"""``task.isolation`` and related keys: a dedicated process for a connector. Apache's workers do not have them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.config.validators import Range, one_of
 from connect.errors import ConfigError
-from worker.config.plugin_path import checked_environment
+from worker.config.plugin_path import validate_environment
 
 ISOLATION: Final = "task.isolation"
 MEMORY_LIMIT: Final = "task.memory.limit.mb"
@@ -26,13 +26,13 @@ ISOLATION_KEYS = (
         _SHARED,
         importance=Importance.LOW,
         doc=(
-            "Whether the connector and its tasks share processes with others, or with dedicated have one of their own: a crash, "
-            "a library that blocks all of Python, or a leak of memory is theirs alone then."
+            "shared runs the connector and its tasks in processes shared with other connectors. dedicated gives them their "
+            "own, so that a crash, a library that holds the GIL, or a memory leak affects only this connector."
         ),
         group="Isolation",
         order=1,
         width=Width.SHORT,
-        display_name="Isolation of Tasks",
+        display_name="Task Isolation",
         validator=one_of(_SHARED, _DEDICATED),
     ),
     ConfigKey(
@@ -41,13 +41,13 @@ ISOLATION_KEYS = (
         None,
         importance=Importance.LOW,
         doc=(
-            "With task.isolation=dedicated: the resident memory in MiB that the process of the connector, with all that it "
-            "starts, may have. It is ended when it has more, and the connector is FAILED."
+            "With task.isolation=dedicated: limit in MiB of the resident memory of the connector's process and its children. "
+            "If it is exceeded, the process is killed and the connector is FAILED."
         ),
         group="Isolation",
         order=2,
         width=Width.SHORT,
-        display_name="Memory Limit of Tasks",
+        display_name="Task Memory Limit (MiB)",
         validator=Range(64, nullable=True),
     ),
     ConfigKey(
@@ -56,28 +56,28 @@ ISOLATION_KEYS = (
         None,
         importance=Importance.LOW,
         doc=(
-            "With task.isolation=dedicated: the virtual environment in which the process of the connector runs, one of those "
-            "that plugin.path of the worker lists. Its packages go before the worker's."
+            "With task.isolation=dedicated: the virtual environment that the connector's process runs in. It must be listed in "
+            "the worker's plugin.path. Its packages take precedence over the worker's."
         ),
         group="Isolation",
         order=3,
         width=Width.LONG,
-        display_name="Environment of Tasks",
+        display_name="Task Virtual Environment",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """A connector's wishes."""
+    """A connector's isolation settings."""
 
     dedicated: bool
     memory_limit_bytes: int | None
     environment: Path | None
 
 
-def isolation_of(config: Mapping[str, str | None], environments: Sequence[Path]) -> Isolation:
-    """``environments`` are those of the worker's ``plugin.path``. Raises ConfigError for what is wrong."""
+def parse_isolation(config: Mapping[str, str | None], environments: Sequence[Path]) -> Isolation:
+    """Parses the isolation keys; ``environments`` are those of the worker's ``plugin.path``. Raises ConfigError."""
     values = {}
     for key in ISOLATION_KEYS:
         value = parse_value(key.name, config.get(key.name) or key.default, key.type)
@@ -87,10 +87,10 @@ def isolation_of(config: Mapping[str, str | None], environments: Sequence[Path])
     dedicated = values[ISOLATION] == _DEDICATED
     for name in (MEMORY_LIMIT, ENVIRONMENT):
         if values[name] is not None and not dedicated:
-            raise ConfigError.invalid(name, values[name], f"only a connector with {ISOLATION}={_DEDICATED} can have it")
+            raise ConfigError.invalid(name, values[name], f"it requires {ISOLATION}={_DEDICATED}")
     limit, environment = values[MEMORY_LIMIT], values[ENVIRONMENT]
     return Isolation(
         dedicated,
         None if limit is None else limit * 1024 * 1024,
-        None if environment is None else checked_environment(environment, environments),
+        None if environment is None else validate_environment(environment, environments),
     )

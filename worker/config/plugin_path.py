@@ -1,5 +1,4 @@
-"""``plugin.path``: folders in which Python looks for connectors besides what is installed, and virtual environments in which
-connectors with packages of their own can run (``task.environment``)."""
+"""``plugin.path``: directories that are searched for plugins, and virtual environments for connectors (``task.environment``)."""
 
 from __future__ import annotations
 
@@ -12,23 +11,23 @@ from connect.errors import ConfigError
 
 
 def extend_python_path(entries: Sequence[str]) -> list[str]:
-    """Puts each folder at the end of ``sys.path``, so that nothing in it hides what is installed.
+    """Appends each directory to ``sys.path``, so that its modules do not hide installed ones.
 
-    Returns a sentence for each entry that cannot be used. Call it before plugins are looked for.
+    Returns a sentence for each unusable entry. Call it before plugin discovery.
     """
     unusable = []
     for entry in entries:
         folder = Path(entry).expanduser().absolute()
         if not folder.is_dir():
-            unusable.append(f"plugin.path: {entry} is no folder and is left out")
+            unusable.append(f"plugin.path: {entry} is not a directory; ignoring it")
         elif not _is_environment(folder) and str(folder) not in sys.path:
             sys.path.append(str(folder))
             importlib.invalidate_caches()
     return unusable
 
 
-def environments_of(entries: Sequence[str]) -> list[Path]:
-    """The virtual environments among them. This process finds nothing in them."""
+def find_environments(entries: Sequence[str]) -> list[Path]:
+    """Returns the virtual environments among the entries. This process does not search them for plugins."""
     folders = (Path(entry).expanduser().absolute() for entry in entries)
     return [folder for folder in folders if _is_environment(folder)]
 
@@ -37,9 +36,12 @@ def _is_environment(folder: Path) -> bool:
     return (folder / "pyvenv.cfg").is_file()
 
 
-def checked_environment(given: str, listed: Sequence[Path]) -> Path:
-    """The folder of a virtual environment that ``task.environment`` names. Raises ConfigError when it is none, is not listed in
-    the worker's ``plugin.path``, or is for another version of Python."""
+def validate_environment(given: str, listed: Sequence[Path]) -> Path:
+    """Returns the directory of the virtual environment that ``task.environment`` names.
+
+    Raises ConfigError if it is not a virtual environment, is not listed in the worker's ``plugin.path``, or has another Python
+    version than the worker.
+    """
     folder = Path(given).expanduser().absolute()
     if folder.resolve() not in [path.resolve() for path in listed]:
         known = ", ".join(map(str, listed)) or "none"
@@ -51,7 +53,7 @@ def checked_environment(given: str, listed: Sequence[Path]) -> Path:
     version = _python_version(folder)
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version is not None and version != ours:
-        raise ConfigError.invalid("task.environment", given, f"it is for Python {version}, and this worker runs on {ours}")
+        raise ConfigError.invalid("task.environment", given, f"it has Python {version}, but this worker runs on Python {ours}")
     return folder
 
 

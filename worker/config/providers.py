@@ -1,4 +1,4 @@
-"""The worker's config providers: made from its properties, and asked whenever a configuration is used."""
+"""The worker's config providers (KIP-297): creates them from its properties and resolves references in configurations."""
 
 from __future__ import annotations
 
@@ -21,50 +21,49 @@ NAMES: Final = "config.providers"
 
 
 class ConfigProviders:
-    """The providers by name. What comes out of them is made known to the mask before anybody sees it (promise 9). Safe from any
-    thread, as the providers have to be."""
+    """Config providers by name. The mask learns every value before it is returned (promise 9). Safe for use from any thread."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider], mask: SecretMask) -> None:
         self._providers = providers
         self.mask = mask
 
     @classmethod
-    def of_worker(cls, props: Mapping[str, str], mask: SecretMask) -> ConfigProviders:
-        """The providers that a worker's properties name.
+    def from_worker(cls, props: Mapping[str, str], mask: SecretMask) -> ConfigProviders:
+        """Creates the providers that a worker's properties define.
 
-        A provider's own parameters may refer to other providers, as a token in a file. Raises ConfigError that names the key
-        when a class is not found or does not take its parameters. A name without a class is left out, as in Kafka;
-        :func:`unconfigured_providers` tells of it.
+        Parameters of a provider may refer to other providers, for example to a token in a file. Raises ConfigError that names the
+        key if a class is not found or rejects its parameters. Like Kafka, skips a name without a class;
+        :func:`unconfigured_providers` returns those.
         """
         names = provider_names(props)
         waiting = [name for name in names if f"{NAMES}.{name}.class" in props]
         if not waiting:
             return cls({}, mask)
-        # Before the first look for plugins: what is found is kept.
+        # Before plugin discovery, whose result is cached.
         extend_python_path(parse_value("plugin.path", props.get("plugin.path"), ConfigType.LIST) or ())
         plugins = Plugins.discover()
-        made = cls({}, mask)
+        created = cls({}, mask)
         while waiting:
-            ready = [name for name in waiting if not _names_one_of(_parameters(props, name), waiting)] or waiting
-            fresh = {name: _new_provider(name, props, plugins, made) for name in ready}
-            made = cls({**made._providers, **fresh}, mask)
-            waiting = [name for name in waiting if name not in fresh]
-        return made
+            ready = [name for name in waiting if not _refers_to_any(_parameters(props, name), waiting)] or waiting
+            new = {name: _new_provider(name, props, plugins, created) for name in ready}
+            created = cls({**created._providers, **new}, mask)
+            waiting = [name for name in waiting if name not in new]
+        return created
 
     def __bool__(self) -> bool:
         return bool(self._providers)
 
     def resolve(self, config: Mapping[str, str | None], used_by: str | None = None) -> Resolution:
-        """The configuration with values in place of references.
+        """Replaces references in a configuration with values.
 
-        ``used_by`` says in the log whose references stay although their provider is there; without it, as for a check, nothing
-        is logged. Raises ConfigError that names key, provider and path when a provider cannot answer.
+        ``used_by`` names the configuration in warnings about references to missing keys; without it, nothing is logged. Raises
+        ConfigError that names the key, provider, and path if a provider fails.
         """
         found = resolve_references(config, self._providers)
         self.mask.add_provided(found.secrets)
         for key, reference in found.unresolved if used_by is not None else ():
             log.warning(
-                "%s: %s of %s stays as it is: config provider '%s' has no key '%s'%s",
+                "%s: cannot resolve %s in %s: config provider '%s' has no key '%s'%s",
                 used_by, reference.text, key, reference.provider, reference.key,
                 f" at {reference.path}" if reference.path else "",
             )  # fmt: skip
@@ -76,16 +75,16 @@ class ConfigProviders:
             try:
                 provider.close()
             except Exception:
-                log.exception("Config provider %s cannot be closed", name)
+                log.exception("Cannot close config provider %s", name)
 
 
 def provider_names(props: Mapping[str, str]) -> list[str]:
-    """What ``config.providers`` lists."""
+    """Returns the names in ``config.providers``."""
     return [name for name in dict.fromkeys(parse_value(NAMES, props.get(NAMES), ConfigType.LIST) or ()) if name]
 
 
 def unconfigured_providers(props: Mapping[str, str]) -> list[str]:
-    """Providers that are listed but have no class."""
+    """Returns the listed providers without a class."""
     return [name for name in provider_names(props) if f"{NAMES}.{name}.class" not in props]
 
 
@@ -94,7 +93,7 @@ def _parameters(props: Mapping[str, str], name: str) -> dict[str, str]:
     return {key: value for key, value in props.items() if key.startswith(prefix) and key != prefix}
 
 
-def _names_one_of(parameters: Mapping[str, str], names: list[str]) -> bool:
+def _refers_to_any(parameters: Mapping[str, str], names: list[str]) -> bool:
     return any(reference.provider in names for value in parameters.values() for reference in find_references(value))
 
 
@@ -106,7 +105,7 @@ def _new_provider(name: str, props: Mapping[str, str], plugins: Plugins, others:
     except ConfigError as e:
         raise ConfigError.invalid(key, class_name, e.message) from e
     except Exception as e:
-        raise ConfigError.invalid(key, class_name, f"the config provider cannot be made: {type(e).__name__}: {e}") from e
+        raise ConfigError.invalid(key, class_name, f"cannot create the config provider: {type(e).__name__}: {e}") from e
     prefix = f"{NAMES}.{name}.param."
     resolved = others.resolve(_parameters(props, name), "Worker").values
     try:
@@ -114,5 +113,5 @@ def _new_provider(name: str, props: Mapping[str, str], plugins: Plugins, others:
     except ConnectError as e:
         raise ConfigError(f"Config provider '{name}' ({prefix}*): {e.message}", key=key) from e
     except Exception as e:
-        raise ConfigError(f"Config provider '{name}' cannot be configured ({prefix}*): {type(e).__name__}: {e}", key=key) from e
+        raise ConfigError(f"Cannot configure config provider '{name}' ({prefix}*): {type(e).__name__}: {e}", key=key) from e
     return provider

@@ -1,4 +1,4 @@
-"""When values of config providers run out: a timer that tells which connectors are to look theirs up again."""
+"""Reloads connectors when values from config providers expire (TTL)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from collections.abc import Callable, Iterable
 
 from connect.config.providers.references import Expiry
 
-_SHORTEST_S = 0.1
-"""A provider whose values hold for no time at all must not keep its connectors restarting."""
+_MIN_DELAY_S = 0.1
+"""Minimum delay, so that values without any lifetime do not restart connectors continuously."""
 
 
 class ReloadTimer:
-    """One thread for all connectors. Whoever makes it starts and closes it; the other methods are for any thread."""
+    """One thread for all connectors. The creator starts and closes it; other methods may be called from any thread."""
 
     def __init__(self, reload: Callable[[str, bool], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """``reload`` is called with a connector's name and whether a restart is wanted only for other values; on the timer's
-        thread, and must not block."""
+        """``reload`` gets a connector's name and whether to restart it only if values changed.
+
+        It is called on the timer's thread and must not block.
+        """
         self._reload = reload
         self._clock = clock
         self._changed = threading.Condition()
         self._due: dict[str, list[tuple[float, bool]]] = {}
-        self._thread = threading.Thread(target=self._work, name="config-reload", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="config-reload", daemon=True)
         self._scheduled = 0
         self._closed = False
 
     def start(self) -> None:
-        """Begins to look at the clock."""
+        """Starts the thread."""
         self._thread.start()
 
     def schedule(self, connector: str, expiries: Iterable[Expiry]) -> None:
-        """Notes when values of a connector run out, in place of what was noted before; no expiries: never."""
+        """Replaces the expiry times of a connector's values; none means never."""
         now = self._clock()
-        times = [(now + max(_SHORTEST_S, e.ttl_ms / 1000), e.restarts_only_if_changed) for e in expiries]
+        times = [(now + max(_MIN_DELAY_S, e.ttl_ms / 1000), e.restarts_only_if_changed) for e in expiries]
         with self._changed:
             self._due.pop(connector, None)
             if times and not self._closed:
@@ -42,7 +44,7 @@ class ReloadTimer:
                 self._changed.notify()
 
     def run_due(self) -> float | None:
-        """Tells of every connector whose time has come. Returns the seconds until the next one, None when there is none."""
+        """Reloads every connector with expired values. Returns the seconds until the next expiry; None if there is none."""
         now = self._clock()
         ready: dict[str, bool] = {}
         with self._changed:
@@ -58,7 +60,7 @@ class ReloadTimer:
         return max(0.0, min(later) - self._clock()) if later else None
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the thread."""
         with self._changed:
             self._closed = True
             self._due.clear()
@@ -66,13 +68,13 @@ class ReloadTimer:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while True:
             seen = self._scheduled
             wait_s = self.run_due()
             with self._changed:
                 if self._closed:
                     return
-                # Something may have been scheduled since: then there is a look at it first.
+                # If something was scheduled since, check it first.
                 if self._scheduled == seen:
                     self._changed.wait(wait_s)

@@ -1,5 +1,4 @@
-"""Values of config providers in the configurations of connectors and tasks: putting them in, taking them out again, and when they
-run out (KIP-297)."""
+"""Resolves config provider references in connector and task configurations, restores them, and tracks expiry (KIP-297)."""
 
 from __future__ import annotations
 
@@ -12,30 +11,32 @@ from worker.config.reload_timer import ReloadTimer
 _ACTION = "config.action.reload"
 
 
-class ProvidedValues:
-    """What the connectors of a worker get from its config providers. Safe from any thread."""
+class ResolvedConfigs:
+    """The resolved configurations of a worker's connectors. Safe for use from any thread."""
 
     def __init__(self, providers: ConfigProviders, timer: ReloadTimer) -> None:
         self._providers = providers
         self._timer = timer
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
-        self._given_out: dict[str, dict[str, str]] = {}
+        self._last_started: dict[str, dict[str, str]] = {}
 
-    def for_check(self, config: Mapping[str, str | None]) -> Resolution:
-        """The configuration with values. Raises ConfigError when a provider cannot answer."""
+    def resolve_for_validation(self, config: Mapping[str, str | None]) -> Resolution:
+        """Resolves a configuration. Raises ConfigError if a provider fails."""
         return self._providers.resolve(config)
 
-    def for_start(self, connector: str, given: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
-        """The same for a connector that is being started, or with ``again`` may have to be: it will be reloaded when the values
-        run out, unless it says ``config.action.reload=none``."""
+    def resolve_for_start(self, connector: str, given: Mapping[str, str], *, again: bool = False) -> dict[str, str]:
+        """Resolves the configuration of a connector that starts, and schedules its reload for when the values expire.
+
+        With ``config.action.reload=none`` no reload is scheduled. ``again`` means a possible restart: warnings are not repeated.
+        """
         if not self._providers:
             return dict(given)
-        values = self._given_out[connector] = self._resolved(connector, given, again)
+        values = self._last_started[connector] = self._resolved(connector, given, again)
         return dict(values)
 
     def changed(self, connector: str, given: Mapping[str, str]) -> bool:
-        """Whether the values are others than those that were given out for the last start. Raises ConfigError."""
-        return self._resolved(connector, given, again=True) != self._given_out.get(connector)
+        """Returns whether values differ from those of the last start. Raises ConfigError if a provider fails."""
+        return self._resolved(connector, given, again=True) != self._last_started.get(connector)
 
     def _resolved(self, connector: str, given: Mapping[str, str], again: bool) -> dict[str, str]:
         found = self._providers.resolve(given, None if again else f"Connector {connector}")
@@ -45,27 +46,29 @@ class ProvidedValues:
         self._timer.schedule(connector, self._expiries[connector])
         return values
 
-    def ask_again(self, connector: str) -> None:
-        """Waits once more for as long as the last values were to hold: a provider did not answer."""
+    def reschedule(self, connector: str) -> None:
+        """Schedules the reload again with the last TTLs, after a provider failed."""
         self._timer.schedule(connector, self._expiries.get(connector, ()))
 
     def forget(self, connector: str) -> None:
-        """The connector is gone."""
+        """Discards the state of a deleted connector."""
         self._timer.schedule(connector, ())
         self._expiries.pop(connector, None)
-        self._given_out.pop(connector, None)
+        self._last_started.pop(connector, None)
 
 
-def with_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """A task's configuration as it is stored and shown: where it repeats a value of the connector's configuration that stands for
-    a reference, the reference."""
-    return {key: given[key] if _stands_for(key, value, given, values) else value for key, value in config.items()}
+def restore_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Replaces values in a task configuration that come from references in the connector's configuration with the references.
+
+    The result can be stored and shown; :func:`restore_values` reverses it.
+    """
+    return {key: given[key] if _comes_from_reference(key, value, given, values) else value for key, value in config.items()}
 
 
-def with_values(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """The way back: a task's configuration as the task gets it."""
+def restore_values(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Replaces references in a stored task configuration with the connector's resolved values."""
     return {key: values[key] if key in values and given.get(key) == value else value for key, value in config.items()}
 
 
-def _stands_for(key: str, value: str, given: Mapping[str, str], values: Mapping[str, str]) -> bool:
+def _comes_from_reference(key: str, value: str, given: Mapping[str, str], values: Mapping[str, str]) -> bool:
     return values.get(key) == value and next(find_references(given.get(key, "")), None) is not None

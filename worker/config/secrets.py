@@ -1,7 +1,7 @@
-"""Keeps secrets out of what is shown (promise 9): log lines, traces, error messages.
+"""Masks secrets in log lines, stack traces, and error messages (promise 9).
 
-A secret is known by its key: one whose table calls it PASSWORD, or whose name says so. Its value is then taken out of any text,
-wherever an exception or a library may have put it.
+A value is secret if its key has type PASSWORD or a name such as ``db.password``. It is masked in any text, wherever an exception
+or a library may have put it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _USER_INFO = re.compile(r"(://[^/\s:@]+:)[^/\s@]+@")
 _URL = re.compile(r"\s*(?:jdbc:|[\w.+-]+://)", re.I)
 _JAAS_VALUE = re.compile(r"""(?:([\w.-]+)\s*=\s*)?(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')|([\w.-]+)\s*=\s*([^\s;"']+)""")
 _JAAS_OPEN = frozenset({"username", "clientid", "scope", "principal", "servicename", "keytab"})
-"""Options of a JAAS line that are no secrets: who logs in may be called worker, and logs shall stay readable."""
-_SHORT = 4
-"""A value shorter than this is hidden only where it stands alone, or every other word would be."""
+"""JAAS options that are not secret. A user may be named worker, and logs must stay readable."""
+_SHORT_LENGTH = 4
+"""A shorter value is masked only as a whole word, or parts of many words would be."""
 
 
 def is_secret_name(key: str) -> bool:
-    """Whether a key's name alone says that its value is secret."""
+    """Returns whether a key's name indicates a secret."""
     return _SECRET_NAME.search(key) is not None
 
 
 def secrets_in_url(value: str) -> list[str]:
-    """What a value lets in with, when it is a URL that says so itself; without references to secrets that are elsewhere."""
+    """Returns the secrets in a value that is a URL, without references to config providers."""
     return [part for part in find_secrets(value) if "${" not in part] if _URL.match(value) else []
 
 
 class SecretMask:
-    """Secrets seen so far, and what takes them out of a text. Safe from any thread."""
+    """Learns secrets and masks them in texts. Safe for use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,33 +52,35 @@ class SecretMask:
         self._listeners: list[Callable[[Set[str]], None]] = []
 
     def on_learned(self, listener: Callable[[Set[str]], None]) -> frozenset[str]:
-        """Has every secret told to ``listener`` that is learned from now on, before whoever learned it goes on. Returns those
-        that are known: another process that says things on the worker's behalf has to know them too."""
+        """Calls ``listener`` with new secrets before the call that adds them returns. Returns the secrets known so far.
+
+        Executor processes use it, because they must mask the same secrets.
+        """
         with self._lock:
             self._listeners.append(listener)
             return frozenset(self._values)
 
     def learn(self, values: Collection[str]) -> None:
-        """Learns secrets that another mask has learned."""
+        """Adds secrets that another mask has learned."""
         self._learn(set(values))
 
     def add(self, config: Mapping[str, str | None], secret_keys: Collection[str] = ()) -> None:
-        """Learns the secrets of a configuration; ``secret_keys`` are those that its tables call PASSWORD."""
+        """Adds the secrets of a configuration; ``secret_keys`` are its keys of type PASSWORD."""
         found = {value.strip() for key, value in config.items() if value and (key in secret_keys or is_secret_name(key))}
-        # What refers to a secret is none, and is what a user has to see.
+        # A reference to a secret is not secret, and users need to see it.
         found -= {value for value in found if is_reference(value)}
-        # Of a JAAS line the values of options count too: that is where the password is.
+        # A JAAS line contains the password in an option.
         found |= {part for value in found if "LoginModule" in value for part in _jaas_secrets(value)}
-        # A URL is shown, but not what it lets in with, by whatever way that gets into a message.
+        # URLs are shown, except for the secrets in them.
         found |= {part for value in config.values() if value for part in secrets_in_url(value)}
         self._learn(found)
 
     def add_provided(self, values: Collection[str]) -> None:
-        """Learns values that came out of config providers: each is secret, whatever its key is called.
+        """Adds values from config providers, which are all secret regardless of their keys.
 
-        A number of up to three digits is not one: to hide it wherever it stands would make every log unreadable.
+        Numbers of up to three digits are skipped: masking them everywhere would make logs unreadable.
         """
-        self._learn({text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT)})
+        self._learn({text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT_LENGTH)})
 
     def _learn(self, found: Set[str]) -> None:
         found = found - {"", "true", "false"}
@@ -93,7 +95,7 @@ class SecretMask:
                 listener(fresh)
 
     def mask(self, text: str) -> str:
-        """The text with every known secret, and everything that looks like one, hidden."""
+        """Masks every known secret, and everything that looks like one."""
         pattern = self._pattern
         if pattern is not None:
             text = pattern.sub(HIDDEN, text)
@@ -106,9 +108,9 @@ def _jaas_secrets(line: str) -> Iterator[str]:
         value = double or single or bare
         if (name or bare_name).lower() not in _JAAS_OPEN and value.lower() not in ("true", "false"):
             yield value
-            yield re.sub(r"\\(.)", r"\1", value)  # as the client gets it
+            yield re.sub(r"\\(.)", r"\1", value)  # as the client parses it
 
 
 def _expression(value: str) -> str:
     escaped = re.escape(value)
-    return escaped if len(value) >= _SHORT else rf"(?<!\w){escaped}(?!\w)"
+    return escaped if len(value) >= _SHORT_LENGTH else rf"(?<!\w){escaped}(?!\w)"

@@ -1,9 +1,9 @@
-"""The worker's own configuration: one table, and the typed form of it.
+"""The worker's configuration: its ConfigDefs and typed values.
 
 Keys, defaults and messages are those of Apache Kafka Connect 4.3 (``WorkerConfig``, ``StandaloneConfig``, ``RestServerConfig``).
-Keys below ``producer.``, ``consumer.`` and ``admin.`` are defaults for the clients of connectors, which warn about what they do
-not know. Of the other keys the clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`).
-What neither the table nor the clients know is ignored, with a warning (:mod:`worker.config.startup_warnings`).
+Keys below ``producer.``, ``consumer.``, and ``admin.`` are defaults for the clients of connectors, which warn about unknown ones.
+Of the other keys, clients get those of connection and security (:func:`worker.kafka.settings.client_settings_of`). Unknown keys
+are ignored with a warning (:mod:`worker.config.startup_warnings`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, Range, at_least, one_of
 from connect.errors import ConfigError
 from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
-from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, OPERATION_KEYS
+from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
 from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
 
@@ -41,10 +41,10 @@ def _key(name: str, type: ConfigType, default: Any, importance: Importance, doc:
 _COMMON = (
     _key(
         "bootstrap.servers", _LIST, ["localhost:9092"], _HIGH,
-        "host:port pairs of brokers, separated by commas; the whole cluster is found from any of them.",
+        "host:port pairs of brokers, separated by commas. Clients discover the whole cluster from any of them.",
     ),
     _key(
-        "client.dns.lookup", _STRING, "use_all_dns_ips", _MEDIUM, "How addresses of brokers are looked up.",
+        "client.dns.lookup", _STRING, "use_all_dns_ips", _MEDIUM, "How broker host names are resolved.",
         validator=one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     ConfigKey("key.converter", _CLASS, importance=_HIGH, doc="Converter between Connect's data and record keys in Kafka."),
@@ -52,29 +52,30 @@ _COMMON = (
     _key("header.converter", _CLASS, _SIMPLE_HEADERS, _LOW, "Converter between header values and their bytes in Kafka."),
     _key(
         "task.shutdown.graceful.timeout.ms", _LONG, 5000, _LOW,
-        "How long tasks are given to shut down, all together; after that they are abandoned.",
+        "How long all tasks together may take to stop. Tasks that take longer are abandoned.",
     ),
     _key("offset.flush.interval.ms", _LONG, 60000, _LOW, "How often offsets are committed."),
     _key(
         "offset.flush.timeout.ms", _LONG, 5000, _LOW,
-        "How long a commit of offsets may wait for outstanding records before it is given up until the next interval.",
+        "How long an offset flush may wait for outstanding records before it is postponed to the next interval.",
     ),
     _key(
         "plugin.path", _LIST, None, _LOW,
-        "Folders with more plugins. Each is put at the end of Python's path: names as package.module:Class are found in "
-        "it, and so are packages that were installed into it.",
+        "Directories with additional plugins. Each is appended to Python's path, so that classes can be named as "
+        "package.module:Class and packages installed into it are found.",
     ),
     _key(
-        "plugin.discovery", _STRING, "hybrid_warn", _LOW, "Accepted for Apache's sake: plugins are found by entry point here.",
+        "plugin.discovery", _STRING, "hybrid_warn", _LOW,
+        "Accepted for compatibility with Apache. Plugins are always discovered by entry point.",
         validator=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
     ),
     _key(
-        "metrics.sample.window.ms", _LONG, 30000, _LOW, "The time a metrics sample covers. Not used yet.",
+        "metrics.sample.window.ms", _LONG, 30000, _LOW, "Time window of a metrics sample. Not used yet.",
         validator=at_least(0),
     ),
-    _key("metrics.num.samples", _INT, 2, _LOW, "How many samples are kept for metrics. Not used yet.", validator=at_least(1)),
+    _key("metrics.num.samples", _INT, 2, _LOW, "Number of samples per metric. Not used yet.", validator=at_least(1)),
     _key(
-        "metrics.recording.level", _STRING, "INFO", _LOW, "The highest level of metrics that are recorded. Not used yet.",
+        "metrics.recording.level", _STRING, "INFO", _LOW, "Highest recording level of metrics. Not used yet.",
         validator=one_of("INFO", "DEBUG"),
     ),
     _key(
@@ -83,8 +84,8 @@ _COMMON = (
     ),
     _key(
         "config.providers", _LIST, "", _LOW,
-        "Names of config providers, each set up by config.providers.<name>.class and config.providers.<name>.param.*: values "
-        "written ${name:path:key} are asked of them.",
+        "Names of config providers. Each is defined by config.providers.<name>.class and config.providers.<name>.param.*, and "
+        "resolves references of the form ${name:path:key}.",
     ),
     _key(
         "connector.client.config.override.policy", _STRING, "All", _MEDIUM,
@@ -95,62 +96,62 @@ _COMMON = (
         "The client settings that a connector may override with the policy Allowlist, without their prefix. Empty for none.",
         validator=DistinctList(may_be_empty=True),
     ),
-    _key("topic.creation.enable", _BOOLEAN, True, _LOW, "Whether topics may be created as topic.creation.* of connectors say."),
-    _key("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics that a connector uses are noted, for REST."),
-    _key("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether these may be reset over REST."),
+    _key("topic.creation.enable", _BOOLEAN, True, _LOW, "Whether source connectors may create topics with topic.creation.*."),
+    _key("topic.tracking.enable", _BOOLEAN, True, _LOW, "Whether the topics that a connector uses are tracked, for REST."),
+    _key("topic.tracking.allow.reset", _BOOLEAN, True, _LOW, "Whether tracked topics may be reset with REST."),
 )  # fmt: skip
 
 _REST = (
     _key(
         "listeners", _LIST, "http://:8083", _LOW,
-        "Addresses on which REST answers, as http://host:port or https://host:port, separated by commas. Settings of https are "
-        "ssl.*, or in their place listeners.https.ssl.*.",
+        "Addresses of the REST server as http://host:port or https://host:port, separated by commas. HTTPS is configured with "
+        "listeners.https.ssl.* or, without those, ssl.*.",
     ),
-    _key("rest.advertised.host.name", _STRING, None, _LOW, "Host name under which others reach this worker."),
-    _key("rest.advertised.port", _INT, None, _LOW, "Port on which others reach this worker."),
+    _key("rest.advertised.host.name", _STRING, None, _LOW, "Host name at which other workers reach this worker."),
+    _key("rest.advertised.port", _INT, None, _LOW, "Port at which other workers reach this worker."),
     _key(
         "rest.advertised.listener", _STRING, None, _LOW,
-        "Which kind of listener others use, http or https; by default http where there is one.",
+        "Listener that other workers use, http or https. Default: http if there is an http listener.",
         validator=one_of(None, "http", "https", "HTTP", "HTTPS"),
     ),
     _key(
         "access.control.allow.origin", _STRING, "", _LOW,
-        "Origins that web pages may call REST from, as regular expressions separated by commas, or *; empty: only REST's own.",
+        "Origins whose web pages may call REST, as regular expressions separated by commas, or *. Empty: only REST's own origin.",
     ),
     _key(
         "access.control.allow.methods", _STRING, "", _LOW,
-        "Methods that such pages may use, separated by commas; empty: GET, POST and HEAD.",
+        "HTTP methods that these pages may use, separated by commas. Empty: GET, POST, and HEAD.",
     ),
     _key(
         "admin.listeners", _LIST, None, _LOW,
-        "Listeners for /admin: null means those of listeners, empty means none. Settings of https are ssl.*, or in their place "
-        "admin.listeners.https.ssl.*.",
+        "Listeners for /admin. Unset means those of listeners; empty means none. HTTPS is configured with "
+        "admin.listeners.https.ssl.* or, without those, ssl.*.",
     ),
     _key(
         "rest.extension.classes", _LIST, "", _LOW,
-        "REST extensions: Apache's BasicAuthSecurityRestExtension, and Python classes as module:Class.",
+        "REST extensions: Apache's BasicAuthSecurityRestExtension, or Python classes as module:Class.",
     ),
     _key(
         "rest.basic.auth.jaas.config.file", _STRING, None, _LOW,
-        "The JAAS file of the basic authentication extension. By default the one that KAFKA_OPTS names with "
+        "JAAS file of the basic authentication extension. Default: the file that KAFKA_OPTS sets with "
         "-Djava.security.auth.login.config=FILE.",
     ),
     _key(
         "response.http.headers.config", _STRING, "", _LOW,
-        "Rules for headers added to REST answers: [set|add|setDate|addDate] name:value, separated by commas; a rule with a comma "
-        "in it stands in double quotes.",
+        "Rules for headers of REST responses: [set|add|setDate|addDate] name:value, separated by commas. Enclose a rule that "
+        "contains a comma in double quotes.",
     ),
     _key(
-        "rest.max.request.size.bytes", _INT, 10 * 1024 * 1024, _LOW, "The longest request body that REST reads.",
+        "rest.max.request.size.bytes", _INT, 10 * 1024 * 1024, _LOW, "Maximum size of a REST request body.",
         validator=at_least(1),
     ),
     _key(
-        "ssl.client.auth", _STRING, "none", _LOW, "Whether https listeners ask clients for a certificate.",
+        "ssl.client.auth", _STRING, "none", _LOW, "Whether HTTPS listeners request client certificates.",
         validator=one_of("none", "requested", "required"),
     ),
 )  # fmt: skip
 
-# For https listeners, and handed on as they are to the Kafka clients.
+# For HTTPS listeners; also passed to the Kafka clients.
 _SSL = tuple(
     _key(name, type, None, _LOW, "TLS, as in Kafka clients.")
     for name, type in (
@@ -186,42 +187,44 @@ _SSL = tuple(
 _STANDALONE = (
     ConfigKey(
         "offset.storage.file.filename", _STRING, importance=_HIGH,
-        doc="The file in which source offsets are kept. One worker at a time may use it.",
+        doc="File that stores source offsets. Only one worker at a time may use it.",
     ),
     _key(
         "task.executors", _INT, None, _LOW,
-        "How many processes connectors and their tasks share. By default one for each core; 0 runs them as threads of the worker "
-        "itself.",
+        "Number of executor processes that connectors and tasks share. Default: one per core. 0 runs them as threads of the "
+        "worker process.",
         validator=Range(0, nullable=True),
     ),
     _key(
         "task.executor.hang.timeout.ms", _LONG, 30000, _LOW,
-        "How long such a process may give no sign of life, as when code of a connector keeps all of Python from running, before "
-        "it is replaced.",
+        "How long an executor process may be unresponsive before it is replaced, for example because connector code holds the "
+        "GIL.",
         validator=at_least(1000),
     ),
 )  # fmt: skip
 
 
 def standalone_config_def() -> ConfigDef:
-    """The keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *OPERATION_KEYS))
+    """Returns the keys of a standalone worker."""
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
 
 
 def distributed_config_def() -> ConfigDef:
-    """The keys of a distributed worker."""
+    """Returns the keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *OPERATION_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """A worker's settings, typed. ``originals`` is the text as it was given, with secrets in place of references to config
-    providers: never print it."""
+    """Typed values of a worker's configuration.
+
+    ``originals`` is the given text with references to config providers resolved. It may contain secrets: never print it.
+    """
 
     originals: Mapping[str, str] = field(repr=False)
     providers: ConfigProviders = field(repr=False, compare=False)
-    """Whoever runs the worker closes them."""
+    """The worker's owner closes them."""
     bootstrap_servers: tuple[str, ...]
     key_converter: str
     value_converter: str
@@ -249,7 +252,7 @@ class WorkerConfig:
     offset_storage_file_filename: str
     """Empty for a distributed worker."""
     task_executors: int
-    """0: threads."""
+    """0 means threads."""
     task_executor_hang_timeout_ms: int
     connectors_dir: str | None
     config_history_size: int
@@ -258,21 +261,21 @@ class WorkerConfig:
 
     @classmethod
     def standalone(cls, given: Mapping[str, str], mask: SecretMask | None = None) -> WorkerConfig:
-        """Parses a standalone worker's properties. Raises ConfigError in Kafka's words.
+        """Parses a standalone worker's properties. Raises ConfigError with Kafka's messages.
 
-        The config providers that they name are made here, and answer for these properties too. The mask, a new one by default,
-        learns what they answer; it is ``providers.mask``.
+        Creates the config providers that they define and resolves references in these properties too. The mask, by default a new
+        one, learns the values; it is ``providers.mask``.
         """
         return cls._parsed(given, mask, standalone_config_def(), distributed=False)
 
     @classmethod
     def for_cluster(cls, given: Mapping[str, str], mask: SecretMask | None = None) -> WorkerConfig:
-        """The same for a distributed worker."""
+        """Parses a distributed worker's properties, like :meth:`standalone`."""
         return cls._parsed(given, mask, distributed_config_def(), distributed=True)
 
     @classmethod
     def _parsed(cls, given: Mapping[str, str], mask: SecretMask | None, table: ConfigDef, *, distributed: bool) -> WorkerConfig:
-        providers = ConfigProviders.of_worker(given, mask or SecretMask())
+        providers = ConfigProviders.from_worker(given, mask or SecretMask())
         resolved = providers.resolve(given, "Worker").values
         props = {key: value for key, value in resolved.items() if value is not None}
         parsed = table.parse(props)
@@ -316,7 +319,7 @@ class WorkerConfig:
 
     @property
     def worker_id(self) -> str:
-        """``<advertised host>:<advertised port>``, as statuses show it."""
+        """``<advertised host>:<advertised port>``, as shown in statuses."""
         _, host, port = split_listener(self.listeners[0]) if self.listeners else ("http", "", DEFAULT_PORT)
         if host in ("0.0.0.0", "::"):
             host = ""
@@ -324,23 +327,23 @@ class WorkerConfig:
         return f"{advertised}:{self.rest_advertised_port or port}"
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The settings below a prefix, without it, as ``producer.`` or ``key.converter.``."""
+        """Returns the settings below a prefix such as ``producer.`` or ``key.converter.``, without the prefix."""
         size = len(prefix)
         return {
             key[size:]: value
             for key, value in self.originals.items()
-            # Of the keys below admin. these are REST's, not those of admin clients.
+            # admin.listeners* configures REST, not admin clients.
             if key.startswith(prefix) and not key.startswith("admin.listeners")
         }
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def split_listener(listener: str, key: str = "listeners") -> tuple[str, str, int]:
-    """Scheme, host ("" for all interfaces) and port of a listener that stands in ``key``. Raises ConfigError."""
+    """Returns scheme, host ("" for all interfaces), and port of a listener in ``key``. Raises ConfigError."""
     parts = urlsplit(listener)
     try:
         port = parts.port

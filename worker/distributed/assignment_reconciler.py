@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError
-from worker.config.resolved_config import with_values
+from worker.config.resolved_config import restore_values
 from worker.distributed.local_instances import LocalInstances, RunningConnector, RunningTask
 from worker.executor import ConnectorSpec, Executor, TaskSpec
 from worker.executors.futures import fail, succeed
@@ -267,7 +267,7 @@ class AssignmentReconciler:
             if self._instances.tasks.get(task) is not running:
                 continue
             own = {key: value for key, value in (state.task_config(task) or {}).items() if value is not None}
-            config = with_values(own, spec.given, spec.config)
+            config = restore_values(own, spec.given, spec.config)
             transactional_id = None if id_prefix is None else f"{id_prefix}{task.task}"
             try:
                 self._executor.start_task(running.start_id, TaskSpec(task, spec, config, paused, transactional_id))

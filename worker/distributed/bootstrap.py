@@ -13,8 +13,8 @@ from connect.plugins import Plugins
 from worker.config.client_overrides import client_properties
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
-from worker.config.resolved_config import ProvidedValues
-from worker.config.startup_warnings import config_notices
+from worker.config.resolved_config import ResolvedConfigs
+from worker.config.startup_warnings import find_startup_warnings
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.assignment_reconciler import AssignmentReconciler
 from worker.distributed.auto_restart import FailedInstances
@@ -86,7 +86,7 @@ class WorkerComponents:
     status_store: StatusStore
     services: ClusterServices
     executor: Executor
-    values: ProvidedValues
+    values: ResolvedConfigs
     cluster: Cluster
     loggers: Loggers
     history: History
@@ -149,7 +149,7 @@ def assemble(
     settings = config.distributed
     assert settings is not None
     mask = config.providers.mask
-    warnings = [*config_notices(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
+    warnings = [*find_startup_warnings(config.originals, distributed=True), *extend_python_path(config.plugin_path)]
     graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
     loggers, history = Loggers(), create_history(config)
     pool = ThreadPoolExecutor(_POOL_THREADS, thread_name_prefix="herder-work")
@@ -185,7 +185,7 @@ def assemble(
     sync = ConfigSync(store, loop, settings.sync_timeout_ms / 1000)
     instances = LocalInstances()
     reloads = ReloadTimer(reload)
-    values = ProvidedValues(config.providers, reloads)
+    values = ResolvedConfigs(config.providers, reloads)
     specs = ConnectorSpecs(values, pool)
 
     auto_restart = AutoRestart(config, restart_failed)
@@ -267,8 +267,8 @@ def _set_level(loggers: Loggers, namespace: str, level: str) -> None:
 
 
 def _fence(
-    config: WorkerConfig, values: ProvidedValues, stored: Mapping[str, str | None] | None, name: str, ids: Sequence[str]
+    config: WorkerConfig, values: ResolvedConfigs, stored: Mapping[str, str | None] | None, name: str, ids: Sequence[str]
 ) -> None:
     # With the connector's own settings of admin clients: its producers may belong to another cluster.
-    own = values.for_check(stored or {}).values
+    own = values.resolve_for_validation(stored or {}).values
     fence_producers(client_properties(ClientKind.ADMIN, config, name, 0, own), ids, _FENCE_TIMEOUT_S)

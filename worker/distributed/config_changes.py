@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.distributed.assignment_reconciler import AssignmentReconciler
 from worker.distributed.config_sync import ConfigSync
 from worker.distributed.group_session import GroupSession
@@ -104,7 +104,7 @@ class ConfigChangeFollower:
         statuses: StatusWriter,
         restarts: LocalRestarts,
         keys: SessionKeyManager,
-        values: ProvidedValues,
+        values: ResolvedConfigs,
         observe: Callable[[str, Mapping[str, str | None] | None], None],
     ) -> None:
         """``observe`` adds a configuration to the history, if it is not there."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from connect.errors import ConnectError
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.distributed.assignment_reconciler import AssignmentReconciler
 from worker.distributed.config_sync import ConfigSync
 from worker.distributed.herder_loop import HerderLoop
@@ -21,19 +21,21 @@ log = logging.getLogger(__name__)
 class ConnectorSpecs:
     """Resolves configurations on a thread pool, because config providers may take a while. Any thread."""
 
-    def __init__(self, values: ProvidedValues, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, values: ResolvedConfigs, pool: ThreadPoolExecutor) -> None:
         self._values = values
         self._pool = pool
 
     def resolve(self, name: str, config: Mapping[str, str | None]) -> Future[ConnectorSpec]:
         """Resolves a configuration for a start."""
         given = _without_nulls(config)
-        return self._pool.submit(lambda: ConnectorSpec(name, given, self._values.for_start(name, given)))
+        return self._pool.submit(lambda: ConnectorSpec(name, given, self._values.resolve_for_start(name, given)))
 
     def resolve_for_request(self, name: str, config: Mapping[str, str | None]) -> Future[ConnectorSpec]:
         """Resolves a configuration of a connector that is not started with it."""
         given = _without_nulls(config)
-        return self._pool.submit(lambda: ConnectorSpec(name, given, _without_nulls(self._values.for_check(given).values)))
+        return self._pool.submit(
+            lambda: ConnectorSpec(name, given, _without_nulls(self._values.resolve_for_validation(given).values))
+        )
 
 
 class ProviderReload:
@@ -43,7 +45,7 @@ class ProviderReload:
         self,
         loop: HerderLoop,
         config: ConfigSync,
-        values: ProvidedValues,
+        values: ResolvedConfigs,
         pool: ThreadPoolExecutor,
         instances: LocalInstances,
         reconciler: AssignmentReconciler,
@@ -67,7 +69,7 @@ class ProviderReload:
             changed = self._values.changed(name, _without_nulls(config))
         except ConnectError as e:
             log.warning("Connector %s keeps its current config provider values: %s", name, e.message)
-            self._values.ask_again(name)
+            self._values.reschedule(name)
             return
         if changed or not only_if_changed:
             self._loop.post(lambda: self._restart(name))

@@ -19,7 +19,7 @@ from worker.distributed.local_instances import Instance, LocalInstances, connect
 from worker.distributed.local_restarts import LocalRestarts
 from worker.executors.futures import outcome
 from worker.model import TaskId
-from worker.validation.config_check import masked_error
+from worker.validation.config_validator import mask_error
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class HerderRequests:
             log.warning("%s was not done within %d s", what, int(_REQUEST_TIMEOUT_S))
             raise ConnectError(self._loop.activity.timed_out()) from e
         except Exception as e:
-            raise masked_error(e, self._mask) from e
+            raise mask_error(e, self._mask) from e
 
     def _attempt(self, attempt: Callable[[], Future[T]], done: Future[T]) -> None:
         """Queues an attempt, and repeats it while it raises _RetryError."""

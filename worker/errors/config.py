@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef
-from worker.validation.common_keys import COMMON_KEYS
-from worker.validation.extension_keys import SOURCE_DEAD_LETTER_KEYS
-from worker.validation.sink_keys import SINK_KEYS
+from worker.config.extension_keys import SOURCE_DEAD_LETTER_KEYS
+from worker.validation.connector_keys import COMMON_KEYS, SINK_KEYS
 
 _DEAD_LETTERS = "errors.deadletterqueue."
 

@@ -25,9 +25,9 @@ from connect import crash_points
 from connect.errors import ConnectError, DataError
 from connect.plugins import Plugins
 from worker.config.plugin_path import extend_python_path
+from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.config.worker_converters import checked_secret_keys
 from worker.errors.trace import trace_of
 from worker.executors.channel import Channel
 from worker.executors.futures import done, failed, in_thread, outcome
@@ -186,7 +186,7 @@ class ExecutorProcess:
         extend_python_path(config.plugin_path)
         plugins = Plugins.discover()
         # A connector's own environment need not have the dependencies of the worker's converters.
-        secret_keys = checked_secret_keys(config, plugins) if arguments["check_converters"] else set()
+        secret_keys = load_worker_secret_keys(config, plugins) if arguments["check_converters"] else set()
         self._mask.add(props, secret_keys)
         services, listener = RemoteServices(self._channel), RemoteListener(self._channel)
         executor = LocalExecutor(config, plugins, services, listener, self._mask)

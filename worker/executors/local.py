@@ -14,9 +14,9 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError, IllegalStateError
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.record import TopicPartition
+from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.config.worker_converters import checked_secret_keys
 from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
 from worker.executors.connector_queues import ConnectorQueues, QueueKind
@@ -29,7 +29,7 @@ from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import TargetState, TaskId, TaskProgress
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
-from worker.validation import Check, DiscoveredCatalogue, cluster_check, plugin_config, plugin_list, validate
+from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check, list_plugins, plugin_config, validate
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class LocalExecutor:
         self._services = services
         self._listener = listener
         self._mask = mask
-        self._catalogue = DiscoveredCatalogue(plugins)
+        self._plugin_index = DiscoveredPluginIndex(plugins)
         self._check = _check_of(config)
         self._factory = TaskFactory(config, plugins, services, mask)
         self._graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
@@ -71,7 +71,7 @@ class LocalExecutor:
         """Does nothing: threads start when they are needed."""
 
     def wait_until_ready(self) -> None:
-        self._mask.add(self._config.originals, checked_secret_keys(self._config, self._plugins))
+        self._mask.add(self._config.originals, load_worker_secret_keys(self._config, self._plugins))
 
     # --- queries about plugins, on the caller's thread
 
@@ -81,13 +81,13 @@ class LocalExecutor:
         return ConnectorFacts(desc.class_name, desc.type, _version(desc), shares)
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
-        return validate(config, self._config, self._catalogue, resolve=lambda _: values, check=self._check)
+        return validate(config, self._config, self._plugin_index, resolve=lambda _: values, check=self._check)
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
-        return plugin_list(self._catalogue, connectors_only=connectors_only)
+        return list_plugins(self._plugin_index, connectors_only=connectors_only)
 
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]:
-        return plugin_config(plugin, self._catalogue, version)
+        return plugin_config(plugin, self._plugin_index, version)
 
     # --- connectors
 
@@ -258,7 +258,7 @@ class LocalExecutor:
         _wait(all_done([self.stop_connector(name) for name in names]), deadline)
 
 
-def _check_of(config: WorkerConfig) -> Check | None:
+def _check_of(config: WorkerConfig) -> WorkerCheck | None:
     if config.distributed is None:
         return None
     return cluster_check(config.distributed)

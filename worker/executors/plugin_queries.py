@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, PluginNotFoundError
-from worker.config.isolation import isolation_of
-from worker.config.plugin_path import checked_environment
+from worker.config.isolation import parse_isolation
+from worker.config.plugin_path import validate_environment
 from worker.executor import ConnectorFacts
 from worker.executors.channel import ChannelClosedError
 from worker.executors.messages import facts_of_plain, json_objects
@@ -33,7 +33,7 @@ class PluginQueries:
         """As :meth:`worker.executor.Executor.facts`. Without an environment, a class that the worker does not have is
         looked up in all environments of ``plugin.path``."""
         if environment is not None:
-            return self._facts_in(checked_environment(environment, self._environments), class_name, timeout_s)
+            return self._facts_in(validate_environment(environment, self._environments), class_name, timeout_s)
         try:
             return self._facts_in(None, class_name, timeout_s)
         except PluginNotFoundError:
@@ -54,7 +54,7 @@ class PluginQueries:
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.validate`."""
         try:
-            environment = isolation_of(values, self._environments).environment
+            environment = parse_isolation(values, self._environments).environment
         except ConfigError as e:
             raise BadRequestError(e.message) from e  # it is unknown which process could answer
         asked = self._processes.for_query(environment).call("validate", config=config, values=values)

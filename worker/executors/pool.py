@@ -15,7 +15,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from connect.errors import ConnectError, DataError, IllegalStateError
-from worker.config.plugin_path import environments_of
+from worker.config.plugin_path import find_environments
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
@@ -59,7 +59,7 @@ class ExecutorPool:
     def __init__(self, config: WorkerConfig, services: WorkerServices, listener: ExecutorListener, mask: SecretMask) -> None:
         self._config = config
         self._mask = mask
-        environments = environments_of(config.plugin_path)
+        environments = find_environments(config.plugin_path)
         deadlines = Deadlines("executor-deadlines")
         self._registry = WorkRegistry()
         self._lock = self._registry.lock

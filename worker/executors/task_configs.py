@@ -13,7 +13,7 @@ from connect.connector import Connector, SinkConnector
 from connect.errors import ConnectError
 from connect.sink import SinkTask
 from connect.source import SourceTask
-from worker.config.resolved_config import with_references
+from worker.config.resolved_config import restore_references
 from worker.executor import ConnectorSpec
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def generated_task_configs(connector: Connector, spec: ConnectorSpec, class_name
     added = {TASK_CLASS: shown_task_class(class_name, connector.task_class())}
     if isinstance(connector, SinkConnector):
         added |= {key: spec.config[key] for key in ("topics", "topics.regex") if spec.config.get(key)}
-    return [with_references({**config, **added}, spec.given, spec.config) for config in configs]
+    return [restore_references({**config, **added}, spec.given, spec.config) for config in configs]
 
 
 def _check_configs(configs: Any, class_name: str) -> list[Mapping[str, str]]:

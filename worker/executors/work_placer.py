@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from connect.errors import ConnectError
-from worker.config.isolation import isolation_of
+from worker.config.isolation import parse_isolation
 from worker.executor import ConnectorSpec
 from worker.executors.plugin_queries import PluginQueries
 from worker.executors.process_handle import ProcessHandle
@@ -63,14 +63,14 @@ class WorkPlacer:
 
     def process_for_query(self, entry: ConnectorEntry | None, connector: ConnectorSpec) -> ProcessHandle:
         """A process that can load the connector's class: its own if it runs. Raises ConfigError."""
-        isolation = isolation_of(connector.config, self._environments)
+        isolation = parse_isolation(connector.config, self._environments)
         if entry is not None and entry.process is not None:
             return entry.process
         return self._processes.for_query(isolation.environment)
 
     def _process_for(self, entry: Entry) -> ProcessHandle:
         connector = entry.spec if isinstance(entry, ConnectorEntry) else entry.spec.connector
-        isolation = isolation_of(connector.config, self._environments)
+        isolation = parse_isolation(connector.config, self._environments)
         quarantine = self._quarantine_of(connector.name)
         if isolation.dedicated:
             return self._processes.dedicated(connector.name, isolation)

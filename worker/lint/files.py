@@ -1,4 +1,4 @@
-"""The check of files: worker and connector files, in any order, together."""
+"""Checks worker and connector files together, in any order."""
 
 from __future__ import annotations
 
@@ -16,66 +16,65 @@ from connect.plugins import Plugins
 from worker.config.plugin_path import extend_python_path
 from worker.lint import codes
 from worker.lint.connector import check_connector, config_name
+from worker.lint.findings import sort_findings
 from worker.lint.provider_references import has_reference
-from worker.lint.report import ordered
 from worker.lint.worker import check_worker, is_worker
 
 ENDINGS = (".properties", ".json")
-"""What is looked for in folders."""
-_PLACE = re.compile(r":(\d+): ")
+"""Endings of the files to check in a folder."""
+_LINE_PREFIX = re.compile(r":(\d+): ")
 _SLOT = ("database.hostname", "database.port", "database.dbname", "slot.name")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What was found in some files."""
+class LintReport:
+    """The findings of the checked files."""
 
     files: Sequence[str]
-    """Those that were checked, in order."""
+    """The checked files, in order."""
     findings: Sequence[Finding]
-    passed_over: Sequence[str] = ()
-    """Files of folders that are neither a worker's nor a connector's."""
+    skipped: Sequence[str] = ()
+    """Files in folders that are neither a worker's nor a connector's."""
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity is severity for finding in self.findings)
 
 
-def check_files(paths: Iterable[str | Path], *, strict: bool = False) -> Report:
-    """The findings of every file, file by file. Folders are looked through for files that are a worker's or a connector's.
+def check_files(paths: Iterable[str | Path], *, strict: bool = False) -> LintReport:
+    """Checks files, and the worker and connector files in folders; returns the findings file by file.
 
-    Connectors are checked against the worker's file if there is exactly one among them. With ``strict`` a key that nobody reads
-    is an error.
+    If there is exactly one worker file, connectors are checked against it. With ``strict``, a key that nothing reads is an error.
     """
-    read = _Read()
+    read = _FileReader()
     for path in paths:
         read.add(Path(path))
     workers = [file for file, _ in read.files if is_worker(file.config)]
-    worker = _texts(workers[0]) if len(workers) == 1 else None
+    worker = _text_config(workers[0]) if len(workers) == 1 else None
     if worker is not None:
         extend_python_path(_plugin_folders(worker))
     plugins = Plugins.discover()
-    together = _Together()
+    conflicts = _RunConflicts()
     for file, run in read.files:
-        found = list(_repeated(file))
+        found = list(_duplicate_keys(file))
         if is_worker(file.config):
-            found += check_worker(_texts(file), plugins, lines=file.lines)
+            found += check_worker(_text_config(file), plugins, lines=file.lines)
         else:
-            found += _nameless(file, check_connector(file.config, plugins, worker=worker, lines=file.lines))
-            found += together.findings(file, run)
-        read.findings[file.path] = ordered(found, file.lines, file.path)
+            found += _downgrade_missing_name(file, check_connector(file.config, plugins, worker=worker, lines=file.lines))
+            found += conflicts.findings(file, run)
+        read.findings[file.path] = sort_findings(found, file.lines, file.path)
     every = [_strict(one) if strict else one for found in read.findings.values() for one in found]
-    return Report(list(read.findings), every, read.passed_over)
+    return LintReport(list(read.findings), every, read.skipped)
 
 
 @dataclass(slots=True)
-class _Read:
-    """Files as they are read, each once."""
+class _FileReader:
+    """Reads files, each once."""
 
     files: list[tuple[ConnectorFile, str]] = field(default_factory=list)
-    """With the run that each belongs to: the files that were named are one, and every folder is one."""
+    """Files with their runs: the named files are one run, and each folder is one."""
     findings: dict[str, list[Finding]] = field(default_factory=dict)
-    """By file, in order."""
-    passed_over: list[str] = field(default_factory=list)
+    """Findings by file, in order."""
+    skipped: list[str] = field(default_factory=list)
 
     def add(self, path: Path) -> None:
         if path.is_dir():
@@ -91,20 +90,20 @@ class _Read:
             file = parse_connector_file(path)
         except ConfigError as e:
             if run and not _names_a_connector(path):
-                self.passed_over.append(str(path))
+                self.skipped.append(str(path))
             else:
                 self.findings[str(path)] = [_unreadable(e, str(path))]
             return
         if run and not is_worker(file.config) and "connector.class" not in file.config:
-            self.passed_over.append(str(path))
+            self.skipped.append(str(path))
         else:
             self.findings[str(path)] = []
             self.files.append((file, run))
 
 
 @dataclass(slots=True)
-class _Together:
-    """What two connectors of one run cannot both have. Those of two folders may be for two clusters."""
+class _RunConflicts:
+    """Finds names and slots that two connectors of one run share. Different folders may be for different clusters."""
 
     names: dict[tuple[str, str], ConnectorFile] = field(default_factory=dict)
     slots: dict[tuple[str, ...], ConnectorFile] = field(default_factory=dict)
@@ -113,20 +112,20 @@ class _Together:
         name = config_name(file.config)
         first = self.names.setdefault((run, name), file)
         if name and first is not file:
-            yield codes.DUPLICATE_NAME.found(f"The connector of {first.path} is called {name} too", "name")
+            yield codes.DUPLICATE_NAME.finding(f"The connector in {first.path} is also named {name}", "name")
         if "slot.name" in file.config:
             first = self.slots.setdefault((run, *(file.config.get(key) or "" for key in _SLOT)), file)
             if first is not file:
-                message = f"The connector of {first.path} uses the same slot of the same database: only one of them can"
-                yield codes.SHARED_SLOT.found(message, "slot.name")
+                message = f"The connector in {first.path} uses the same slot of the same database, which allows only one consumer"
+                yield codes.SHARED_SLOT.finding(message, "slot.name")
 
 
 def _files_below(folder: Path) -> list[Path]:
     found = (path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file())
-    return sorted(path for path in found if not any(_is_passed_by(part) for part in path.relative_to(folder).parts))
+    return sorted(path for path in found if not any(_is_skipped(part) for part in path.relative_to(folder).parts))
 
 
-def _is_passed_by(name: str) -> bool:
+def _is_skipped(name: str) -> bool:
     return name.startswith(".") or name == "node_modules"
 
 
@@ -145,27 +144,27 @@ def _names_a_connector(path: Path) -> bool:
 
 def _unreadable(error: ConfigError, path: str) -> Finding:
     message = error.message.removeprefix(path)
-    found = _PLACE.match(message)
+    found = _LINE_PREFIX.match(message)
     line = int(found[1]) if found else None
     text = message[found.end() :] if found else message.removeprefix(": ")
-    return codes.UNREADABLE_FILE.found(text, error.key).at(path, line)
+    return codes.UNREADABLE_FILE.finding(text, error.key).at(path, line)
 
 
-def _texts(file: ConnectorFile) -> Mapping[str, str]:
+def _text_config(file: ConnectorFile) -> Mapping[str, str]:
     return {key: value for key, value in file.config.items() if value is not None}
 
 
-def _repeated(file: ConnectorFile) -> Iterable[Finding]:
+def _duplicate_keys(file: ConnectorFile) -> Iterable[Finding]:
     for one in file.duplicates:
-        message = f"{one.key} is given again in line {one.later_line}, and that is the one that counts"
-        yield codes.DUPLICATE_KEY.found(message, one.key).at(None, one.line)
+        message = f"{one.key} is set again in line {one.later_line}, which takes precedence"
+        yield codes.DUPLICATE_KEY.finding(message, one.key).at(None, one.line)
 
 
-def _nameless(file: ConnectorFile, findings: Iterable[Finding]) -> Iterable[Finding]:
-    """A flat JSON file may lack a name: it is what REST takes for a connector that its path names."""
+def _downgrade_missing_name(file: ConnectorFile, findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Downgrades a missing name in a flat JSON file: REST takes the name from the path."""
     for one in findings:
         if one.code == codes.MISSING_KEY.name and one.path == "name" and file.path.endswith(".json"):
-            yield codes.NO_NAME.found("The file gives no name: connect-standalone refuses it", "name")
+            yield codes.NO_NAME.finding("The file has no name; connect-standalone rejects it", "name")
         else:
             yield one
 

@@ -1,4 +1,4 @@
-"""What a transformation or a sink needs of a record, against what the converter or the source gives."""
+"""Finds transformations and sinks that cannot handle the records of their converter or source."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from connect.config.finding import Finding
 from worker.lint import codes
+from worker.lint.context import LintContext
 from worker.lint.provider_references import has_reference
-from worker.lint.subject import Subject
-from worker.validation.plugin_catalog import Kind
+from worker.validation.plugin_index import PluginType
 
 _APACHE = "org.apache.kafka.connect.transforms."
 _NEED_FIELDS = frozenset({"ExtractField", "Flatten", "HeaderFrom", "InsertField", "MaskField", "ReplaceField", "ValueToKey"})
@@ -33,39 +33,39 @@ _SINKS_WITH_SCHEMA = frozenset({"io.confluent.connect.jdbc.JdbcSinkConnector", "
 
 @dataclass(slots=True)
 class _Shape:
-    """What is known of a record's key or value. None: nothing."""
+    """What is known about a record's key or value; None means unknown."""
 
     single: bool | None = None
-    """It is one text, number or bytes: no fields."""
+    """Whether it is a single text, number, or bytes value without fields."""
     schema: bool | None = None
     source: str = ""
-    """Where that comes from, for messages."""
+    """Why, for messages."""
 
 
-def check_shapes(subject: Subject) -> Iterator[Finding]:
-    """Findings about transformations and sinks that cannot do with what they get."""
-    key, value = _shapes_at_start(subject)
-    if subject.kind is Kind.SINK and value.schema is False and _needs_schema(subject):
-        message = f"{subject.class_name.rpartition('.')[2]} needs values with a schema, and {value.source} gives none"
-        yield codes.NEEDS_SCHEMA.found(message, _blamed(subject, "value.converter"), _cure(value))
-    for alias in dict.fromkeys(subject.aliases(Kind.TRANSFORMATION)):
+def check_shapes(context: LintContext) -> Iterator[Finding]:
+    """Yields findings about transformations and sinks that need fields or a schema that records do not have."""
+    key, value = _shapes_at_start(context)
+    if context.kind is PluginType.SINK and value.schema is False and _needs_schema(context):
+        message = f"{context.class_name.rpartition('.')[2]} needs values with a schema, but {value.source} provides none"
+        yield codes.NEEDS_SCHEMA.finding(message, _responsible_key(context, "value.converter"), _schema_suggestion(value))
+    for alias in dict.fromkeys(context.aliases(PluginType.TRANSFORMATION)):
         type_key = f"transforms.{alias}.type"
-        found = subject.catalogue.find((subject.config.get(type_key) or "").strip(), [Kind.TRANSFORMATION])
+        found = context.plugin_index.find((context.config.get(type_key) or "").strip(), [PluginType.TRANSFORMATION])
         if found is None or not found.name.startswith(_APACHE):
-            return  # it may make anything out of a record
+            return  # it may turn a record into anything
         name, _, side = found.name.removeprefix(_APACHE).partition("$")
         shape = key if side == "Key" else value
         if name in _KEEP_SHAPE:
             continue
-        conditional = f"transforms.{alias}.predicate" in subject.config
-        if not conditional and shape.single and _works_on_fields(subject, alias, name):
-            message = f"{name} works on fields, and the {'key' if shape is key else 'value'} is one value: {shape.source}"
+        conditional = f"transforms.{alias}.predicate" in context.config
+        if not conditional and shape.single and _works_on_fields(context, alias, name):
+            message = f"{name} works on fields, but the {'key' if shape is key else 'value'} is a single value: {shape.source}"
             hoist = f"{_APACHE}HoistField${side or 'Value'}"
-            yield codes.NEEDS_FIELDS.found(message, type_key, f"{hoist} before it makes a field of it.")
+            yield codes.NEEDS_FIELDS.finding(message, type_key, f"Put {hoist} before it to wrap the value in a field.")
             return
         if not conditional and shape.schema is False and name in _NEED_SCHEMA:
-            message = f"{name} needs a schema, and {shape.source} gives none"
-            yield codes.NEEDS_SCHEMA.found(message, type_key, _cure(shape))
+            message = f"{name} needs a schema, but {shape.source} provides none"
+            yield codes.NEEDS_SCHEMA.finding(message, type_key, _schema_suggestion(shape))
             return
         if name == "ValueToKey":
             key = _Shape(False, value.schema, "ValueToKey")
@@ -73,26 +73,26 @@ def check_shapes(subject: Subject) -> Iterator[Finding]:
             shape.single = False if name == "HoistField" else None
 
 
-def _works_on_fields(subject: Subject, alias: str, name: str) -> bool:
+def _works_on_fields(context: LintContext, alias: str, name: str) -> bool:
     if name == "Cast":
-        spec = subject.config.get(f"transforms.{alias}.spec") or ""
+        spec = context.config.get(f"transforms.{alias}.spec") or ""
         return ":" in spec and not has_reference(spec)
     if name == "TimestampConverter":
-        return bool((subject.config.get(f"transforms.{alias}.field") or "").strip())
+        return bool((context.config.get(f"transforms.{alias}.field") or "").strip())
     return name in _NEED_FIELDS
 
 
-def _shapes_at_start(subject: Subject) -> tuple[_Shape, _Shape]:
-    if subject.kind is Kind.SOURCE:
-        found = subject.catalogue.find(subject.class_name, [Kind.SOURCE]) if subject.is_known else None
+def _shapes_at_start(context: LintContext) -> tuple[_Shape, _Shape]:
+    if context.kind is PluginType.SOURCE:
+        found = context.plugin_index.find(context.class_name, [PluginType.SOURCE]) if context.is_known else None
         if found is not None and found.name == _LINES:
             return _Shape(), _Shape(True, True, "the file's lines are text")
         return _Shape(), _Shape()
-    return _converted(subject, "key.converter"), _converted(subject, "value.converter")
+    return _converted(context, "key.converter"), _converted(context, "value.converter")
 
 
-def _converted(subject: Subject, role: str) -> _Shape:
-    found = subject.converter_class(role)
+def _converted(context: LintContext, role: str) -> _Shape:
+    found = context.converter_class(role)
     if found is None:
         return _Shape()
     cls, settings = found
@@ -103,13 +103,13 @@ def _converted(subject: Subject, role: str) -> _Shape:
     return _Shape()
 
 
-def _needs_schema(subject: Subject) -> bool:
-    return getattr(subject.connector, "needs_schema", False) or subject.class_name in _SINKS_WITH_SCHEMA
+def _needs_schema(context: LintContext) -> bool:
+    return getattr(context.connector, "needs_schema", False) or context.class_name in _SINKS_WITH_SCHEMA
 
 
-def _blamed(subject: Subject, role: str) -> str:
-    return next((key for key in (f"{role}.schemas.enable", role) if key in subject.config), "connector.class")
+def _responsible_key(context: LintContext, role: str) -> str:
+    return next((key for key in (f"{role}.schemas.enable", role) if key in context.config), "connector.class")
 
 
-def _cure(shape: _Shape) -> str | None:
-    return "Messages must be written with their schema, by JsonConverter with schemas.enable=true or by a registry's converter."
+def _schema_suggestion(shape: _Shape) -> str | None:
+    return "Write messages with a schema: JsonConverter with schemas.enable=true, or a schema registry converter."

@@ -1,4 +1,4 @@
-"""Which connector or task a log line is about: Apache's ``connector.context``, as ``[name|task-0] ``."""
+"""Adds the connector or task of a thread to its log lines: Apache's ``connector.context``, such as ``[name|task-0] ``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _local = threading.local()
 
 @contextmanager
 def log_context(connector: str, task: int | None = None) -> Iterator[None]:
-    """Log lines of this thread are about this connector (or task) inside the block."""
+    """Sets the connector (or task) of this thread's log lines inside the block."""
     before = current()
     _local.context = f"[{connector}|{'worker' if task is None else f'task-{task}'}] "
     try:
@@ -22,13 +22,13 @@ def log_context(connector: str, task: int | None = None) -> Iterator[None]:
 
 
 def current() -> str:
-    """The present thread's context, empty outside of connectors."""
+    """Returns the current thread's context, empty outside of connectors."""
     context: str = getattr(_local, "context", "")
     return context
 
 
 class ContextFilter(logging.Filter):
-    """Gives each log record the attribute ``connector_context``. Goes onto handlers."""
+    """Adds the attribute ``connector_context`` to log records. Attach it to handlers."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.connector_context = current()

@@ -1,4 +1,4 @@
-"""The worker's log: one line an event on stderr, with the connector it is about, and without secrets (promise 9)."""
+"""Sets up logging: one line per event on stderr, with its connector, and without secrets (promise 9)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORMAT = "[%(asctime)s] %(levelname)s %(connector_context)s%(message)s (%(name)
 
 
 class _MaskingFormatter(logging.Formatter):
-    """Formats, then hides what is secret in the finished text: message, arguments and traceback alike."""
+    """Masks secrets in the formatted text, including arguments and tracebacks."""
 
     def __init__(self, mask: SecretMask) -> None:
         super().__init__(_FORMAT)
@@ -24,7 +24,7 @@ class _MaskingFormatter(logging.Formatter):
 
 
 def _without_connection_attempts(record: logging.LogRecord) -> bool:
-    # The Kafka client reports each attempt to connect; worker.kafka.clients says it once, in a sentence.
+    # The Kafka client logs each connection attempt; worker.kafka.clients logs one summary.
     if not record.name.startswith("kafka."):
         return True
     text = record.getMessage()
@@ -32,7 +32,7 @@ def _without_connection_attempts(record: logging.LogRecord) -> bool:
 
 
 def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Sends the root logger to ``stream`` (stderr by default) in Apache's layout."""
+    """Sends all logs to ``stream`` (default: stderr) in Apache's layout."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_MaskingFormatter(mask))
     handler.addFilter(ContextFilter())
@@ -41,6 +41,6 @@ def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO |
     root.setLevel(level)
     handler.addFilter(_without_connection_attempts)
     logging.getLogger("kafka").setLevel(logging.ERROR)
-    # Its start and end are told by the worker itself.
+    # The worker logs startup and shutdown itself.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.captureWarnings(True)

@@ -1,10 +1,10 @@
-"""Levels of loggers while the worker runs: what ``/admin/loggers`` shows and sets (KIP-495, KIP-976).
+"""Shows and sets log levels at run time, for ``/admin/loggers`` (KIP-495, KIP-976).
 
-Loggers are known by Python's names and by those of Apache's classes (:data:`JAVA_LOGGERS`), so that a call that raised the level
-of ``org.apache.kafka.connect.runtime.WorkerSinkTask`` there does it here too. Any other name is a logger of that name: it is kept
-and answered as there. A level holds for every logger whose name begins with the one it is set for, until the worker ends.
+Loggers have Python names, and names of Apache's classes and packages (:data:`JAVA_LOGGERS`), so that a request for
+``org.apache.kafka.connect.runtime.WorkerSinkTask`` also works here. Any other name is a Python logger of that name. A level
+applies to every logger whose name starts with the given one, until the worker stops.
 
-Levels belong to the process, so two workers in one process share them; when each was changed is known to the one that did it.
+Levels belong to the process, so two workers in one process share them. Each worker knows only the time of its own changes.
 """
 
 from __future__ import annotations
@@ -34,18 +34,7 @@ LEVELS: Final = {
 
 logging.addLevelName(LEVELS["TRACE"], "TRACE")
 
-_SINK = (
-    "worker.sink.task",
-    "worker.sink.loop",
-    "worker.sink.delivery",
-    "worker.sink.commits",
-    "worker.sink.rebalance",
-    "worker.sink.topic_discovery",
-    "worker.sink.decoding",
-    "worker.sink.context",
-    "worker.sink.positions",
-)
-_SOURCE = ("worker.source.task", "worker.source.encoding", "worker.source.pending_offsets", "worker.kafka.topic_creation")
+_SOURCE = ("worker.source", "worker.kafka.topic_creation")
 _PACKAGES = ("connect", "connectors", "worker", "rest", "sluice")
 
 JAVA_LOGGERS: Final[dict[str, tuple[str, ...]]] = {
@@ -59,11 +48,11 @@ JAVA_LOGGERS: Final[dict[str, tuple[str, ...]]] = {
     "org.apache.kafka.connect": _PACKAGES,
     "org.apache.kafka.connect.converters": ("connect.converters",),
     "org.apache.kafka.connect.file": ("connectors.file",),
-    "org.apache.kafka.connect.json": ("connect.converters.json.converter",),
+    "org.apache.kafka.connect.json": ("connect.converters.json",),
     "org.apache.kafka.connect.runtime": ("worker", "rest"),
-    "org.apache.kafka.connect.runtime.Worker": ("worker.executors", "worker.executors.task_factory", "worker.tasks.worker_task"),
+    "org.apache.kafka.connect.runtime.Worker": ("worker.executors", "worker.tasks"),
     "org.apache.kafka.connect.runtime.WorkerConnector": ("worker.standalone.connector", "worker.executors"),
-    "org.apache.kafka.connect.runtime.WorkerSinkTask": _SINK,
+    "org.apache.kafka.connect.runtime.WorkerSinkTask": ("worker.sink",),
     "org.apache.kafka.connect.runtime.WorkerSourceTask": _SOURCE,
     "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask": _SOURCE,
     "org.apache.kafka.connect.runtime.ExactlyOnceWorkerSourceTask": _SOURCE,
@@ -79,12 +68,15 @@ JAVA_LOGGERS: Final[dict[str, tuple[str, ...]]] = {
     "org.apache.kafka.connect.transforms": ("connect.transforms",),
     "org.eclipse.jetty": ("uvicorn",),
 }
-"""Names of Apache's packages and classes, and the loggers here that tell what those tell there."""
+"""Apache's packages and classes, with the Python loggers that log the same events. The first one is the level that is shown."""
 
 
-def level_named(text: str) -> str:
-    """The level in Log4j's spelling. Raises as Apache's worker does: NotFoundError for a word that is none (recording
-    logger-put-bad-level), ConnectError for an empty one."""
+def parse_level(text: str) -> str:
+    """Returns the level in Log4j's spelling.
+
+    Raises the errors of Apache's worker: NotFoundError for an unknown level (recording logger-put-bad-level), ConnectError for an
+    empty one.
+    """
     if not text:
         raise ConnectError("Illegal null or empty Level name.")
     level = text.strip().upper()
@@ -94,7 +86,7 @@ def level_named(text: str) -> str:
 
 
 class Loggers:
-    """Shows and sets the levels of this process. Every method may be called from any thread."""
+    """Shows and sets the log levels of this process. Methods may be called from any thread."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._now_ms = now_ms
@@ -103,30 +95,31 @@ class Loggers:
         self._listeners: list[Callable[[str, str], None]] = []
 
     def on_change(self, listener: Callable[[str, str], None]) -> None:
-        """From now on ``listener(namespace, level)`` is called after each level that was set, on the thread that set it: for
-        processes that have to follow."""
+        """Calls ``listener(namespace, level)`` after each change, on the thread that made it, to update executor processes."""
         self._listeners.append(listener)
 
     def all_loggers(self) -> dict[str, LoggerLevel]:
-        """Every logger by its name, sorted. As in Apache's worker, those that are OFF are not among them."""
+        """Returns all loggers, sorted by name. Like Apache's worker, omits loggers with level OFF."""
         with self._lock:
             return {name: self._level(name, value) for name, value in sorted(_values().items()) if _name_of(value) != "OFF"}
 
     def logger(self, name: str) -> LoggerLevel | None:
-        """One logger, or None where nobody has ever used or set one of that name."""
+        """Returns one logger; None if no logger of that name has been used or set."""
         with self._lock:
             name = ROOT if _is_root(name) else name
             value = _values().get(name)
             return None if value is None else self._level(name, value)
 
     def set_worker_logger(self, namespace: str, level: str) -> list[str]:
-        """Sets the level of a logger and of all whose names begin with its name; ``root`` is all. Returns those that it changed,
-        sorted. Raises NotFoundError for a level that there is not."""
-        level = level_named(level)
+        """Sets the level of all loggers whose names start with the namespace; ``root`` means all.
+
+        Returns the names of the changed loggers, sorted. Raises NotFoundError for an unknown level.
+        """
+        level = parse_level(level)
         namespace = ROOT if _is_root(namespace) else namespace
         with self._lock:
             if namespace != ROOT and namespace not in JAVA_LOGGERS:
-                logging.getLogger(namespace)  # from now on it is there
+                logging.getLogger(namespace)  # creates it
             before = _values()
             for logger in _affected(namespace):
                 logger.setLevel(LEVELS[level])
@@ -135,7 +128,7 @@ class Loggers:
             self._modified.update(dict.fromkeys(changed, now_ms))
         for listener in self._listeners:
             listener(namespace, level)
-        # Levels of ours that changed under a name of Apache's are not told: whoever asks for a namespace gets names of it.
+        # As in Apache, only names in the namespace are returned, so Python loggers changed by a Java name are omitted.
         return changed if namespace == ROOT else [name for name in changed if name.startswith(namespace)]
 
     def _level(self, name: str, value: int) -> LoggerLevel:
@@ -147,7 +140,7 @@ def _is_root(name: str) -> bool:
 
 
 def _existing() -> list[logging.Logger]:
-    """Every logger but the root one. The manager also keeps places for parents that nobody has asked for."""
+    """Returns all loggers except the root logger. The manager also has placeholders for unused parents."""
     return [found for found in list(logging.root.manager.loggerDict.values()) if isinstance(found, logging.Logger)]
 
 
@@ -160,7 +153,7 @@ def _values() -> dict[str, int]:
 
 
 def _effective(name: str) -> int:
-    """The level that a logger of this name has or would have; asking does not bring it into being."""
+    """Returns the effective level for a logger name without creating the logger."""
     known = logging.root.manager.loggerDict
     while name:
         logger = known.get(name)
@@ -171,14 +164,14 @@ def _effective(name: str) -> int:
 
 
 def _affected(namespace: str) -> Iterator[logging.Logger]:
-    """The loggers that get a level of their own when one is set for a namespace. Others inherit theirs."""
+    """Yields the loggers whose own level must change for a namespace. Others inherit theirs."""
     existing = _existing()
     own_levels = [logger for logger in existing if logger.level]
     if namespace == ROOT:
         yield logging.root
         yield from own_levels
         return
-    targets = {ours for name, all_ours in JAVA_LOGGERS.items() if name.startswith(namespace) for ours in all_ours}
+    targets = {target for name, ours in JAVA_LOGGERS.items() if name.startswith(namespace) for target in ours}
     if namespace not in JAVA_LOGGERS:
         targets.add(namespace)
     yield from (logging.getLogger(target) for target in sorted(targets))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from connect.errors import ForbiddenError
-from worker.config.resolved_config import ProvidedValues
+from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
 from worker.kafka.cluster import Cluster
@@ -29,7 +29,7 @@ from worker.operations.offsets.alter import alter_sink_offsets, alter_source_off
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.storage.offset_store import OffsetStore
-from worker.validation.config_check import ConfigCheck
+from worker.validation.config_validator import ConfigValidator
 from worker.version import server_info
 
 
@@ -41,7 +41,7 @@ class HerderOperations(ABC):
         config: WorkerConfig,
         worker_id: str,
         executor: Executor,
-        values: ProvidedValues,
+        values: ResolvedConfigs,
         loggers: Loggers,
         history: History,
         cluster: Cluster,
@@ -53,7 +53,7 @@ class HerderOperations(ABC):
         self._worker_id = worker_id
         self._executor = executor
         self._mask = config.providers.mask
-        self._check = ConfigCheck(executor, values, self._mask)
+        self._check = ConfigValidator(executor, values, self._mask)
         self._history = history
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
@@ -108,7 +108,7 @@ class HerderOperations(ABC):
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class that the configuration names counts, not the one in the path (recording validate-empty).
-        return self._check.answer(config)[0]
+        return self._check.validate(config)[0]
 
     # --- loggers
 

@@ -1,1 +1,1 @@
-"""Records through a connector's configuration without a broker: what ``sluice preview`` and config tests are built on."""
+"""Runs records through a connector's converters and transformations offline, for ``sluice preview`` and config tests."""

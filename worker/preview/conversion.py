@@ -1,4 +1,4 @@
-"""The converters of a configuration, by themselves: from what lies in a topic to records, and back."""
+"""Converts messages to records and back with the converters of a configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connect.data.headers import Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
-from worker.preview.errors import Failure, failure_of
+from worker.preview.errors import PreviewFailure, build_failure
 from worker.tasks.converters import converter_settings
 
 KEY, VALUE, HEADER = "key.converter", "value.converter", "header.converter"
@@ -19,7 +19,7 @@ _SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it lies in a topic."""
+    """A message as stored in a topic."""
 
     topic: str
     key: bytes | None
@@ -27,11 +27,11 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-class Conversion:
-    """The converters of a connector, or else of its worker. Close it after use."""
+class PreviewConverters:
+    """The converters of a connector, or else of its worker. Close after use."""
 
     def __init__(self, config: Mapping[str, str | None], worker: Mapping[str, str] | None, plugins: Plugins) -> None:
-        """Raises ConfigError when neither names a converter, and what a converter says of its settings."""
+        """Raises ConfigError if neither names a converter, or if a converter rejects its settings."""
         self._key = self._converter(KEY, config, worker, plugins, is_key=True)
         self._value = self._converter(VALUE, config, worker, plugins, is_key=False)
         name, settings = converter_settings(HEADER, config, worker or {}) or (_SIMPLE_HEADERS, {})
@@ -44,18 +44,18 @@ class Conversion:
     ) -> Converter:
         found = converter_settings(role, config, worker or {})
         if found is None:
-            raise ConfigError(f"There is no {role}: give one in the connector's file, or name the worker's file", key=role)
+            raise ConfigError(f"No {role} is set: set it in the connector's file, or pass the worker's file", key=role)
         converter = plugins.new_converter(found[0])
         converter.configure(found[1], is_key)
         return converter
 
     @property
     def names(self) -> tuple[str, str]:
-        """The classes of the key's and the value's converter."""
+        """The class names of the key and value converters."""
         return type(self._key).__name__, type(self._value).__name__
 
-    def read(self, message: Message, offset: int) -> ConnectRecord | Failure:
-        """The record that a sink's transformations get, or what a converter says of it."""
+    def read(self, message: Message, offset: int) -> ConnectRecord | PreviewFailure:
+        """Converts a message to the record that a sink's transformations get; returns a failure if a converter raises."""
         raw = Headers()
         for name, data in message.headers:
             raw.add(name, data, None)
@@ -70,13 +70,13 @@ class Conversion:
                 schema, header = self._header.to_connect_header(message.topic, name, data)
                 headers.add(name, header, schema)
         except Exception as e:
-            return failure_of(e, role)
+            return build_failure(e, role)
         return SinkRecord(
             message.topic, 0, key_schema, key, value_schema, value, offset, 0, CREATE_TIME, headers if message.headers else None
         )  # fmt: skip
 
-    def write(self, record: ConnectRecord) -> Message | Failure:
-        """The message that a source's record becomes, or what a converter says of it."""
+    def write(self, record: ConnectRecord) -> Message | PreviewFailure:
+        """Converts a source's record to a message; returns a failure if a converter raises."""
         role = KEY
         try:
             key = self._key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
@@ -88,15 +88,15 @@ class Conversion:
                 for header in record.headers or ()
             )
         except Exception as e:
-            return failure_of(e, role)
+            return build_failure(e, role)
         return Message(record.topic, key, value, headers)
 
     def close(self) -> None:
-        """Releases what the converters hold. May be called twice."""
+        """Closes the converters. May be called twice."""
         for converter in (self._key, self._value, self._header):
             converter.close()
 
 
 def has_converters(config: Mapping[str, str | None], worker: Mapping[str, str] | None) -> bool:
-    """Whether the converters of keys and values are known."""
+    """Returns whether the key and value converters are set."""
     return all(converter_settings(role, config, worker or {}) is not None for role in (KEY, VALUE))

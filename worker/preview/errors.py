@@ -1,4 +1,4 @@
-"""How a preview tells of a failure: under the class name that Apache's workers would show."""
+"""Describes failures of a preview with the exception class that Apache's worker would show."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from worker.errors.stages import unnamed_field
 from worker.errors.trace import java_name
 
 CONFIGURE = "configure"
-"""Making the transformations of the configuration."""
+"""Configuring the transformations."""
 READ = "read"
-"""Reading a line of input."""
+"""Reading an input line."""
 APPLY = "apply"
-"""A transformation or its predicate, on one record."""
+"""Applying a transformation or its predicate to a record."""
 
-# What Java's own classes refuse is no DataException there. Our transformations raise DataError for it, in Java's words.
+# Errors of Java's own classes, which are no DataExceptions. Our transformations raise DataError with Java's message.
 _JAVA_OWN = (
     ("Unknown field: ", "IllegalArgumentException"),
     ("Illegal pattern character ", "IllegalArgumentException"),
@@ -31,8 +31,8 @@ _JAVA_OWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why there is no record: what a task would fail with, or what errors.tolerance would skip."""
+class PreviewFailure:
+    """Why a record failed: a task would fail with this, or skip the record depending on errors.tolerance."""
 
     java_class: str
     """The simple name of the Java class."""
@@ -40,9 +40,9 @@ class Failure:
     stage: str
     """``configure``, ``read``, ``apply``, or a converter's key, as ``value.converter``."""
     transform: str | None = None
-    """The alias of the transformation, where one is to blame."""
+    """The alias of the transformation that failed, if any."""
     field: str | None = None
-    """The field, where it is known and the message does not name it. For people: no part of the JSON."""
+    """The field, if known and not in the message. Not part of the JSON."""
 
     def as_json(self) -> dict[str, object]:
         return {"class": self.java_class, "message": self.message, "stage": self.stage, "transform": self.transform}
@@ -52,16 +52,16 @@ class Failure:
         return f"{self.java_class}{where}: {self.message}"
 
 
-def failure_of(error: Exception, stage: str, transform: str | None = None) -> Failure:
-    """The failure that an exception is."""
-    return Failure(_simple_name(error), describe(error), stage, transform, unnamed_field(error))
+def build_failure(error: Exception, stage: str, transform: str | None = None) -> PreviewFailure:
+    """Converts an exception to a failure."""
+    return PreviewFailure(_simple_name(error), describe(error), stage, transform, unnamed_field(error))
 
 
 def _simple_name(error: Exception) -> str:
     if isinstance(error, SchemaError):
         return "SchemaBuilderException"
     if isinstance(error, DataError):
-        for beginning, name in _JAVA_OWN:
-            if error.message.startswith(beginning):
+        for prefix, name in _JAVA_OWN:
+            if error.message.startswith(prefix):
                 return name
     return java_name(error).rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""What is to be previewed: a connector's file, with its worker's where there is one."""
+"""Reads the connector file to preview, and optionally its worker's file."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from connect.record import SourceRecord
 from worker.config.plugin_path import extend_python_path
 from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
-from worker.preview.conversion import Conversion, has_converters
-from worker.preview.record_lines import PlainPlace
+from worker.preview.conversion import PreviewConverters, has_converters
+from worker.preview.record_lines import RecordDefaults
 
 _TOPIC = "records"
-"""The topic of plain records when neither the configuration nor the user names one."""
+"""Topic of plain records if neither the configuration nor the user names one."""
 
 
 @dataclass(slots=True)
 class PreviewPlan:
-    """One connector's configuration, and what of it a preview needs. Close it after use."""
+    """One connector's configuration with everything that a preview needs. Close after use."""
 
     file: ConnectorFile
     worker: Mapping[str, str] | None
     plugins: Plugins
-    place: PlainPlace
+    defaults: RecordDefaults
     config: Mapping[str, str | None]
-    """The connector's configuration; references are resolved where the worker has a provider for them."""
+    """The connector's configuration. References are resolved if the worker has the config provider."""
     mask: SecretMask = field(default_factory=SecretMask)
-    """Knows what came out of providers."""
-    _open: list[Conversion] = field(default_factory=list)
+    """Masks values from config providers."""
+    _open: list[PreviewConverters] = field(default_factory=list)
 
     @classmethod
     def read(
@@ -47,7 +47,7 @@ class PreviewPlan:
         topic: str | None = None,
         overrides: Mapping[str, str | None] | None = None,
     ) -> PreviewPlan:
-        """Reads both files. The connector's need not be complete: its transformations are enough. Raises ConfigError."""
+        """Reads both files. The connector file may be incomplete: transformations suffice. Raises ConfigError."""
         file = parse_connector_file(path)
         worker = None if worker_path is None else dict(read_properties(worker_path))
         if worker is not None:
@@ -55,38 +55,38 @@ class PreviewPlan:
         config: Mapping[str, str | None] = {**file.config, **(overrides or {})}
         mask = SecretMask()
         if worker is not None:
-            providers = ConfigProviders.of_worker(worker, mask)
+            providers = ConfigProviders.from_worker(worker, mask)
             try:
                 resolved = providers.resolve(worker, worker_path or "").values
                 worker = {key: value for key, value in resolved.items() if value is not None}
                 config = providers.resolve(config, path).values
             finally:
                 providers.close()
-        place = PlainPlace(topic or _first_topic(config), _is_sink(config, plugins))
-        return cls(file, worker, plugins, place, config, mask)
+        defaults = RecordDefaults(topic or _first_topic(config), _is_sink(config, plugins))
+        return cls(file, worker, plugins, defaults, config, mask)
 
     def location(self, error: ConnectError) -> str:
-        """The file, and the line that is to blame where the error knows it."""
+        """Returns the file of an error, and the line if known."""
         return self.file.location(error.key if isinstance(error, ConfigError) else None)
 
-    def conversion(self) -> Conversion:
-        """The converters. Raises ConfigError when there are none, or their settings are wrong."""
-        made = Conversion(self.config, self.worker, self.plugins)
-        self._open.append(made)
-        return made
+    def converters(self) -> PreviewConverters:
+        """Creates the converters. Raises ConfigError if there are none or their settings are invalid."""
+        converters = PreviewConverters(self.config, self.worker, self.plugins)
+        self._open.append(converters)
+        return converters
 
-    def writing(self) -> Conversion | None:
-        """The converters of a source, when they are known: what its records become in Kafka. None for sinks."""
-        if self.place.is_sink or not has_converters(self.config, self.worker):
+    def output_converters(self) -> PreviewConverters | None:
+        """Creates the converters of a source, if they are set. Returns None for sinks."""
+        if self.defaults.is_sink or not has_converters(self.config, self.worker):
             return None
-        return self.conversion()
+        return self.converters()
 
     def samples(self, count: int) -> Sequence[SourceRecord]:
-        """Records that the connector makes up. Raises ConfigError when it cannot."""
+        """Returns sample records that the connector generates. Raises ConfigError if it cannot."""
         config = {key: value for key, value in self.config.items() if value is not None}
         name = config.get("connector.class")
-        made = self.plugins.new_connector(name) if name else None
-        records = made.sample_records(config, count) if isinstance(made, SourceConnector) else []
+        connector = self.plugins.new_connector(name) if name else None
+        records = connector.sample_records(config, count) if isinstance(connector, SourceConnector) else []
         if not records:
             raise ConfigError(
                 f"{self.file.path}: this connector has no sample records of its own: give some with --records FILE, "
@@ -95,7 +95,7 @@ class PreviewPlan:
         return records
 
     def close(self) -> None:
-        """Closes converters."""
+        """Closes all converters."""
         for conversion in self._open:
             conversion.close()
 
@@ -108,7 +108,7 @@ def _first_topic(config: Mapping[str, str | None]) -> str:
 
 
 def _is_sink(config: Mapping[str, str | None], plugins: Plugins) -> bool:
-    """By the connector's class, or, when that is not here, by the keys that only sinks have."""
+    """Decides by the connector class or, if it is unavailable, by keys that only sinks have."""
     name = config.get("connector.class")
     if name:
         try:

@@ -1,4 +1,4 @@
-"""Records as flat lists of what they hold, for people: names, types, values; and what differs between two of them."""
+"""Flattens records to named fields with type and value, and compares two records, for human-readable output."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LOGICAL = {DATE: "date", TIME: "time", TIMESTAMP: "timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """One named thing of a record: its type in a word or two, and its value as text. Containers have no text."""
+class FieldValue:
+    """A field of a record: its type, and its value as text. Structs and maps have no text."""
 
     kind: str
     text: str
@@ -33,12 +33,12 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """How one named thing differs. ``before`` None: it was added; ``after`` None: removed."""
+class FieldChange:
+    """A changed field. ``before`` is None for an added field, ``after`` for a removed one."""
 
     path: str
-    before: Leaf | None
-    after: Leaf | None
+    before: FieldValue | None
+    after: FieldValue | None
 
     @property
     def mark(self) -> str:
@@ -46,15 +46,15 @@ class Change:
         return "+" if self.before is None else "-" if self.after is None else "~"
 
 
-def leaves_of(record: ConnectRecord) -> dict[str, Leaf]:
-    """What a record holds, in its order: topic, partition, timestamp, key, value, headers."""
-    found = {"topic": Leaf("", _quoted(record.topic))}
+def flatten_record(record: ConnectRecord) -> dict[str, FieldValue]:
+    """Returns the fields of a record by path: topic, partition, timestamp, key, value, headers."""
+    found = {"topic": FieldValue("", _quoted(record.topic))}
     if record.partition is not None:
-        found["partition"] = Leaf("", str(record.partition))
+        found["partition"] = FieldValue("", str(record.partition))
     if isinstance(record, SinkRecord):
-        found["offset"] = Leaf("", str(record.offset))
+        found["offset"] = FieldValue("", str(record.offset))
     if record.timestamp is not None:
-        found["timestamp"] = Leaf("", str(record.timestamp))
+        found["timestamp"] = FieldValue("", str(record.timestamp))
     _add("key", record.key_schema, record.key, found)
     _add("value", record.value_schema, record.value, found)
     for header in record.headers or ():
@@ -66,30 +66,32 @@ def leaves_of(record: ConnectRecord) -> dict[str, Leaf]:
     return found
 
 
-def changes_between(before: Mapping[str, Leaf], after: Mapping[str, Leaf]) -> list[Change]:
-    """What was changed and removed, in the order before, then what was added. What lay in something that is no container any
-    more is not told one by one."""
-    emptied = tuple(f"{path}." for path, leaf in before.items() if not leaf.text and path in after and after[path].text)
+def diff_records(before: Mapping[str, FieldValue], after: Mapping[str, FieldValue]) -> list[FieldChange]:
+    """Returns changed and removed fields in the order of ``before``, then added ones.
+
+    If a container became a single value, the removal of its fields is not listed.
+    """
+    emptied = tuple(f"{path}." for path, field in before.items() if not field.text and path in after and after[path].text)
     changed = [
-        Change(path, leaf, after.get(path))
-        for path, leaf in before.items()
-        if after.get(path) != leaf and not (path not in after and emptied and path.startswith(emptied))
+        FieldChange(path, field, after.get(path))
+        for path, field in before.items()
+        if after.get(path) != field and not (path not in after and emptied and path.startswith(emptied))
     ]
-    added = [Change(path, None, leaf) for path, leaf in after.items() if path not in before]
+    added = [FieldChange(path, None, field) for path, field in after.items() if path not in before]
     return [*changed, *added]
 
 
-def _add(path: str, schema: Schema | None, value: Any, found: dict[str, Leaf]) -> None:
+def _add(path: str, schema: Schema | None, value: Any, found: dict[str, FieldValue]) -> None:
     if isinstance(value, Struct):
-        found[path] = Leaf(_kind(schema or value.schema, value), "")
+        found[path] = FieldValue(_kind(schema or value.schema, value), "")
         for f, member in zip(value.schema.fields or (), value.values, strict=True):
             _add(f"{path}.{f.name}", f.schema, member, found)
     elif isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
-        found[path] = Leaf(_kind(schema, value), "")
+        found[path] = FieldValue(_kind(schema, value), "")
         for key, member in value.items():
             _add(f"{path}.{key}", schema.value_schema if schema is not None else None, member, found)
     else:
-        found[path] = Leaf(_kind(schema, value), text_of(schema, value))
+        found[path] = FieldValue(_kind(schema, value), format_value(schema, value))
 
 
 def _kind(schema: Schema | None, value: Any) -> str:
@@ -135,8 +137,8 @@ def _plain_kind(value: Any) -> str:
     return type(value).__name__
 
 
-def text_of(schema: Schema | None, value: Any) -> str:
-    """A value as people write it: numbers in full, instants in ISO 8601, everything else as JSON."""
+def format_value(schema: Schema | None, value: Any) -> str:
+    """Formats a value for output: numbers in full, instants in ISO 8601, everything else as JSON."""
     match value:
         case decimal.Decimal():
             return decimal_text(value)
@@ -153,7 +155,7 @@ def text_of(schema: Schema | None, value: Any) -> str:
     try:
         return json.dumps(payload_to_json(schema, value), ensure_ascii=False)
     except DataError:
-        return repr(value)  # what a function of a user made
+        return repr(value)  # a user function may return any type
 
 
 def _quoted(text: str | None) -> str:

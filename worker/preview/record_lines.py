@@ -1,8 +1,8 @@
-"""Records out of lines of text.
+"""Parses records from lines of JSON.
 
-A line is one JSON value. It is a whole record, as :mod:`connect.record_format` has it, when it is an object with ``topic`` and
+A line is one JSON value. It is a whole record in the format of :mod:`connect.record_format` if it is an object with ``topic`` and
 with ``key`` or ``value`` in that format (null, or an object of ``schema`` and ``payload``). Anything else is the value of a
-record without schema, as JsonConverter reads it with ``schemas.enable=false``.
+record without a schema, as JsonConverter reads it with ``schemas.enable=false``.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ MEMBERS = frozenset(
 """The members of a record."""
 _DATA = frozenset({"schema", "payload"})
 _LIKE_A_RECORD = 4
-"""An object with this many members of a record, and no others, is meant as one even if it is malformed."""
+"""An object with at least this many members of a record, and no others, is treated as a record even if it is malformed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlainPlace:
-    """Where records that are given without one lie: a connector's first topic, and as a sink or a source sees them."""
+class RecordDefaults:
+    """How plain values become records: the topic, and whether as sink or source records."""
 
     topic: str
     is_sink: bool
 
     def record(self, value: Any, position: int) -> ConnectRecord:
-        """A record without schema; ``position``, counted from 0, is its offset."""
+        """Creates a record without a schema; ``position``, counted from 0, is its offset."""
         if self.is_sink:
             return SinkRecord(self.topic, 0, None, None, None, value, position, 0, CREATE_TIME)
         return SourceRecord({}, {}, self.topic, value=value)
 
 
-def record_of(line: str, place: PlainPlace, position: int) -> ConnectRecord:
-    """The record of one line. Raises DataError that says what is wrong with it."""
+def parse_record_line(line: str, defaults: RecordDefaults, position: int) -> ConnectRecord:
+    """Parses the record of one line. Raises DataError."""
     try:
         node = json.loads(line)
     except json.JSONDecodeError as e:
         raise DataError(f"not JSON at column {e.colno}: {e.msg}") from e
     except RecursionError as e:
         raise DataError("the JSON is nested too deeply") from e
-    return record_of_json(node, place, position)
+    return parse_record(node, defaults, position)
 
 
-def record_of_json(node: Any, place: PlainPlace, position: int) -> ConnectRecord:
-    """The same for parsed JSON."""
+def parse_record(node: Any, defaults: RecordDefaults, position: int) -> ConnectRecord:
+    """Builds a record from parsed JSON. Raises DataError."""
     if not is_record(node):
-        return place.record(node, position)
+        return defaults.record(node, position)
     try:
         return record_from_json(node)
     except (TypeError, ValueError, AttributeError, KeyError) as e:
@@ -75,8 +75,7 @@ def record_of_json(node: Any, place: PlainPlace, position: int) -> ConnectRecord
 
 
 def is_record(node: Any) -> bool:
-    """Whether parsed JSON is a whole record, and not a plain value. Raises DataError for what can only be meant as a record and
-    is malformed."""
+    """Returns whether parsed JSON is a whole record instead of a plain value. Raises DataError for a malformed record."""
     if not isinstance(node, Mapping) or "topic" not in node:
         return False
     wrong = [member for member in ("key", "value") if member in node and not _is_data(node[member])]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from connect.errors import ConfigError, IllegalStateError, NotFoundError
-from worker.config.resolved_config import ProvidedValues, with_values
+from worker.config.resolved_config import ResolvedConfigs, restore_values
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
@@ -54,7 +54,7 @@ class ConnectorDependencies:
 
     worker_id: str
     executor: Executor
-    values: ProvidedValues
+    values: ResolvedConfigs
     mask: SecretMask
     next_start_id: Callable[[], int]
     auto_restart: AutoRestart
@@ -213,10 +213,10 @@ class StandaloneConnector:
         if self.target is not TargetState.STARTED:
             return
         try:
-            config = self._values.for_start(definition.name, definition.given, again=True)
+            config = self._values.resolve_for_start(definition.name, definition.given, again=True)
         except ConfigError as e:
             log.warning("Connector %s keeps its current config provider values: %s", definition.name, e.message)
-            self._values.ask_again(definition.name)
+            self._values.reschedule(definition.name)
             return
         # The restart of a single task may have made values known that the other tasks do not have yet.
         if only_if_changed and config == definition.config and self.state.has_tasks_of(config):
@@ -274,7 +274,7 @@ class StandaloneConnector:
         """Updates the config provider values before a start. Raises ConfigError if a provider does not respond; what runs keeps
         running."""
         definition = self.definition
-        config = self._values.for_start(definition.name, definition.given)
+        config = self._values.resolve_for_start(definition.name, definition.given)
         self.definition = replace(definition, config=config)
 
     def _start_connector(self, *, values_are_fresh: bool = False) -> None:
@@ -311,7 +311,7 @@ class StandaloneConnector:
 
     def _start_task(self, number: int) -> None:
         definition = self.definition
-        config = with_values(self.state.task_config(number), definition.given, definition.config)
+        config = restore_values(self.state.task_config(number), definition.given, definition.config)
         paused = self.target is TargetState.PAUSED
         with self._starting:
             if self._closing:

@@ -27,8 +27,8 @@ from connect.plugins import Plugins
 from worker.config.isolation import ENVIRONMENT
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
-from worker.config.resolved_config import ProvidedValues
-from worker.config.startup_warnings import config_notices
+from worker.config.resolved_config import ResolvedConfigs
+from worker.config.startup_warnings import find_startup_warnings
 from worker.config.worker_config import WorkerConfig
 from worker.errors.config import error_settings
 from worker.executors.factory import make_executor
@@ -60,7 +60,7 @@ from worker.operations.shutdown import close_all
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
-from worker.validation.config_check import masked_error
+from worker.validation.config_validator import mask_error
 
 T = TypeVar("T")
 
@@ -91,10 +91,10 @@ class StandaloneHerder(HerderOperations):
         self._ready = False
         self._closed = False
         worker_id, mask = worker_id or config.worker_id, config.providers.mask
-        self._warnings = [*config_notices(config.originals), *extend_python_path(config.plugin_path)]
+        self._warnings = [*find_startup_warnings(config.originals), *extend_python_path(config.plugin_path)]
         self._store = OffsetFile(config.offset_storage_file_filename)
         self._reloads = ReloadTimer(self._reload)
-        self._values = ProvidedValues(config.providers, self._reloads)
+        self._values = ResolvedConfigs(config.providers, self._reloads)
         services, reports = StandaloneServices(self._store), _ExecutorReports(self._find)
         executor = make_executor(config, plugins, services, reports, mask)
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
@@ -223,7 +223,7 @@ class StandaloneHerder(HerderOperations):
         try:
             definition = self._definition(name, given, _without_nulls(values))
         except Exception as e:
-            raise masked_error(e, self._mask) from e
+            raise mask_error(e, self._mask) from e
         with self._lock:
             if self._closed:
                 raise ConnectError("The worker is shutting down")
@@ -360,7 +360,7 @@ class StandaloneHerder(HerderOperations):
         except FutureTimeout as e:
             raise ConnectError(f"Request timed out: {doing} is still running because the connector is not responding") from e
         except Exception as e:
-            raise masked_error(e, self._mask) from e
+            raise mask_error(e, self._mask) from e
 
 
 class _ExecutorReports:

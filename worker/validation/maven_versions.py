@@ -1,8 +1,8 @@
-"""The order of versions, as Maven has it: Apache's workers compare versions of plugins by it (KIP-891).
+"""Compares versions like Maven, as Apache's workers do for plugins (KIP-891).
 
-A version is numbers and words. A dot goes on in the same list, a hyphen or a change between digits and letters begins a list
-below it; what says nothing at the end of a list (0, ``final``, an empty list) is left out, so that ``4.3.1`` is ``4.3.1.0``.
-``alpha beta milestone rc snapshot`` come before the version itself, ``sp`` and every other word after it.
+A version is a list of numbers and words. A dot continues the list; a hyphen, or a change between digits and letters, starts
+a nested list. Insignificant items at the end of a list (0, ``final``, an empty list) are dropped, so that ``4.3.1`` equals
+``4.3.1.0``. ``alpha beta milestone rc snapshot`` sort before the release, ``sp`` and other words after it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _Item = int | str | list["_Item"]
 _TOKEN = re.compile(r"[.-]|[0-9]+|[^0-9.-]+")
 _WORDS = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _ALIASES = {"ga": "", "final": "", "release": "", "cr": "rc"}
-_SHORT = {"a": "alpha", "b": "beta", "m": "milestone"}
+_ABBREVIATIONS = {"a": "alpha", "b": "beta", "m": "milestone"}
 """Only before a digit: ``1.0-a1``."""
 _RELEASE = str(_WORDS.index(""))
 
 
 @total_ordering
 class MavenVersion:
-    """One version. Every text is one."""
+    """A version. Any text is valid."""
 
     __slots__ = ("_items",)
 
@@ -44,26 +44,26 @@ def _parsed(text: str) -> list[_Item]:
     root: list[_Item] = []
     lists = [root]
 
-    def begin_list() -> None:
+    def start_list() -> None:
         below: list[_Item] = []
         lists[-1].append(below)
         lists.append(below)
 
     tokens = _TOKEN.findall(text)
     after_separator = True
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token in ".-":
             if after_separator:
                 lists[-1].append(0)
             if token == "-":
-                begin_list()
+                start_list()
             after_separator = True
             continue
-        following = tokens[place + 1] if place + 1 < len(tokens) else None
-        # A word that a separator follows stays in the list of what is before it.
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        # A word followed by a separator stays in the current list.
         ends_list = not token.isdigit() and following not in (".", "-") and lists[-1]
         if not after_separator or ends_list:
-            begin_list()
+            start_list()
         after_separator = False
         lists[-1].append(int(token) if token.isdigit() else _word(token, following))
     for found in reversed(lists):
@@ -72,15 +72,15 @@ def _parsed(text: str) -> list[_Item]:
 
 
 def _word(token: str, following: str | None) -> str:
-    word = _SHORT.get(token, token) if following is not None and following.isdigit() else token
+    word = _ABBREVIATIONS.get(token, token) if following is not None and following.isdigit() else token
     return _ALIASES.get(word, word)
 
 
 def _trim(items: list[_Item]) -> None:
-    for place in reversed(range(len(items))):
-        if items[place] in (0, "", []):
-            del items[place]
-        elif not isinstance(items[place], list):
+    for index in reversed(range(len(items))):
+        if items[index] in (0, "", []):
+            del items[index]
+        elif not isinstance(items[index], list):
             break
 
 
@@ -109,5 +109,5 @@ def _compare(one: _Item | None, other: _Item | None) -> int:
 
 
 def _rank(word: str) -> str:
-    """Unknown words come after the known ones, by their letters; ranks are compared as text."""
+    """Returns a rank that is compared as text. Unknown words sort alphabetically after known ones."""
     return str(_WORDS.index(word)) if word in _WORDS else f"{len(_WORDS)}-{word}"

@@ -1,6 +1,6 @@
-"""Classes that a configuration names, plugins or not, and what is wrong with one where a plugin of some kind is asked for.
+"""Looks up classes that a configuration names, and says why one is invalid where a plugin of some type is expected.
 
-A worker of Apache's finds every class of its JVM: those of the API and of Java itself are there, and are no plugins.
+Apache's worker finds every class of its JVM, so classes of its API and of Java itself exist here too, but are no plugins.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import inspect
 from dataclasses import dataclass
 
 from connect.config.parsing import JAVA_BLANKS
-from worker.validation.plugin_catalog import INTERFACES, Catalogue, Kind, Plugin
+from worker.validation.plugin_index import INTERFACES, Plugin, PluginIndex, PluginType
 
 _CONNECT = "org.apache.kafka.connect."
 INSTANTIATION_ERROR = "Instantiation error"
-"""What Apache says of a class that is there and cannot be made."""
+"""Apache's message for a class that exists but cannot be instantiated."""
 
 _INTERFACES = {
-    f"{_CONNECT}transforms.Transformation": Kind.TRANSFORMATION,
-    f"{_CONNECT}transforms.predicates.Predicate": Kind.PREDICATE,
-    f"{_CONNECT}storage.Converter": Kind.CONVERTER,
-    f"{_CONNECT}storage.HeaderConverter": Kind.HEADER_CONVERTER,
+    f"{_CONNECT}transforms.Transformation": PluginType.TRANSFORMATION,
+    f"{_CONNECT}transforms.predicates.Predicate": PluginType.PREDICATE,
+    f"{_CONNECT}storage.Converter": PluginType.CONVERTER,
+    f"{_CONNECT}storage.HeaderConverter": PluginType.HEADER_CONVERTER,
 }
 _ABSTRACT_CONNECTORS = {f"{_CONNECT}{name}" for name in ("connector.Connector", "sink.SinkConnector", "source.SourceConnector")}
 _TASKS = {
@@ -38,19 +38,19 @@ _OTHER_INTERFACES = {f"{_CONNECT}connector.Task", *(f"java.lang.{name}" for name
 
 @dataclass(frozen=True, slots=True)
 class NamedClass:
-    """A class that there is."""
+    """An existing class."""
 
     name: str
-    """As REST shows it."""
+    """The name in REST responses."""
     plugin: Plugin | None = None
-    kind: Kind | None = None
-    """Of an abstract class what it is an abstract form of."""
+    kind: PluginType | None = None
+    """The plugin type of an abstract class."""
     choices: tuple[str, ...] = ()
-    """The classes that can be made in its place."""
+    """Classes that can be used instead."""
     is_interface: bool = False
 
-    def problem(self, kind: Kind) -> str | None:
-        """What is wrong with it where a plugin of this kind is asked for; None when nothing is. Apache's words."""
+    def problem(self, kind: PluginType) -> str | None:
+        """Returns Apache's message if the class cannot be used as a plugin of this type; None if it can."""
         if kind is not self.kind and (self.plugin is None or kind not in self.plugin.kinds):
             what = "interface" if self.is_interface else "class"
             return f"Class {what} {self.name} does not implement the {INTERFACES[kind]} interface"
@@ -60,42 +60,42 @@ class NamedClass:
         return None
 
 
-def named_class(catalogue: Catalogue, name: str, kind: Kind) -> NamedClass | None:
-    """The class of that name, blanks around it aside; None when there is none. An alias is one of a plugin of ``kind`` first."""
+def named_class(plugin_index: PluginIndex, name: str, kind: PluginType) -> NamedClass | None:
+    """Returns the class with this name, ignoring blanks around it; None if there is none. Prefers aliases of ``kind``."""
     name = name.strip(JAVA_BLANKS)
-    plugin = catalogue.find(name, [kind])
+    plugin = plugin_index.find(name, [kind])
     if plugin is not None:
         return NamedClass(plugin.name, plugin)
     # The class that Cast$Key and Cast$Value share.
     halves = tuple(f"{name}{half}" for half in ("$Key", "$Value"))
-    shared = catalogue.find(halves[0], [kind])
-    if shared is not None and catalogue.find(halves[1], [kind]) is not None:
+    shared = plugin_index.find(halves[0], [kind])
+    if shared is not None and plugin_index.find(halves[1], [kind]) is not None:
         return NamedClass(name, kind=next(iter(shared.kinds)), choices=halves)
     if name in _INTERFACES:
         return NamedClass(name, kind=_INTERFACES[name], is_interface=True)
-    if name in _TASKS or is_made_in_vain(name):
+    if name in _TASKS or cannot_instantiate(name):
         return NamedClass(name, is_interface=name in _OTHER_INTERFACES)
     return None
 
 
 def is_abstract_connector(name: str) -> bool:
-    """Whether it is the Java name of what all connectors, sinks or sources are."""
+    """Returns whether it is the Java name of an abstract connector class."""
     return name in _ABSTRACT_CONNECTORS
 
 
 def is_task(name: str) -> bool:
-    """Whether it is the Java name of a task: a class that can be made, and is no plugin."""
+    """Returns whether it is the Java name of a task: a class that can be instantiated but is no plugin."""
     return name in _TASKS
 
 
-def is_made_in_vain(name: str) -> bool:
-    """Whether it is the Java name of a class that is there, is no plugin, and cannot be made."""
+def cannot_instantiate(name: str) -> bool:
+    """Returns whether it is the Java name of an existing class that is no plugin and cannot be instantiated."""
     return name in _INTERFACES or name in _OTHER_INTERFACES or name in _OTHERS or is_abstract_connector(name)
 
 
-def plugin_of(catalogue: Catalogue, name: str | None, kind: Kind) -> Plugin | None:
-    """The plugin of this kind, if that is what the name as it is stands for."""
+def find_plugin(plugin_index: PluginIndex, name: str | None, kind: PluginType) -> Plugin | None:
+    """Returns the plugin of this type with exactly this name, blanks included; None if there is none."""
     if name is None or name != name.strip(JAVA_BLANKS):
         return None
-    plugin = catalogue.find(name, [kind])
+    plugin = plugin_index.find(name, [kind])
     return plugin if plugin is not None and kind in plugin.kinds else None

@@ -1,4 +1,4 @@
-"""``GET /connector-plugins`` and the table of one plugin."""
+"""Lists plugins (``GET /connector-plugins``) and the keys of one plugin."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
 from connect.transforms.api import Predicate, Transformation
 from worker.config.client_overrides import JAVA_POLICIES
-from worker.validation.framework_keys import connector_version, plain_def
-from worker.validation.named_classes import INSTANTIATION_ERROR, is_made_in_vain, is_task
-from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind
+from worker.validation.framework_def import connector_version, plain_framework_def
+from worker.validation.named_classes import INSTANTIATION_ERROR, cannot_instantiate, is_task
+from worker.validation.plugin_index import CONNECTOR_TYPES, PluginIndex, PluginType
+from worker.validation.plugin_versions import Requirement, version_error
 from worker.validation.response import key_json
-from worker.validation.validate import kind_of
-from worker.validation.versions import Requirement, version_error
+from worker.validation.validate import connector_type
 
 _EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
-_TABLELESS = {
+_WITHOUT_KEYS = {
     *JAVA_POLICIES.values(),
     *(name for java in (*JAVA_POLICIES, _EXTENSION) for name in (java, java.rpartition(".")[2])),
 }
-"""Names of plugins that have no table of keys."""
+"""Names of plugins that have no ConfigDef."""
 
 
-def plugin_list(catalogue: Catalogue, *, connectors_only: bool) -> list[dict[str, str]]:
-    """Class, type and version of every plugin: sinks, sources, transformations, predicates, converters, header converters."""
+def list_plugins(plugin_index: PluginIndex, *, connectors_only: bool) -> list[dict[str, str]]:
+    """Returns class, type, and version of every plugin in Apache's order."""
     listed = []
-    for kind in CONNECTORS if connectors_only else Kind:
-        for plugin in catalogue.listed(kind):
+    for kind in CONNECTOR_TYPES if connectors_only else PluginType:
+        for plugin in plugin_index.listed(kind):
             entry = {"class": plugin.name, "type": kind.value}
             if plugin.version is not None:
                 entry["version"] = plugin.version
@@ -37,37 +37,37 @@ def plugin_list(catalogue: Catalogue, *, connectors_only: bool) -> list[dict[str
     return listed
 
 
-def plugin_config(name: str, catalogue: Catalogue, version: str | None = None) -> list[dict[str, Any]]:
-    """The keys of one plugin as REST shows them; a connector's own first, then the framework's that it doesn't define.
+def plugin_config(name: str, plugin_index: PluginIndex, version: str | None = None) -> list[dict[str, Any]]:
+    """Returns the keys of one plugin in REST's form: a connector's own keys, then the framework's that it does not define.
 
-    Raises NotFoundError for an unknown plugin, BadRequestError for a version that there is not or that is none, or for a class
-    without a table, ConnectError for a class that cannot be made.
+    Raises NotFoundError for an unknown plugin; BadRequestError for an unavailable or invalid version or a class without
+    ConfigDef; ConnectError for a class that cannot be instantiated.
     """
     try:
         wanted = Requirement.of(version)
     except ConfigError as e:
         raise BadRequestError(f"Invalid version specification: {version}") from e
-    plugin = catalogue.find(name)
+    plugin = plugin_index.find(name)
     if plugin is None:
-        raise _no_plugin(name, catalogue, versioned=bool(wanted.intervals))
+        raise _no_plugin(name, plugin_index, versioned=bool(wanted.intervals))
     if (wrong_version := version_error(plugin, version)) is not None:
         raise BadRequestError(wrong_version)
     keys = dict(_own_def(name, plugin.load()).keys)
-    for kind in CONNECTORS:
+    for kind in CONNECTOR_TYPES:
         if kind in plugin.kinds:
-            for key in plain_def(kind).keys.values():
+            for key in plain_framework_def(kind).keys.values():
                 shown = connector_version(key, plugin) if key.name == "connector.plugin.version" else key
                 keys.setdefault(key.name, shown)
     return [key_json(key) for key in keys.values()]
 
 
-def _no_plugin(name: str, catalogue: Catalogue, *, versioned: bool) -> ConnectError:
-    """What is said of a name that no plugin with a table has."""
-    if name in _TABLELESS:
+def _no_plugin(name: str, plugin_index: PluginIndex, *, versioned: bool) -> ConnectError:
+    """Returns the error for a name that no plugin with a ConfigDef has."""
+    if name in _WITHOUT_KEYS:
         return BadRequestError(_no_table(name))
     # The class that Cast$Key and Cast$Value share is abstract (recording plugin-config-smt-no-suffix); a class of the JVM's own
     # is no plugin either (recording plugin-config-jdk-class).
-    is_class = is_made_in_vain(name) or catalogue.find(f"{name}$Value") is not None
+    is_class = cannot_instantiate(name) or plugin_index.find(f"{name}$Value") is not None
     if versioned and (is_class or is_task(name)):
         return BadRequestError(f"Plugin {name} is not part of Connect's plugin loading mechanism (ClassPath or Plugin Path)")
     if is_class:
@@ -80,7 +80,7 @@ def _no_plugin(name: str, catalogue: Catalogue, *, versioned: bool) -> ConnectEr
 def _own_def(name: str, cls: type) -> ConfigDef:
     if issubclass(cls, Connector):
         connector = _instance(cls)
-        kind_of(connector)
+        connector_type(connector)
         return connector.config_def()
     if issubclass(cls, Converter | HeaderConverter | Transformation | Predicate):
         return cls.config_def()

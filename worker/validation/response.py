@@ -1,4 +1,4 @@
-"""The JSON of validation: Apache's ConfigInfos, member for member."""
+"""Builds the JSON of validation responses: Apache's ConfigInfos."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ENDPOINT = "/connector-plugins/{connectorType}/config/validate"
 
 
 @dataclass(slots=True)
-class Infos:
-    """A part of the answer: groups, and per key its definition and what was found."""
+class ConfigInfos:
+    """A part of a response: groups, and the definition and value of each key."""
 
     groups: list[str] = field(default_factory=list)
     configs: list[dict[str, Any]] = field(default_factory=list)
     error_count: int = 0
 
     def add(self, key: ConfigKey | None, value: ConfigValue | None, prefix: str = "") -> None:
-        """Adds one key. Without a key (nothing defines it) the value is shown as text."""
+        """Adds one key. An undefined key (None) is shown as text."""
         definition = None if key is None else key_json(key, prefix)
         shown = None if value is None else value_json(value, None if key is None else key.type, prefix)
         self.configs.append({"definition": definition, "value": shown})
@@ -31,7 +31,7 @@ class Infos:
 
 
 def key_json(key: ConfigKey, prefix: str = "") -> dict[str, Any]:
-    """Apache's ConfigKeyInfo."""
+    """Returns Apache's ConfigKeyInfo."""
     return {
         "name": prefix + key.name,
         "type": key.type.value,
@@ -48,7 +48,7 @@ def key_json(key: ConfigKey, prefix: str = "") -> dict[str, Any]:
 
 
 def value_json(value: ConfigValue, type: ConfigType | None, prefix: str = "") -> dict[str, Any]:
-    """Apache's ConfigValueInfo. A PASSWORD is ``[hidden]`` (promise 9)."""
+    """Returns Apache's ConfigValueInfo. A PASSWORD is ``[hidden]`` (promise 9)."""
     member = ConfigType.STRING if type in (None, ConfigType.LIST) else type
     return {
         "name": prefix + value.name,
@@ -59,9 +59,9 @@ def value_json(value: ConfigValue, type: ConfigType | None, prefix: str = "") ->
     }
 
 
-def infos_of(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], groups: Sequence[str]) -> Infos:
-    """Values nobody defines first, then every key in its order. Of two values of a name the last counts."""
-    infos = Infos(groups=list(groups))
+def build_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], groups: Sequence[str]) -> ConfigInfos:
+    """Returns undefined values first, then every key in order. Of two values with the same name, the last counts."""
+    infos = ConfigInfos(groups=list(groups))
     by_name: dict[str, ConfigValue] = {}
     for value in values:
         by_name[value.name] = value
@@ -72,20 +72,20 @@ def infos_of(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], group
     return infos
 
 
-def prefixed_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], prefix: str) -> Infos:
-    """Values of a part, as a converter, whose keys stand below a prefix in the connector's configuration."""
-    infos = Infos()
+def prefixed_infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
+    """Returns the infos of a component, such as a converter, whose keys have a prefix in the connector's configuration."""
+    infos = ConfigInfos()
     for value in values:
         key = keys.get(value.name)
         if key is not None and key.group is not None and key.group not in infos.groups:
             infos.groups.append(key.group)
-        # Whether a part's key is visible is not carried over, as in Apache.
+        # As in Apache, the visibility of a component's key is dropped.
         infos.add(key, ConfigValue(value.name, value.value, value.recommended_values, value.errors), prefix)
     return infos
 
 
-def merged_answer(name: str, parts: Iterable[Infos | None]) -> dict[str, Any]:
-    """The whole answer out of its parts."""
+def merge_infos(name: str, parts: Iterable[ConfigInfos | None]) -> dict[str, Any]:
+    """Merges all parts into the response."""
     groups: dict[str, None] = {}
     configs: list[dict[str, Any]] = []
     errors = 0
@@ -98,7 +98,7 @@ def merged_answer(name: str, parts: Iterable[Infos | None]) -> dict[str, Any]:
 
 
 def create_error_message(answer: Mapping[str, Any]) -> str | None:
-    """The message of the 400 that refuses a configuration with this validation answer; None when it has no errors."""
+    """Returns Apache's message for the 400 that rejects the configuration; None if the response has no errors."""
     count = answer["error_count"]
     if not count:
         return None

@@ -1,4 +1,4 @@
-"""Checks that look at several keys at once, for sinks."""
+"""Checks across several keys of sinks: topics, topics.regex, and the dead letter queue."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DLQ_TOPIC = "errors.deadletterqueue.topic.name"
 
 
 def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> None:
-    """Adds errors to the values: exactly one of topics and topics.regex, and no dead letter queue that feeds itself."""
+    """Adds errors unless exactly one of topics and topics.regex is set, and if the sink reads its own dead letter queue."""
     listed, regex, dlq = props.get("topics"), props.get("topics.regex"), dlq_topic(props)
-    has_list, has_regex = not _blank(listed), not _blank(regex)
+    has_list, has_regex = not _is_blank(listed), not _is_blank(regex)
     if has_list and has_regex:
         message = "topics and topics.regex are mutually exclusive options, but both are set."
         _add_errors(values, ("topics", "topics.regex"), message)
@@ -24,7 +24,7 @@ def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) 
     if not dlq:
         return
     if has_list:
-        topics = topics_of(props)
+        topics = parse_topics(props)
         if dlq in topics:
             shown = f"('topics=[{', '.join(topics)}]')"
             message = f"The DLQ topic '{dlq}' may not be included in the list of topics {shown} consumed by the connector"
@@ -36,12 +36,12 @@ def check_sink(props: Mapping[str, str | None], values: dict[str, ConfigValue]) 
 
 
 def dlq_topic(props: Mapping[str, str | None]) -> str:
-    """The dead letter queue's topic, empty when there is none."""
+    """Returns the topic of the dead letter queue, empty if there is none."""
     return (props.get(DLQ_TOPIC) or "").strip(JAVA_BLANKS)
 
 
-def topics_of(props: Mapping[str, str | None]) -> list[str]:
-    """The topics of a sink's list: no empty ones, none twice."""
+def parse_topics(props: Mapping[str, str | None]) -> list[str]:
+    """Returns the listed topics without empty entries and duplicates."""
     parsed = parse_value("topics", props.get("topics"), ConfigType.LIST)
     return list(dict.fromkeys(topic for topic in parsed or () if topic))
 
@@ -50,10 +50,10 @@ def _matches(regex: str, topic: str) -> bool:
     try:
         return compile_java_regex(regex).fullmatch(topic) is not None
     except RegexError:
-        return False  # its own rule has told it
+        return False  # the validator of topics.regex reports it
 
 
-def _blank(text: str | None) -> bool:
+def _is_blank(text: str | None) -> bool:
     return text is None or not text.strip(JAVA_BLANKS)
 
 

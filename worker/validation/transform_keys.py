@@ -1,4 +1,4 @@
-"""Keys of transformations and predicates: what ``transforms=a,b`` adds to a connector's table (KIP-66, KIP-585)."""
+"""Adds the keys of transformations and predicates that ``transforms=a,b`` declares to a ConfigDef (KIP-66, KIP-585)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.errors import ConfigError
 from connect.transforms.api import Predicate, Transformation
-from worker.validation.framework_keys import Implements, Suggested, version_key, versions_of
-from worker.validation.named_classes import named_class, plugin_of
-from worker.validation.plugin_catalog import Catalogue, Kind, Plugin
-from worker.validation.versions import AvailableVersion, IsRange, version_error
+from worker.validation.framework_def import Implements, Suggested, version_key, versions_of
+from worker.validation.named_classes import find_plugin, named_class
+from worker.validation.plugin_index import Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import AvailableVersion, IsRange, version_error
 
 _NEGATE = ConfigKey("negate", ConfigType.BOOLEAN, False, doc="Whether the configured predicate should be negated.")
 _PREDICATE = ConfigKey(
@@ -24,15 +24,15 @@ _PREDICATE = ConfigKey(
     None,
     doc="The alias of a predicate used to determine whether to apply this transformation.",
 )
-_STAGE_KEYS = {Kind.TRANSFORMATION: (_PREDICATE, _NEGATE), Kind.PREDICATE: ()}
-"""What every transformation has besides its own keys, which it hides."""
+_STAGE_KEYS = {PluginType.TRANSFORMATION: (_PREDICATE, _NEGATE), PluginType.PREDICATE: ()}
+"""Keys of every transformation. They hide its own keys of the same name."""
 
-_LISTS = {Kind.TRANSFORMATION: ("transforms", "Transforms"), Kind.PREDICATE: ("predicates", "Predicates")}
+_LISTS = {PluginType.TRANSFORMATION: ("transforms", "Transforms"), PluginType.PREDICATE: ("predicates", "Predicates")}
 
 
 @dataclass(frozen=True, slots=True)
 class StageType:
-    """The class of a stage, in the version asked for; a transformation that is negated needs a predicate."""
+    """Accepts a class in the requested version. A negated transformation needs a predicate."""
 
     implements: Implements
     prefix: str
@@ -41,11 +41,11 @@ class StageType:
     def __call__(self, name: str, value: Any) -> None:
         kind = self.implements.kind
         negate, predicate = f"{self.prefix}negate", f"{self.prefix}predicate"
-        if kind is Kind.TRANSFORMATION and negate in self.props and predicate not in self.props:
+        if kind is PluginType.TRANSFORMATION and negate in self.props and predicate not in self.props:
             raise ConfigError(
                 f"Config '{negate}' was provided but there is no config '{predicate}' defining a predicate to be negated."
             )
-        found = None if value is None else named_class(self.implements.catalogue, value, kind)
+        found = None if value is None else named_class(self.implements.plugin_index, value, kind)
         if found is None:
             return
         version = self.props.get(f"{self.prefix}plugin.version")
@@ -60,7 +60,7 @@ class StageType:
 
 @dataclass(frozen=True, slots=True)
 class StageVersion:
-    """A version of a stage that has a class; one that there is, where the class is one."""
+    """Accepts a version requirement; if the plugin is known, it must be available in that version."""
 
     plugin: Plugin | None
 
@@ -73,54 +73,54 @@ class StageVersion:
         return "a version, a range in Maven's notation, or latest"
 
 
-def add_stage_keys(table: ConfigDef, kind: Kind, props: Mapping[str, str | None], catalogue: Catalogue) -> None:
-    """Adds the keys of every alias that the configuration lists, in the order listed, to the table."""
+def add_stage_keys(table: ConfigDef, kind: PluginType, props: Mapping[str, str | None], plugin_index: PluginIndex) -> None:
+    """Adds the keys of every alias that the configuration lists, in this order."""
     list_key, group = _LISTS[kind]
     for alias in dict.fromkeys(parse_value(list_key, props.get(list_key), ConfigType.LIST) or ()):
-        _add_alias(table, kind, alias, f"{list_key}.{alias}.", f"{group}: {alias}", props, catalogue)
+        _add_alias(table, kind, alias, f"{list_key}.{alias}.", f"{group}: {alias}", props, plugin_index)
 
 
 def _add_alias(
     table: ConfigDef,
-    kind: Kind,
+    kind: PluginType,
     alias: str,
     prefix: str,
     group: str,
     props: Mapping[str, str | None],
-    catalogue: Catalogue,
+    plugin_index: PluginIndex,
 ) -> None:
     what = kind.value
     given = props.get(f"{prefix}type")
-    named = None if given is None else named_class(catalogue, given, kind)
-    # Its keys and its version are looked up by the name as it was given, blanks and all.
-    plugin = plugin_of(catalogue, given, kind)
+    named = None if given is None else named_class(plugin_index, given, kind)
+    # As in Apache, keys and version are looked up by the name as given, including blanks.
+    plugin = find_plugin(plugin_index, given, kind)
     if plugin is not None and inspect.isabstract(plugin.load()):
         plugin = None
-    place: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
+    common: dict[str, Any] = {"importance": Importance.HIGH, "group": group, "width": Width.LONG}
     table.define(
         f"{prefix}type", ConfigType.CLASS, doc=f"Class for the '{alias}' {what}.", order=0,
-        validator=StageType(Implements(catalogue, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
-        recommender=Suggested([listed.name for listed in catalogue.listed(kind)]), **place,
+        validator=StageType(Implements(plugin_index, kind), prefix, props), display_name=f"{what.capitalize()} type for {alias}",
+        recommender=Suggested([listed.name for listed in plugin_index.listed(kind)]), **common,
     )  # fmt: skip
     version = ConfigKey(
         f"{prefix}plugin.version", ConfigType.STRING, None, doc=f"Version of the '{alias}' {what}.", order=1,
-        display_name=f"{what.capitalize()} version for {alias}", **place,
+        display_name=f"{what.capitalize()} version for {alias}", **common,
     )  # fmt: skip
     rule = None if given is None else StageVersion(plugin)
     table.add(version_key(version, plugin, rule, recommended=versions_of(named, kind)))
-    if plugin is not None and _is_there(plugin, props.get(version.name)):
+    if plugin is not None and _has_version(plugin, props.get(version.name)):
         table.embed(prefix, group, 2, _own_def(plugin, kind))
 
 
-def _is_there(plugin: Plugin, requirement: str | None) -> bool:
-    """Whether a class has the version asked for; without it nothing is known of its keys."""
+def _has_version(plugin: Plugin, requirement: str | None) -> bool:
+    """Returns whether a class is available in the requested version."""
     try:
         return version_error(plugin, requirement) is None
     except ConfigError:
         return False
 
 
-def _own_def(plugin: Plugin, kind: Kind) -> ConfigDef:
+def _own_def(plugin: Plugin, kind: PluginType) -> ConfigDef:
     cls = plugin.load()
     if not issubclass(cls, Transformation | Predicate):
         return ConfigDef()

@@ -1,4 +1,4 @@
-"""The check of a connector's configuration, whole, as Apache's herder does it."""
+"""Validates a whole connector configuration like Apache's herder."""
 
 from __future__ import annotations
 
@@ -12,94 +12,95 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError
 from connect.java.hash_order import computed_map_order, copied_map_order, describe_map
 from worker.config.worker_config import WorkerConfig
-from worker.validation.component_keys import clients_infos, converter_infos
-from worker.validation.framework_keys import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
-from worker.validation.named_classes import INSTANTIATION_ERROR, is_abstract_connector, named_class, plugin_of
-from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind, Plugin
-from worker.validation.response import infos_of, merged_answer
+from worker.validation.component_validation import validate_client_overrides, validate_converter
+from worker.validation.framework_def import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
+from worker.validation.named_classes import INSTANTIATION_ERROR, find_plugin, is_abstract_connector, named_class
+from worker.validation.plugin_index import CONNECTOR_TYPES, Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import Requirement, version_error
+from worker.validation.response import build_infos, merge_infos
 from worker.validation.sink_checks import check_sink
 from worker.validation.transform_keys import add_stage_keys
-from worker.validation.versions import Requirement, version_error
 
 _VERSION = "connector.plugin.version"
 NULL_VALUE = "Null value can not be supplied as the configuration value."
 
-Check = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
-"""Looks at a configuration in the worker's own way and adds errors to the values; as distributed workers check groups."""
+WorkerCheck = Callable[[Connector, Mapping[str, str | None], dict[str, ConfigValue]], None]
+"""Adds errors that depend on the worker's mode: see :mod:`worker.validation.cluster_checks`."""
 
 
 def validate(
     config: Mapping[str, Any],
     worker: WorkerConfig,
-    catalogue: Catalogue,
+    plugin_index: PluginIndex,
     *,
     resolve: Callable[[Mapping[str, str | None]], Mapping[str, str | None]] | None = None,
-    check: Check | None = None,
+    check: WorkerCheck | None = None,
     offline: bool = False,
 ) -> dict[str, Any]:
-    """The whole answer of ``PUT /connector-plugins/{plugin}/config/validate``; never changes anything.
+    """Returns the response of ``PUT /connector-plugins/{plugin}/config/validate``. Changes nothing.
 
-    ``resolve`` replaces variables of config providers. The connector's own ``validate`` runs and may look at the outside world;
-    with ``offline`` it is its ``check_config``, which does not.
-    Raises BadRequestError when the configuration names no connector class, or one that there is not.
+    ``resolve`` resolves config provider references. Calls the connector's ``validate``, which may access external systems, or
+    with ``offline`` its ``check_config``, which does not. Raises BadRequestError if the connector class is missing or unknown.
     """
     props = dict(config) if resolve is None else dict(resolve(config))
     class_name = props.get("connector.class")
     if class_name is None:
         raise BadRequestError(f"Connector config {describe_map(props)} contains no connector type")
-    if (answer := _answer_about_version(class_name, props, catalogue)) is not None:
-        return answer
-    plugin, connector = new_connector(class_name, catalogue)
-    kind = kind_of(connector)
-    table = framework_def(kind, plugin, props, worker, catalogue)
-    for stage in (Kind.TRANSFORMATION, Kind.PREDICATE):
-        add_stage_keys(table, stage, props, catalogue)
-    values = _framework_values(table, props, catalogue)
-    if kind is Kind.SINK:
+    if (response := _check_connector_version(class_name, props, plugin_index)) is not None:
+        return response
+    plugin, connector = new_connector(class_name, plugin_index)
+    kind = connector_type(connector)
+    table = framework_def(kind, plugin, props, worker, plugin_index)
+    for stage in (PluginType.TRANSFORMATION, PluginType.PREDICATE):
+        add_stage_keys(table, stage, props, plugin_index)
+    values = _framework_values(table, props, plugin_index)
+    if kind is PluginType.SINK:
         check_sink(props, values)
     if check is not None:
         check(connector, props, values)
-    values = _refusing_nulls(props, values)
+    values = _reject_nulls(props, values)
 
     own = connector.config_def()
     own_check = connector.check_config if offline else connector.validate
     own_values = own_check({key: value for key, value in props.items() if value is not None})
     if None in props.values():
-        # Connectors never see a null; what their tables say of one is what Apache's would.
+        # Connectors never get a null. Their ConfigDefs give the error that Apache's would.
         of_table = {value.name: value for value in own.validate(props)}
         own_values = [of_table[v.name] if v.name in of_table and _is_null(props, v.name) else v for v in own_values]
-    # The connector's word on a key of the same name counts, also where it forgives a null that the framework does not
+    # The connector's result for a key of the same name wins, even if it accepts a null that the framework rejects
     # (recordings config-put-null-value and create-config-unknown-null-value).
-    infos = infos_of(
+    infos = build_infos(
         {**table.keys, **own.keys}, [*values.values(), *own_values], list(dict.fromkeys((*table.groups, *own.groups)))
     )
-    clients = clients_infos(kind, props, worker)
-    converters = [converter_infos(role, props, values, catalogue) for role in sorted(CONVERTERS)]
-    return merged_answer(class_name, (infos, *clients, *converters))
+    clients = validate_client_overrides(kind, props, worker)
+    converters = [validate_converter(role, props, values, plugin_index) for role in sorted(CONVERTERS)]
+    return merge_infos(class_name, (infos, *clients, *converters))
 
 
-def _answer_about_version(class_name: str, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, Any] | None:
-    """The answer for a class that is not there in the version asked for, connector or not; None for one that is.
+def _check_connector_version(
+    class_name: str, props: Mapping[str, str | None], plugin_index: PluginIndex
+) -> dict[str, Any] | None:
+    """Returns the response for a class that is unavailable in the requested version; None if it is available.
 
-    Raises BadRequestError for a version that is no range, whatever the class is.
+    Raises BadRequestError for an invalid version range, whatever the class is.
     """
     try:
         Requirement.of(props.get(_VERSION))
     except ConfigError as e:
         raise BadRequestError(e.message) from e
-    plugin = catalogue.find(class_name, CONNECTORS)
+    plugin = plugin_index.find(class_name, CONNECTOR_TYPES)
     error = None if plugin is None or class_name != class_name.strip() else version_error(plugin, props.get(_VERSION))
     if plugin is None or error is None:
         return None
-    table = unversioned_def(plugin, props, catalogue)
+    table = unversioned_def(plugin, props, plugin_index)
     values = {value.name: value for value in table.validate(props)}
-    _resolve_classes(table, props, values, catalogue)
+    _resolve_classes(table, props, values, plugin_index)
     values["connector.class"].errors.append(error)
-    return merged_answer(class_name, (infos_of(table.keys, _refusing_nulls(props, values).values(), table.groups),))
+    return merge_infos(class_name, (build_infos(table.keys, _reject_nulls(props, values).values(), table.groups),))
 
 
-def _refusing_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
-    """The values with an error for every null, in the order of the hash map in which Apache has them."""
+def _reject_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue]) -> dict[str, ConfigValue]:
+    """Adds an error for every null; returns the values in the order of Apache's hash map."""
     nulls = [key for key in copied_map_order(props) if props[key] is None]
     order = computed_map_order(values, nulls)
     for name in nulls:
@@ -111,59 +112,59 @@ def _is_null(props: Mapping[str, str | None], name: str) -> bool:
     return name in props and props[name] is None
 
 
-def new_connector(name: str, catalogue: Catalogue) -> tuple[Plugin, Connector]:
-    """The plugin and a fresh instance. Raises BadRequestError with what there is, when there is no such connector."""
+def new_connector(name: str, plugin_index: PluginIndex) -> tuple[Plugin, Connector]:
+    """Returns the plugin and a new instance. Raises BadRequestError with the available classes for an unknown connector."""
     if is_abstract_connector(name):
         raise BadRequestError(INSTANTIATION_ERROR)
-    # The only name of a class around which blanks count.
-    plugin = catalogue.find(name, CONNECTORS) if name == name.strip() else None
-    if plugin is None or not plugin.kinds.intersection(CONNECTORS):
-        raise BadRequestError(catalogue.unknown_connector(name))
+    # Blanks are significant in this class name only.
+    plugin = plugin_index.find(name, CONNECTOR_TYPES) if name == name.strip() else None
+    if plugin is None or not plugin.kinds.intersection(CONNECTOR_TYPES):
+        raise BadRequestError(plugin_index.unknown_connector(name))
     cls = plugin.load()
     if not issubclass(cls, Connector) or inspect.isabstract(cls):
-        raise BadRequestError(f"Class {plugin.name} is no connector that can be created")
+        raise BadRequestError(f"Class {plugin.name} is not a connector that can be instantiated")
     return plugin, cls()
 
 
-def kind_of(connector: Connector) -> Kind:
-    """SINK or SOURCE. Raises BadRequestError for a connector that is neither."""
+def connector_type(connector: Connector) -> PluginType:
+    """Returns SINK or SOURCE. Raises BadRequestError for a connector that is neither."""
     if isinstance(connector, SinkConnector):
-        return Kind.SINK
+        return PluginType.SINK
     if isinstance(connector, SourceConnector):
-        return Kind.SOURCE
+        return PluginType.SOURCE
     raise BadRequestError(f"{type(connector).__qualname__} is neither a SourceConnector nor a SinkConnector")
 
 
-def _framework_values(table: ConfigDef, props: Mapping[str, str | None], catalogue: Catalogue) -> dict[str, ConfigValue]:
+def _framework_values(table: ConfigDef, props: Mapping[str, str | None], plugin_index: PluginIndex) -> dict[str, ConfigValue]:
     values = {value.name: value for value in table.validate(props)}
-    _resolve_classes(table, props, values, catalogue)
+    _resolve_classes(table, props, values, plugin_index)
     for role, converter_kind in CONVERTERS.items():
-        _check_version(role, converter_kind, props, values, catalogue)
+        _check_converter_version(role, converter_kind, props, values, plugin_index)
     return values
 
 
 def _resolve_classes(
-    table: ConfigDef, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+    table: ConfigDef, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], plugin_index: PluginIndex
 ) -> None:
     for name, key in table.keys.items():
         entry = values[name]
         if key.type is ConfigType.CLASS and entry.value is not None:
-            # An alias is shown as the class it stands for; a class that there is not, as null.
-            found = named_class(catalogue, entry.value, _kind_of_key(name))
+            # An alias is shown as its class, an unknown class as null.
+            found = named_class(plugin_index, entry.value, _kind_of_key(name))
             if found is None:
                 given = props.get(name)
                 entry.errors.insert(0, ConfigError.invalid(name, given, f"Class {given} could not be found.").message)
             entry.value = None if found is None else found.name
 
 
-def _check_version(
-    role: str, kind: Kind, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], catalogue: Catalogue
+def _check_converter_version(
+    role: str, kind: PluginType, props: Mapping[str, str | None], values: Mapping[str, ConfigValue], plugin_index: PluginIndex
 ) -> None:
-    """A converter of the connector's own is looked for by its name as it is, in the version asked for."""
+    """Looks up the connector's own converter by its exact name in the requested version."""
     given, entry, version = props.get(role), values[role], values[role + VERSION_SUFFIX]
     if given is None or entry.errors or version.errors:
         return
-    plugin = plugin_of(catalogue, given, kind)
+    plugin = find_plugin(plugin_index, given, kind)
     if plugin is None:
         entry.errors.append(f"Failed to load class {given}: {given}")
     elif (error := version_error(plugin, version.value)) is not None:
@@ -171,7 +172,7 @@ def _check_version(
         version.errors.append(error)
 
 
-def _kind_of_key(name: str) -> Kind:
+def _kind_of_key(name: str) -> PluginType:
     if name in CONVERTERS:
         return CONVERTERS[name]
-    return Kind.TRANSFORMATION if name.startswith("transforms.") else Kind.PREDICATE
+    return PluginType.TRANSFORMATION if name.startswith("transforms.") else PluginType.PREDICATE

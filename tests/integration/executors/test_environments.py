@@ -81,13 +81,13 @@ def test_invalid_task_environment_is_rejected(start_pool: StartPool, tmp_path: P
             pool.executor.validate(given, given)
     (tmp_path / "listed" / "bin").mkdir()
     (tmp_path / "listed" / "bin" / "python").touch()
-    with pytest.raises(BadRequestError, match=r"it is for Python 3\.9, and this worker runs on"):
+    with pytest.raises(BadRequestError, match=r"it has Python 3\.9, but this worker runs on"):
         pool.executor.validate(given, given)
-    with pytest.raises(BadRequestError, match=r"only a connector with task\.isolation=dedicated can have it"):
+    with pytest.raises(BadRequestError, match=r"it requires task\.isolation=dedicated"):
         pool.executor.validate({}, {**given, "task.isolation": "shared"})
     with pytest.raises(BadRequestError, match=r"Invalid value alone for configuration task\.isolation"):
         pool.executor.validate({}, {**given, "task.isolation": "alone"})
     start_id, started = pool.start_connector(ConnectorSpec("c", given, given))
-    with pytest.raises(ConfigError, match=r"it is for Python 3\.9"):
+    with pytest.raises(ConfigError, match=r"it has Python 3\.9"):
         started.result(20)
     eventually(lambda: pool.states(start_id, "c") == ["FAILED"], "FAILED")

@@ -16,9 +16,7 @@ from rest.app import build_api
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from worker.herder import Herder
-from worker.validation.common_keys import COMMON_KEYS
-from worker.validation.sink_keys import SINK_KEYS
-from worker.validation.source_keys import SOURCE_KEYS
+from worker.validation.connector_keys import COMMON_KEYS, SINK_KEYS, SOURCE_KEYS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"

@@ -57,7 +57,7 @@ def test_example_in_the_docs_passes(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("tests:\n  - input: 1\n    input: 2\n    expect: {value: 1}", "line 3: duplicate member input"),
         ("tests:\n  - {raw: {vale: x}, expect: {value: 1}}", "2: A raw message has no member vale. Did you mean value?"),
         ("tests:\n  - {input: 1, config: [a], expect: {value: 1}}", "2: config must be a mapping"),
-        ("tests:\n  - {raw: x, expect: {value: 1}}", "2: There is no key.converter"),
+        ("tests:\n  - {raw: x, expect: {value: 1}}", "2: No key.converter is set"),
         (
             "tests:\n  - {raw: {value: {base64: '!'}}, config: {key.converter: Json, value.converter: Json}, expect: {value: 1}}",
             "2: '!' is not base64",

@@ -115,7 +115,7 @@ def test_json_lines_are_ascii(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["preview", "a.properties", "--base64"], "need --raw"),
         (["preview", "missing.properties", "--records", "-"], "missing.properties: cannot read the file"),
         (["preview", "a.properties", "--records", "missing.jsonl"], "missing.jsonl: cannot read the file"),
-        (["preview", "a.properties", "--raw", "--records", "r.jsonl"], "There is no key.converter"),
+        (["preview", "a.properties", "--raw", "--records", "r.jsonl"], "No key.converter is set"),
         (["preview", "a.properties", "--worker", "missing.properties", "--records", "r.jsonl"], "missing.properties"),
         (["lint"], "Missing argument"),
         (["test", "missing.test.yaml"], "missing.test.yaml: cannot read the file"),

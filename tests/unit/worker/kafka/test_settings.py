@@ -9,13 +9,9 @@ import pytest
 
 from connect.errors import ConfigError
 from tests.integration.rest.certificates import Authority
-from worker.config.client_overrides import allows_override, canonical_policy, client_properties
-from worker.config.worker_config import WorkerConfig
 from worker.kafka.clients import make_consumer, make_producer
 from worker.kafka.security import jaas_options
 from worker.kafka.settings import ClientKind, client_settings_of, librdkafka_settings
-
-WORKER = {"key.converter": "String", "value.converter": "String", "offset.storage.file.filename": "/nowhere/offsets"}
 
 
 @pytest.mark.parametrize(
@@ -182,55 +178,6 @@ def test_contradicting_settings_are_named() -> None:
         make_producer({"bootstrap.servers": "127.0.0.1:1", "enable.idempotence": "true", "acks": "1"})
 
 
-def test_defaults_then_worker_prefix_then_override() -> None:
-    worker = WorkerConfig.standalone({**WORKER, "producer.linger.ms": "7", "producer.acks": "1", "security.protocol": "SSL"})
-    props = client_properties(ClientKind.PRODUCER, worker, "c", 2, {"producer.override.acks": "0", "topic": "t"})
-    assert props["client.id"] == "connector-producer-c-2"
-    assert props["linger.ms"] == "7"
-    assert props["acks"] == "0"
-    assert props["security.protocol"] == "SSL"
-    assert props["max.in.flight.requests.per.connection"] == "1"
-    assert "key.converter" not in props
-
-
-def test_a_client_id_can_be_overridden_by_the_worker_or_the_connector() -> None:
-    name = "connector-dlq-producer-c-2"
-    for config, expected in (({}, name), ({"producer.override.client.id": "mine"}, "mine")):
-        worker = WorkerConfig.standalone(WORKER)
-        assert client_properties(ClientKind.PRODUCER, worker, "c", 2, config, client_id=name)["client.id"] == expected
-
-
-def test_a_sink_consumes_in_the_group_of_its_connector_from_the_earliest_offset() -> None:
-    props = client_properties(ClientKind.CONSUMER, WorkerConfig.standalone(WORKER), "c", 0, {})
-    assert props["group.id"] == "connect-c"
-    assert props["auto.offset.reset"] == "earliest"
-    assert props["enable.auto.commit"] == "false"
-
-
-def test_policies() -> None:
-    assert canonical_policy("org.apache.kafka.connect.connector.policy.NoneConnectorClientConfigOverridePolicy") == "None"
-    assert canonical_policy("AllowlistConnectorClientConfigOverridePolicy") == "Allowlist"
-
-
-@pytest.mark.parametrize(
-    ("policy", "allowlist", "allowed"),
-    [
-        ("All", "", {"acks", "sasl.jaas.config"}),
-        ("Principal", "acks", {"sasl.jaas.config"}),
-        ("None", "acks", set()),
-        ("Allowlist", "acks, linger.ms", {"acks"}),
-        ("Allowlist", "", set()),
-    ],
-)
-def test_policies_let_a_connector_set(policy: str, allowlist: str, allowed: set[str]) -> None:
-    prefix = "connector.client.config.override."
-    worker = WorkerConfig.standalone({**WORKER, f"{prefix}policy": policy, f"{prefix}allowlist": allowlist})
-    assert {key for key in ("acks", "sasl.jaas.config") if allows_override(worker, key)} == allowed
-    worker = WorkerConfig.standalone({**WORKER, "connector.client.config.override.policy": "None"})
-    with pytest.raises(ConfigError, match="'None' policy does not allow 'acks'"):
-        client_properties(ClientKind.PRODUCER, worker, "c", 0, {"producer.override.acks": "0"})
-
-
-def test_clients_get_only_the_connection_settings_of_the_worker() -> None:
+def test_only_connection_settings_of_the_worker_go_to_its_clients() -> None:
     props = {"bootstrap.servers": "b:1", "offset.flush.interval.ms": "1", "sasl.mechanism": "PLAIN", "producer.acks": "1"}
     assert client_settings_of(props) == {"bootstrap.servers": "b:1", "sasl.mechanism": "PLAIN"}

@@ -33,7 +33,7 @@ Config = Mapping[str, str | None]
 # code, configuration, the key it is about, a part of message or suggestion
 CONNECTORS: list[tuple[str, Config, str, str]] = [
     ("missing-key", {"name": "s", "connector.class": "FileStreamSource"}, "topic", "Missing required"),
-    ("missing-key", {"name": "s"}, "connector.class", "names no connector.class"),
+    ("missing-key", {"name": "s"}, "connector.class", "connector.class is missing"),
     ("missing-key", {"name": "s", "connector.clas": "FileStreamSource"}, "connector.class", "Is it connector.clas?"),
     ("missing-key", {"name": "s", "connector.class": "FileStreamSource", "topc": "t"}, "topic", "Is it topc?"),
     ("missing-key", {**SOURCE, **CAST, "transforms.c.spec": None} | {}, "transforms.c.spec", ""),
@@ -114,11 +114,16 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "key.converter.schemas.enable",
         "Set key.converter too",
     ),
-    ("wrong-file", {**SOURCE, "bootstrap.servers": "b:9092"}, "bootstrap.servers", "is of workers"),
+    ("wrong-file", {**SOURCE, "bootstrap.servers": "b:9092"}, "bootstrap.servers", "is a worker key"),
     ("wrong-file", {**SOURCE, "producer.linger.ms": "5"}, "producer.linger.ms", "producer.override.linger.ms"),
-    ("wrong-kind", {**SOURCE, "topics": "t"}, "topics", "is of sinks"),
-    ("wrong-kind", {**SINK, "exactly.once.support": "required"}, "exactly.once.support", "is of sources"),
-    ("wrong-kind", {**SINK, "topic.creation.default.partitions": "1"}, "topic.creation.default.partitions", "is of sources"),
+    ("wrong-kind", {**SOURCE, "topics": "t"}, "topics", "is a key of sinks"),
+    ("wrong-kind", {**SINK, "exactly.once.support": "required"}, "exactly.once.support", "is a key of sources"),
+    (
+        "wrong-kind",
+        {**SINK, "topic.creation.default.partitions": "1"},
+        "topic.creation.default.partitions",
+        "is a key of sources",
+    ),
     (
         "dead-letters-of-source",
         {**SOURCE, "errors.deadletterqueue.topic.name": "d"},
@@ -151,7 +156,7 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "predicate p",
     ),
     ("filter-drops-all", {**SOURCE, **FILTER}, "transforms.f.type", "drops every record"),
-    ("too-many-tasks", {**SOURCE, "tasks.max": "2"}, "tasks.max", "never makes more than 1"),
+    ("too-many-tasks", {**SOURCE, "tasks.max": "2"}, "tasks.max", "never has more than 1"),
     (
         "needs-schema",
         {**SINK, **JSON, "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector"},
@@ -227,8 +232,8 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
         "topics.regex",
         "__consumer_offsets",
     ),
-    ("internal-topic", {**SINK, "topics": "t,__consumer_offsets"}, "topics", "Kafka's own"),
-    ("plain-secret", {**SOURCE, "mirror.url": "jdbc:mysql://db/shop?password=x1"}, "mirror.url", "key of its own"),
+    ("internal-topic", {**SINK, "topics": "t,__consumer_offsets"}, "topics", "internal to Kafka"),
+    ("plain-secret", {**SOURCE, "mirror.url": "jdbc:mysql://db/shop?password=x1"}, "mirror.url", "separate key"),
     ("plain-secret", {**SOURCE, "producer.override.sasl.jaas.config": "x"}, "producer.override.sasl.jaas.config", "${file:"),
     ("deprecated-key", {**SOURCE, "tasks.max.enforce": "false"}, "tasks.max.enforce", "tasks.max"),
     (
@@ -250,7 +255,7 @@ WITH_WORKER: list[tuple[str, Config, Mapping[str, str], str, str]] = [
         "'None' policy",
     ),
     ("exactly-once-off", {**SOURCE, "exactly.once.support": "required"}, DISTRIBUTED, "exactly.once.support", "enabled"),
-    ("unknown-provider", {**SOURCE, "file": "${vault:a:b}"}, STANDALONE, "file", "has none"),
+    ("unknown-provider", {**SOURCE, "file": "${vault:a:b}"}, STANDALONE, "file", "lists none"),
     ("no-effect", {**SOURCE, "offsets.storage.topic": "o"}, STANDALONE, "offsets.storage.topic", "standalone"),
     (
         "wide-regex",
@@ -311,10 +316,10 @@ WORKERS: list[tuple[str, Mapping[str, str], str, str]] = [
     ("shared-topic", {**DISTRIBUTED, "status.storage.topic": "o"}, "status.storage.topic", "offset.storage.topic"),
     ("unknown-key", {**STANDALONE, "plugin.pth": "x"}, "plugin.pth", "Did you mean plugin.path?"),
     ("unknown-key", {**STANDALONE, "value.converter.schemas.enabled": "x"}, "value.converter.schemas.enabled", "schemas.enable?"),
-    ("wrong-file", {**STANDALONE, "transforms": "a"}, "transforms", "is of connectors"),
+    ("wrong-file", {**STANDALONE, "transforms": "a"}, "transforms", "is a connector key"),
     ("removed-key", {**STANDALONE, "rest.port": "8083"}, "rest.port", "listeners"),
     ("flush-too-slow", {**STANDALONE, "offset.flush.interval.ms": "1000"}, "offset.flush.interval.ms", "5000 ms"),
-    ("missing-folder", {**STANDALONE, "plugin.path": "/no/such/folder"}, "plugin.path", "no folder"),
+    ("missing-folder", {**STANDALONE, "plugin.path": "/no/such/folder"}, "plugin.path", "not a directory"),
     (
         "unused-setting",
         {**STANDALONE, "group.min.session.timeout.ms": "1", "connect.protocol": "eager"},

@@ -25,7 +25,7 @@ def test_files_are_told_apart_and_compared(tmp_path: Path) -> None:
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "a.properties").write_text("connector.class=x\n")
     report = check_files([tmp_path])
-    assert [Path(name).name for name in report.passed_over] == ["log4j.properties", "package.json"]
+    assert [Path(name).name for name in report.skipped] == ["log4j.properties", "package.json"]
     found = {(Path(str(one.file)).relative_to(tmp_path).as_posix(), one.code, one.line) for one in report.findings}
     assert {
         ("b.properties", "duplicate-name", 2),

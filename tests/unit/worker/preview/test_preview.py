@@ -12,13 +12,13 @@ from connect.config.connector_file import parse_connector_file
 from connect.errors import ConfigError, ConnectError, DataError, SchemaError
 from connect.plugins import Plugins
 from connect.record import SinkRecord, SourceRecord
-from worker.preview.conversion import Conversion, Message
-from worker.preview.errors import Failure, failure_of
+from worker.preview.conversion import Message, PreviewConverters
+from worker.preview.errors import PreviewFailure, build_failure
 from worker.preview.plan import PreviewPlan
-from worker.preview.record_diff import changes_between, leaves_of
-from worker.preview.record_lines import PlainPlace, is_record, record_of
+from worker.preview.record_diff import diff_records, flatten_record
+from worker.preview.record_lines import RecordDefaults, is_record, parse_record_line
 
-PLACE = PlainPlace("t", is_sink=False)
+PLACE = RecordDefaults("t", is_sink=False)
 PLUGINS = Plugins.discover()
 
 
@@ -41,13 +41,13 @@ def test_records(node: Any) -> None:
 )
 def test_plain_values(node: Any) -> None:
     assert not is_record(node)
-    record = record_of(json.dumps(node), PLACE, 3)
+    record = parse_record_line(json.dumps(node), PLACE, 3)
     assert isinstance(record, SourceRecord)
     assert (record.topic, record.value, record.value_schema) == ("t", node, None)
 
 
 def test_a_plain_value_of_a_sink_lies_in_its_topic() -> None:
-    record = record_of("5", PlainPlace("t", is_sink=True), 3)
+    record = parse_record_line("5", RecordDefaults("t", is_sink=True), 3)
     assert isinstance(record, SinkRecord)
     assert (record.topic, record.offset, record.value) == ("t", 3, 5)
 
@@ -71,7 +71,7 @@ def test_a_plain_value_of_a_sink_lies_in_its_topic() -> None:
 )
 def test_a_line_that_is_no_record_says_why(line: str, message: str) -> None:
     with pytest.raises(DataError, match=message.replace("(", r"\(")):
-        record_of(line, PLACE, 0)
+        parse_record_line(line, PLACE, 0)
 
 
 @pytest.mark.parametrize(
@@ -88,32 +88,32 @@ def test_a_line_that_is_no_record_says_why(line: str, message: str) -> None:
     ],
 )
 def test_errors_have_the_simple_name_of_javas_class(error: Exception, java_class: str) -> None:
-    assert failure_of(error, "apply").java_class == java_class
+    assert build_failure(error, "apply").java_class == java_class
 
 
 def test_converters_are_the_connectors_or_else_the_workers_with_their_settings() -> None:
     worker = {"key.converter": "String", "value.converter": "Json", "value.converter.schemas.enable": "false"}
-    record = record_of('{"id": 1}', PLACE, 0)
-    written = Conversion({}, worker, PLUGINS).write(record)
+    record = parse_record_line('{"id": 1}', PLACE, 0)
+    written = PreviewConverters({}, worker, PLUGINS).write(record)
     assert isinstance(written, Message)
     assert written.value == b'{"id":1}'
     # The worker's settings are not those of the connector's own converter.
-    written = Conversion({"value.converter": "Json"}, worker, PLUGINS).write(record)
+    written = PreviewConverters({"value.converter": "Json"}, worker, PLUGINS).write(record)
     assert isinstance(written, Message)
     assert written.value == b'{"schema":null,"payload":{"id":1}}'
-    with pytest.raises(ConfigError, match=r"There is no key\.converter.*the worker"):
-        Conversion({"value.converter": "Json"}, None, PLUGINS)
+    with pytest.raises(ConfigError, match=r"No key\.converter.*the worker"):
+        PreviewConverters({"value.converter": "Json"}, None, PLUGINS)
 
 
 def test_a_message_that_a_converter_refuses_names_the_converter() -> None:
-    conversion = Conversion({"key.converter": "Json", "value.converter": "Json"}, None, PLUGINS)
+    conversion = PreviewConverters({"key.converter": "Json", "value.converter": "Json"}, None, PLUGINS)
     read = conversion.read(Message("t", b"{", b"{}"), 0)
-    assert isinstance(read, Failure)
+    assert isinstance(read, PreviewFailure)
     assert (read.stage, read.java_class) == ("key.converter", "DataException")
 
 
 def test_messages_with_headers_go_round() -> None:
-    conversion = Conversion({"key.converter": "String", "value.converter": "Json"}, None, PLUGINS)
+    conversion = PreviewConverters({"key.converter": "String", "value.converter": "Json"}, None, PLUGINS)
     message = Message("t", b"k", b'{"schema":{"type":"int32","optional":false},"payload":7}', (("h", b"1"),))
     record = conversion.read(message, 5)
     assert isinstance(record, SinkRecord)
@@ -122,8 +122,8 @@ def test_messages_with_headers_go_round() -> None:
 
 
 def _changes(before: str, after: str) -> list[tuple[str, str]]:
-    first, second = (leaves_of(record_of(line, PLACE, 0)) for line in (before, after))
-    return [(change.mark, change.path) for change in changes_between(first, second)]
+    first, second = (flatten_record(parse_record_line(line, PLACE, 0)) for line in (before, after))
+    return [(change.mark, change.path) for change in diff_records(first, second)]
 
 
 def test_changes() -> None:
@@ -139,9 +139,9 @@ def test_a_connectors_file_need_not_be_complete(tmp_path: Path) -> None:
     file.write_text("transforms=a\n")
     assert parse_connector_file(file).name == ""
     plan = PreviewPlan.read(str(file), None, PLUGINS)
-    assert plan.place == PlainPlace("records", is_sink=False)
+    assert plan.defaults == RecordDefaults("records", is_sink=False)
     file.write_text("topics=x, y\nconnector.class=com.example.Unknown\n")
-    assert PreviewPlan.read(str(file), None, PLUGINS).place == PlainPlace("x", is_sink=True)
+    assert PreviewPlan.read(str(file), None, PLUGINS).defaults == RecordDefaults("x", is_sink=True)
 
 
 def test_references_are_resolved_by_the_providers_of_the_workers_file(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_references_are_resolved_by_the_providers_of_the_workers_file(tmp_path: 
     worker.write_text(f"key.converter=String\nconfig.providers=file\nconfig.providers.file.class={java}\n")
     connector.write_text(f"topic=${{file:{secrets}:topic}}\n")
     plan = PreviewPlan.read(str(connector), str(worker), PLUGINS)
-    assert plan.place.topic == "hidden-topic"
+    assert plan.defaults.topic == "hidden-topic"
     assert plan.mask.mask("the hidden-topic") == "the [hidden]"
-    assert PreviewPlan.read(str(connector), None, PLUGINS).place.topic == f"${{file:{secrets}:topic}}"
+    assert PreviewPlan.read(str(connector), None, PLUGINS).defaults.topic == f"${{file:{secrets}:topic}}"
 
 
 def test_a_json_file_tells_lines_and_repeated_keys_of_its_own_object(tmp_path: Path) -> None:

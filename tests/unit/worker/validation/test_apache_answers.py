@@ -20,7 +20,7 @@ import pytest
 from connect.errors import ConnectError
 from connect.plugins import Plugins
 from worker.config.worker_config import WorkerConfig
-from worker.validation import DiscoveredCatalogue, cluster_check, validate
+from worker.validation import DiscoveredPluginIndex, cluster_check, validate
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 CONVERTERS = {"key.converter": JSON, "value.converter": JSON}
@@ -49,15 +49,15 @@ CASES = [json.loads(line) for line in Path(__file__).with_name("apache_answers.j
 
 
 @lru_cache
-def catalogue() -> DiscoveredCatalogue:
-    return DiscoveredCatalogue(Plugins.discover())
+def plugin_index() -> DiscoveredPluginIndex:
+    return DiscoveredPluginIndex(Plugins.discover())
 
 
 def answer(worker: str, config: Mapping[str, str | None]) -> dict[str, Any]:
     props = WORKERS[worker]
     settings = WorkerConfig.standalone(props) if worker.startswith("sa") else WorkerConfig.for_cluster(props)
     check = None if settings.distributed is None else cluster_check(settings.distributed)
-    return validate(config, settings, catalogue(), check=check)
+    return validate(config, settings, plugin_index(), check=check)
 
 
 def rows(body: Mapping[str, Any]) -> list[list[Any]]:

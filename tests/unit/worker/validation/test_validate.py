@@ -15,15 +15,15 @@ from connect.plugins import APACHE_VERSION, Plugins
 from tests.integration.rest.replay import Answer, differences, filled, load_recordings
 from worker.config.worker_config import WorkerConfig
 from worker.validation import (
-    DiscoveredCatalogue,
-    Kind,
+    DiscoveredPluginIndex,
     Plugin,
+    PluginType,
     create_error_message,
+    list_plugins,
     plugin_config,
-    plugin_list,
-    show_references,
     validate,
 )
+from worker.validation.config_validator import restore_references_in_response
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -95,16 +95,16 @@ class SmallCatalogue:
     """A few classes by name."""
 
     plugins = (
-        Plugin("Secretive", frozenset({Kind.SOURCE}), "1.2", lambda: Secretive),
-        Plugin("Double", frozenset({Kind.TRANSFORMATION}), "1.2", lambda: Double),
-        Plugin("Always", frozenset({Kind.PREDICATE}), "1.2", lambda: Always),
-        Plugin(JSON, frozenset({Kind.CONVERTER, Kind.HEADER_CONVERTER}), "1.2", lambda: JsonConverter),
+        Plugin("Secretive", frozenset({PluginType.SOURCE}), "1.2", lambda: Secretive),
+        Plugin("Double", frozenset({PluginType.TRANSFORMATION}), "1.2", lambda: Double),
+        Plugin("Always", frozenset({PluginType.PREDICATE}), "1.2", lambda: Always),
+        Plugin(JSON, frozenset({PluginType.CONVERTER, PluginType.HEADER_CONVERTER}), "1.2", lambda: JsonConverter),
     )
 
-    def find(self, name: str, kinds: Sequence[Kind] = ()) -> Plugin | None:
+    def find(self, name: str, kinds: Sequence[PluginType] = ()) -> Plugin | None:
         return next((p for p in self.plugins if p.name == name), None)
 
-    def listed(self, kind: Kind) -> list[Plugin]:
+    def listed(self, kind: PluginType) -> list[Plugin]:
         return [p for p in self.plugins if kind in p.kinds]
 
     def unknown_connector(self, name: str) -> str:
@@ -112,8 +112,8 @@ class SmallCatalogue:
 
 
 @pytest.fixture(scope="module")
-def installed() -> DiscoveredCatalogue:
-    return DiscoveredCatalogue(Plugins.discover())
+def installed() -> DiscoveredPluginIndex:
+    return DiscoveredPluginIndex(Plugins.discover())
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def errors(answer: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("recording", VALIDATIONS, ids=lambda r: r["id"])
-def test_answers_are_apaches(recording: dict[str, Any], installed: DiscoveredCatalogue) -> None:
+def test_answers_are_apaches(recording: dict[str, Any], installed: DiscoveredPluginIndex) -> None:
     worker = WorkerConfig.standalone({**WORKER, **recording["worker"]})
     config = {key: v if v is None or isinstance(v, str) else str(v) for key, v in recording["request"]["body"].items()}
     answer = Answer(200, recording["headers"], validate(config, worker, installed))
@@ -144,7 +144,7 @@ def test_answers_are_apaches(recording: dict[str, Any], installed: DiscoveredCat
 
 
 @pytest.mark.parametrize("recording", TABLES, ids=lambda r: r["id"])
-def test_tables_of_plugins_are_apaches(recording: dict[str, Any], installed: DiscoveredCatalogue) -> None:
+def test_tables_of_plugins_are_apaches(recording: dict[str, Any], installed: DiscoveredPluginIndex) -> None:
     name = recording["request"]["path"].split("/")[2]
     plugin = installed.find(name)
     query = dict(filled(recording["request"]["query"], {"version": str(plugin and plugin.version)}))
@@ -245,7 +245,7 @@ def test_every_setting_of_a_client_has_its_definition() -> None:
     }
     config = {"connector.class": FILE_SINK, "name": "c", "topics": "t"}
     config |= {f"consumer.override.{name}": value for name, value in given.items()}
-    answer = validate(config, WorkerConfig.standalone(WORKER), DiscoveredCatalogue(Plugins.discover()))
+    answer = validate(config, WorkerConfig.standalone(WORKER), DiscoveredPluginIndex(Plugins.discover()))
     shown = {
         c["value"]["name"].removeprefix("consumer.override."): (c["definition"], c["value"]["value"])
         for c in answer["configs"]
@@ -266,7 +266,7 @@ def test_every_setting_of_a_client_has_its_definition() -> None:
     assert all(key["documentation"] for key, _ in shown.values())
 
 
-def test_a_forgotten_key_or_value_is_told(installed: DiscoveredCatalogue, worker: WorkerConfig) -> None:
+def test_a_forgotten_key_or_value_is_told(installed: DiscoveredPluginIndex, worker: WorkerConfig) -> None:
     stage = {"transforms": "a", "transforms.a.type": "org.apache.kafka.connect.transforms.Cast", "transforms.a.spec": "int8"}
     answer = validate({"connector.class": FILE_SOURCE, "name": "c", "topic": "t", **stage}, worker, installed)
     assert errors(answer) == {
@@ -278,7 +278,7 @@ def test_a_forgotten_key_or_value_is_told(installed: DiscoveredCatalogue, worker
     assert found(answer, "transforms.a.type")["value"] == "org.apache.kafka.connect.transforms.Cast"
 
 
-def test_topics_regex_is_javas(installed: DiscoveredCatalogue, worker: WorkerConfig) -> None:
+def test_topics_regex_is_javas(installed: DiscoveredPluginIndex, worker: WorkerConfig) -> None:
     config = {"connector.class": FILE_SINK, "name": "c", "errors.deadletterqueue.topic.name": "dlq"}
     feeding = validate({**config, "topics.regex": "\\p{Alpha}++"}, worker, installed)
     assert "The DLQ topic 'dlq' may not be matched by the regex" in errors(feeding)["topics.regex"][0]
@@ -300,7 +300,7 @@ def test_references_are_shown_in_place_of_values() -> None:
     resolved = {**given, "password": "s3cret", "size": " 77", "tasks.max": "s3cret"}
     worker = WorkerConfig.standalone(WORKER)
     answer = validate(given, worker, SmallCatalogue(), resolve=lambda _: resolved)
-    shown = show_references(answer, given, resolved, lambda text: text.replace("s3cret", "[hidden]"))
+    shown = restore_references_in_response(answer, given, resolved, lambda text: text.replace("s3cret", "[hidden]"))
     assert (found(shown, "password")["value"], found(shown, "size")["value"]) == ("[hidden]", " ${p:n}")
     assert errors(shown)["tasks.max"][0] == "Invalid value ${p:t} for configuration tasks.max: Not a number of type INT"
     assert "s3cret" not in str(shown)
@@ -336,30 +336,30 @@ def test_variables_are_resolved_and_the_workers_own_check_is_asked() -> None:
     assert errors(answer) == {"name": ["seen 7"]}
 
 
-def test_the_list_of_plugins_is_by_kind_and_name(installed: DiscoveredCatalogue) -> None:
-    listed = plugin_list(installed, connectors_only=False)
+def test_the_list_of_plugins_is_by_kind_and_name(installed: DiscoveredPluginIndex) -> None:
+    listed = list_plugins(installed, connectors_only=False)
     kinds = [entry["type"] for entry in listed]
-    assert kinds == sorted(kinds, key=[kind.value for kind in Kind].index)
+    assert kinds == sorted(kinds, key=[kind.value for kind in PluginType].index)
     assert {"class": JSON, "type": "converter", "version": APACHE_VERSION} in listed
-    assert {entry["type"] for entry in plugin_list(installed, connectors_only=True)} == {"sink", "source"}
+    assert {entry["type"] for entry in list_plugins(installed, connectors_only=True)} == {"sink", "source"}
     assert {FILE_SINK, FILE_SOURCE} <= {entry["class"] for entry in listed}
 
 
 def test_a_class_that_two_stages_share_cannot_be_instantiated() -> None:
     class Paired(SmallCatalogue):
-        def find(self, name: str, kinds: Sequence[Kind] = ()) -> Plugin | None:
+        def find(self, name: str, kinds: Sequence[PluginType] = ()) -> Plugin | None:
             return super().find("Double") if name == "Cast$Value" else None
 
     with pytest.raises(ConnectError, match="Instantiation error"):
         plugin_config("Cast", Paired())
 
 
-def test_a_python_path_is_a_name_too(installed: DiscoveredCatalogue) -> None:
-    plugin = installed.find("connect.converters.json.converter:JsonConverter", [Kind.CONVERTER])
+def test_a_python_path_is_a_name_too(installed: DiscoveredPluginIndex) -> None:
+    plugin = installed.find("connect.converters.json.converter:JsonConverter", [PluginType.CONVERTER])
     assert plugin is not None
     assert plugin.name == JSON
-    assert installed.find("connect.converters.json.converter:Nope", [Kind.CONVERTER]) is None
-    unregistered = installed.find("connect.record:SinkRecord", [Kind.TRANSFORMATION])
+    assert installed.find("connect.converters.json.converter:Nope", [PluginType.CONVERTER]) is None
+    unregistered = installed.find("connect.record:SinkRecord", [PluginType.TRANSFORMATION])
     assert unregistered is None
 
 
@@ -368,5 +368,5 @@ def test_config_errors_of_an_override_of_the_wrong_type_are_raised() -> None:
         validate(
             {"connector.class": FILE_SINK, "name": "c", "topics": "t", "consumer.override.max.poll.records": "x"},
             WorkerConfig.standalone(WORKER),
-            DiscoveredCatalogue(Plugins.discover()),
+            DiscoveredPluginIndex(Plugins.discover()),
         )

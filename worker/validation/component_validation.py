@@ -1,4 +1,4 @@
-"""Parts of a connector's configuration that have tables of their own: its converters, and the settings of its clients."""
+"""Validates a connector's converters and the overrides of its Kafka clients."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.worker_config import WorkerConfig
 from worker.kafka.client_keys import client_keys
 from worker.kafka.settings import ClientKind
-from worker.validation.framework_keys import CONVERTERS, VERSION_SUFFIX
-from worker.validation.named_classes import plugin_of
-from worker.validation.plugin_catalog import Catalogue, Kind
-from worker.validation.response import Infos, prefixed_infos
+from worker.validation.framework_def import CONVERTERS, VERSION_SUFFIX
+from worker.validation.named_classes import find_plugin
+from worker.validation.plugin_index import PluginIndex, PluginType
+from worker.validation.response import ConfigInfos, prefixed_infos
 from worker.validation.sink_checks import dlq_topic
 
 Props = Mapping[str, str | None]
 
 
-def converter_infos(role: str, props: Props, values: Mapping[str, ConfigValue], catalogue: Catalogue) -> Infos | None:
-    """What the connector's own converter says about the keys below it; ``role`` is ``key.converter`` and so on.
+def validate_converter(
+    role: str, props: Props, values: Mapping[str, ConfigValue], plugin_index: PluginIndex
+) -> ConfigInfos | None:
+    """Validates the keys of the connector's own converter for a role, such as ``key.converter``.
 
-    None when the connector has none of its own, or it is wrong by itself. What a broken converter class raises becomes an
-    error of its key.
+    Returns None if the connector has no converter of its own, or if its class or version is invalid.
     """
     name = props.get(role)
     if name is None or values[role].errors or values[role + VERSION_SUFFIX].errors:
         return None
-    plugin = plugin_of(catalogue, name, CONVERTERS[role])
+    plugin = find_plugin(plugin_index, name, CONVERTERS[role])
     if plugin is None:
         return None
     cls = plugin.load()
@@ -47,19 +48,19 @@ def converter_infos(role: str, props: Props, values: Mapping[str, ConfigValue], 
     return prefixed_infos(table.keys, [found[key] for key in hash_map_order(found)], prefix)
 
 
-def clients_infos(kind: Kind, props: Props, worker: WorkerConfig) -> list[Infos]:
-    """The overrides of all clients of a connector, in the order of the answer. Raises ConfigError as :func:`client_infos`."""
-    own_offsets = kind is Kind.SOURCE and _has_offset_clients(props, worker.distributed)
-    found = {client: client_infos(client, props, worker) for client in _clients_of(kind, props, own_offsets)}
-    return [found[client] for client in _ANSWER_ORDER if client in found]
+def validate_client_overrides(kind: PluginType, props: Props, worker: WorkerConfig) -> list[ConfigInfos]:
+    """Validates the overrides of all clients of a connector, in Apache's order. Raises ConfigError."""
+    own_offsets = kind is PluginType.SOURCE and _has_offset_clients(props, worker.distributed)
+    found = {client: validate_overrides(client, props, worker) for client in _clients_of(kind, props, own_offsets)}
+    return [found[client] for client in _RESPONSE_ORDER if client in found]
 
 
-_ANSWER_ORDER = (ClientKind.PRODUCER, ClientKind.CONSUMER, ClientKind.ADMIN)
+_RESPONSE_ORDER = (ClientKind.PRODUCER, ClientKind.CONSUMER, ClientKind.ADMIN)
 
 
-def _clients_of(kind: Kind, props: Props, own_offsets: bool) -> list[ClientKind]:
-    """The clients that a connector has, in the order in which Apache looks at their settings."""
-    if kind is Kind.SINK:
+def _clients_of(kind: PluginType, props: Props, own_offsets: bool) -> list[ClientKind]:
+    """Returns the clients of a connector in the order in which Apache validates them."""
+    if kind is PluginType.SINK:
         return [ClientKind.PRODUCER, ClientKind.ADMIN, ClientKind.CONSUMER] if dlq_topic(props) else [ClientKind.CONSUMER]
     if own_offsets:
         return [ClientKind.PRODUCER, ClientKind.ADMIN, ClientKind.CONSUMER]
@@ -69,21 +70,21 @@ def _clients_of(kind: Kind, props: Props, own_offsets: bool) -> list[ClientKind]
 
 
 def _has_offset_clients(props: Props, cluster: DistributedSettings | None) -> bool:
-    """Whether a source of a cluster reads and writes its offsets with clients of its own."""
+    """Returns whether a distributed worker gives a source its own clients for offsets."""
     if cluster is None:
         return False
     own_topic = (props.get("offsets.storage.topic") or "").strip(JAVA_BLANKS)
     return cluster.exactly_once is ExactlyOnce.ENABLED or own_topic != ""
 
 
-def client_infos(client: ClientKind, props: Props, worker: WorkerConfig) -> Infos:
-    """The overrides of one client: parsed where the setting's type is known, refused where the policy says so.
+def validate_overrides(client: ClientKind, props: Props, worker: WorkerConfig) -> ConfigInfos:
+    """Validates the overrides of one client. Adds an error to those that the policy does not allow.
 
-    Raises ConfigError for a value that is not of its setting's type, as Apache does.
+    Raises ConfigError for a value that does not have its setting's type, like Apache.
     """
     prefix = f"{client.value}.override."
     keys = client_keys(client)
-    # Apache copies them from one hash map into others: of names that fall into one bucket the order of the map before decides.
+    # Apache copies them from one hash map to others. Names in the same bucket keep the order of the previous map.
     names = [key.removeprefix(prefix) for key in copied_map_order(props) if key.startswith(prefix) and key != prefix]
     parsed = {}
     for name in copied_map_order(hash_map_order(names)):

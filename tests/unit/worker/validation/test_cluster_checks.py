@@ -10,7 +10,7 @@ from connect import ConfigDef, SourceConnector
 from connect.config.definition import ConfigValue
 from connect.connector import ExactlyOnceSupport
 from connect.source import SourceTask
-from worker.validation.exactly_once_checks import BOUNDARY, SUPPORT, exactly_once_check
+from worker.validation.cluster_checks import BOUNDARY, SUPPORT, exactly_once_check
 
 
 class Source(SourceConnector):

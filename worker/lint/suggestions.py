@@ -1,4 +1,7 @@
-"""The name that was probably meant."""
+"""Suggests the key or class that the user probably meant.
+
+Stricter than :mod:`connect.suggestions`, because lint suggests only what it considers certain enough for a finding.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from connect import suggestions
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CUTOFF, _CUTOFF_SHORT, _SHORT = 0.8, 0.75, 6
-"""Of a short name one letter is much: flie is much like file. Long ones are alike by what many begin with."""
+"""In a short name, one letter weighs more: flie is similar to file. Long names are similar by their common prefixes."""
 _CUTOFF_CLASS = 0.85
 _CUTOFF_WHOLE_CLASS = 0.95
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like the word, or None when none is much like it. ``tasksMax`` is ``tasks.max``."""
+def nearest_key(word: str, known: Iterable[str]) -> str | None:
+    """Returns the known name most similar to the word; None if none is similar. ``tasksMax`` matches ``tasks.max``."""
     names = sorted(known)
     wanted = _normal(word)
     for name in names:
@@ -24,19 +27,19 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     by_normal = {_normal(name): name for name in reversed(names)}
     if found := suggestions.nearest(wanted, by_normal, _CUTOFF_SHORT if len(wanted) <= _SHORT else _CUTOFF):
         return by_normal[found]
-    # encoding for converter.encoding, when nothing else ends so.
+    # encoding matches converter.encoding if no other name has this ending.
     longer = [name for name in names if _normal(name).endswith(f".{wanted}")]
     return longer[0] if len(longer) == 1 else None
 
 
 def did_you_mean(word: str, known: Iterable[str], prefix: str = "") -> str | None:
-    """The question for it, or None."""
-    found = nearest(word, known)
+    """Returns ``Did you mean X?`` for the nearest known name; None if none is similar."""
+    found = nearest_key(word, known)
     return None if found is None else f"Did you mean {prefix}{found}?"
 
 
 def nearest_class(name: str, known: Iterable[str]) -> str | None:
-    """The known class or alias that is most like a class's name. A package that many share counts for little."""
+    """Returns the class name or alias most similar to the name; None if none is. Simple names count more than packages."""
     names = sorted(known)
     if found := suggestions.nearest(name, names, _CUTOFF_WHOLE_CLASS):
         return found

@@ -1,4 +1,4 @@
-"""What is checked: one connector's configuration with what is known around it."""
+"""A connector configuration and what lint knows about it: classes, ConfigDefs, worker."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import ConnectError, PluginNotFoundError
-from connect.plugins import Kind as PluginKind
-from connect.plugins import Plugins
+from connect.plugins import Kind, Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
+from worker.config.extension_keys import connector_extension_keys
 from worker.error_text import describe
 from worker.lint.provider_references import has_reference
-from worker.validation.discovered_plugins import DiscoveredCatalogue
-from worker.validation.extension_keys import own_keys
-from worker.validation.framework_keys import CONVERTERS, plain_def
-from worker.validation.plugin_catalog import CONNECTORS, Catalogue, Kind, Plugin
+from worker.validation.framework_def import CONVERTERS, plain_framework_def
+from worker.validation.plugin_index import CONNECTOR_TYPES, DiscoveredPluginIndex, Plugin, PluginIndex, PluginType
 from worker.validation.transform_keys import add_stage_keys
 
 Config = Mapping[str, str | None]
-LISTS = {Kind.TRANSFORMATION: "transforms", Kind.PREDICATE: "predicates"}
+LISTS = {PluginType.TRANSFORMATION: "transforms", PluginType.PREDICATE: "predicates"}
 
 
 @dataclass(frozen=True)
-class Subject:
-    """One connector's configuration. ``worker`` is the worker's own properties, None when they are not known."""
+class LintContext:
+    """One connector's configuration. ``worker`` is the worker's properties, None if unknown."""
 
     config: Config
     plugins: Plugins
@@ -38,8 +36,8 @@ class Subject:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def catalogue(self) -> Catalogue:
-        return _WithStandIn(DiscoveredCatalogue(self.plugins), self)
+    def plugin_index(self) -> PluginIndex:
+        return _WithPlaceholder(DiscoveredPluginIndex(self.plugins), self)
 
     @cached_property
     def class_name(self) -> str:
@@ -47,72 +45,72 @@ class Subject:
 
     @cached_property
     def connector(self) -> Connector | None:
-        """An instance of the connector's class, or None when there is no such class here, or it cannot be made."""
+        """An instance of the connector's class; None if the class is unknown or cannot be instantiated."""
         try:
-            made = self._made()
+            connector = self._new_connector()
         except Exception:
-            return None  # connector_problem tells why
-        return made if isinstance(made, SourceConnector | SinkConnector) else None
+            return None  # connector_problem says why
+        return connector if isinstance(connector, SourceConnector | SinkConnector) else None
 
     @cached_property
     def connector_problem(self) -> str:
-        """Why there is no connector, where more can be said than that there is none of that name."""
+        """Why there is no connector instance; empty if there is one, or if simply no class has this name."""
         try:
-            self._made()
+            self._new_connector()
         except PluginNotFoundError as e:
-            # For names, the list of all that there are would follow.
+            # For a Java name or alias, the message would list all connectors.
             return "" if ":" not in self.class_name and "cannot be loaded" not in e.message else e.message
-        except Exception as e:  # somebody's plugin may raise anything
+        except Exception as e:  # a plugin may raise anything
             return describe(e)
         return ""
 
-    def _made(self) -> object:
+    def _new_connector(self) -> object:
         if not self.class_name:
             return None
-        made: Connector = self.plugins.load(self.plugins.resolve(PluginKind.CONNECTOR, self.class_name))()
+        made: Connector = self.plugins.load(self.plugins.resolve(Kind.CONNECTOR, self.class_name))()
         made.config_def()
         return made
 
     @cached_property
-    def kind(self) -> Kind:
-        """SINK or SOURCE; of a class that is not here, what its name and keys look like."""
+    def kind(self) -> PluginType:
+        """SINK or SOURCE; for an unknown class, guessed from its name and keys."""
         if isinstance(self.connector, SinkConnector):
-            return Kind.SINK
+            return PluginType.SINK
         if isinstance(self.connector, SourceConnector):
-            return Kind.SOURCE
+            return PluginType.SOURCE
         simple = self.class_name.rpartition(".")[2]
         if "Source" in simple or "Sink" in simple:
-            return Kind.SINK if "Sink" in simple else Kind.SOURCE
-        return Kind.SINK if "topics" in self.config or "topics.regex" in self.config else Kind.SOURCE
+            return PluginType.SINK if "Sink" in simple else PluginType.SOURCE
+        return PluginType.SINK if "topics" in self.config or "topics.regex" in self.config else PluginType.SOURCE
 
     @property
     def is_known(self) -> bool:
-        """Whether the connector's own keys can be judged."""
+        """Whether the connector's own keys can be checked."""
         return self.connector is not None
 
-    def aliases(self, kind: Kind) -> list[str]:
-        """The transforms or predicates that are listed."""
+    def aliases(self, kind: PluginType) -> list[str]:
+        """Returns the listed aliases of transforms or predicates."""
         return self.list_of(LISTS[kind])
 
     def list_of(self, key: str) -> list[str]:
-        """The entries of a list, as they are written; empty when it is not known before a reference is resolved."""
+        """Returns the entries of a list; empty if it contains a reference."""
         value = self.config.get(key)
         return [] if has_reference(value) else parse_value(key, value, ConfigType.LIST) or []
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """A boolean; what is no boolean has been told elsewhere."""
+        """Returns a boolean value; the default if it is missing or invalid."""
         value = (self.config.get(key) or "").strip().lower()
         return default if value not in ("true", "false") else value == "true"
 
     def number(self, key: str) -> int | None:
-        """An integer, or None when it is not given or none."""
+        """Returns an integer value; None if it is missing or invalid."""
         value = (self.config.get(key) or "").strip()
         return int(value) if value.lstrip("+-").isdecimal() and len(value) < 20 else None
 
-    def plugin_class(self, key: str, kind: Kind) -> type[Any] | None:
-        """The class that a key names, None when there is none of that kind here."""
+    def plugin_class(self, key: str, kind: PluginType) -> type[Any] | None:
+        """Returns the class that a key names; None if no class of this type has the name."""
         name = (self.config.get(key) or "").strip()
-        found = self.catalogue.find(name, [kind]) if name else None
+        found = self.plugin_index.find(name, [kind]) if name else None
         if found is None or kind not in found.kinds:
             return None
         try:
@@ -121,10 +119,10 @@ class Subject:
             return None
 
     def converter_class(self, role: str) -> tuple[type[Any], dict[str, str | None]] | None:
-        """The converter in a role with its settings: the connector's, or else the worker's. None when it is not known."""
+        """Returns the converter class for a role and its settings: the connector's, else the worker's. None if unknown."""
         for config in (self.config, self.worker or {}):
             if config.get(role):
-                found = Subject(config, self.plugins).plugin_class(role, CONVERTERS[role])
+                found = LintContext(config, self.plugins).plugin_class(role, CONVERTERS[role])
                 prefix = f"{role}."
                 below = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
                 return None if found is None else (found, below)
@@ -132,23 +130,23 @@ class Subject:
 
     @cached_property
     def tables(self) -> dict[str, ConfigKey]:
-        """Every key that some part of the configuration reads, by its whole name, older names included."""
+        """All keys that some component reads, by full name, including deprecated names."""
         return {name: key for key in self._keys() for name in (key.name, *key.aliases)}
 
     @cached_property
     def older_names(self) -> dict[str, str]:
-        """Names that are still read, and the ones that took their place."""
+        """Deprecated names with their replacements."""
         return {alias: key.name for key in self._keys() for alias in key.aliases}
 
     def _keys(self) -> Iterator[ConfigKey]:
-        yield from plain_def(self.kind).keys.values()
-        yield from own_keys(self.kind)
+        yield from plain_framework_def(self.kind).keys.values()
+        yield from connector_extension_keys(for_source=self.kind is PluginType.SOURCE)
         if self.connector is not None:
             yield from self.connector.config_def().keys.values()
         stages = ConfigDef()
         for kind, list_key in LISTS.items():
             if not has_reference(self.config.get(list_key)):
-                add_stage_keys(stages, kind, self.config, self.catalogue)
+                add_stage_keys(stages, kind, self.config, self.plugin_index)
         yield from stages.keys.values()
         for role, kind in CONVERTERS.items():
             found = self.plugin_class(role, kind)
@@ -156,30 +154,29 @@ class Subject:
                 yield replace(key, name=f"{role}.{key.name}", aliases=tuple(f"{role}.{alias}" for alias in key.aliases))
 
 
-class _WithStandIn:
-    """A catalogue that has a connector for the class that the configuration names, even if there is none: what the framework has
-    to say about the other keys is wanted all the same."""
+class _WithPlaceholder:
+    """Adds a placeholder for an unknown connector class, so that validation still checks the framework's keys."""
 
-    def __init__(self, catalogue: Catalogue, subject: Subject) -> None:
-        self._catalogue = catalogue
-        self._subject = subject
+    def __init__(self, plugin_index: PluginIndex, context: LintContext) -> None:
+        self._plugin_index = plugin_index
+        self._subject = context
 
     def find(self, name: str, kinds: Any = ()) -> Plugin | None:
-        subject = self._subject
-        if name == subject.class_name and tuple(kinds) == CONNECTORS and subject.connector is None:
-            cls = _UnknownSink if subject.kind is Kind.SINK else _UnknownSource
-            return Plugin(name, frozenset({subject.kind}), None, lambda: cls)
-        return self._catalogue.find(name, kinds)
+        context = self._subject
+        if name == context.class_name and tuple(kinds) == CONNECTOR_TYPES and context.connector is None:
+            cls = _UnknownSink if context.kind is PluginType.SINK else _UnknownSource
+            return Plugin(name, frozenset({context.kind}), None, lambda: cls)
+        return self._plugin_index.find(name, kinds)
 
-    def listed(self, kind: Kind) -> list[Plugin]:
-        return self._catalogue.listed(kind)
+    def listed(self, kind: PluginType) -> list[Plugin]:
+        return self._plugin_index.listed(kind)
 
     def unknown_connector(self, name: str) -> str:
-        return self._catalogue.unknown_connector(name)
+        return self._plugin_index.unknown_connector(name)
 
 
 class _Unknown(Connector):
-    """A connector of which nothing is known but its kind."""
+    """A connector of an unknown class."""
 
     def start(self, config: Mapping[str, str]) -> None: ...
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from connect.errors import ConfigError
-from worker.validation import Kind, Plugin
+from worker.validation import Plugin, PluginType
 from worker.validation.maven_versions import MavenVersion
-from worker.validation.versions import Requirement, version_error
+from worker.validation.plugin_versions import Requirement, version_error
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_versions_that_say_the_same_are_equal() -> None:
 
 
 def test_a_plugin_without_a_version_meets_only_what_asks_for_nothing() -> None:
-    plugin = Plugin("p", frozenset({Kind.SOURCE}), None, lambda: object)
+    plugin = Plugin("p", frozenset({PluginType.SOURCE}), None, lambda: object)
     assert version_error(plugin, "latest") is None
     assert version_error(plugin, "1.0") == ("Plugin p not found that matches the version range [1.0,1.0], available versions: []")

@@ -12,7 +12,7 @@ from connect.errors import ConnectError, NotFoundError
 from worker.config.secrets import SecretMask
 from worker.model import LoggerLevel
 from worker.observability.log_setup import set_up_logging
-from worker.observability.loggers import JAVA_LOGGERS, Loggers, level_named
+from worker.observability.loggers import JAVA_LOGGERS, Loggers, parse_level
 
 SINK = "org.apache.kafka.connect.runtime.WorkerSinkTask"
 
@@ -38,6 +38,7 @@ def test_root_and_names_of_apache_are_there_from_the_start(loggers: Loggers) -> 
 
 
 def test_a_level_for_a_class_of_apache_holds_for_the_modules_that_do_its_work(loggers: Loggers) -> None:
+    logging.getLogger("worker.sink.task")
     assert loggers.set_worker_logger(SINK, "debug") == [SINK]
     assert logging.getLogger("worker.sink.task").isEnabledFor(logging.DEBUG)
     assert logging.getLogger("worker.sink.loop").isEnabledFor(logging.DEBUG)
@@ -91,14 +92,14 @@ def test_every_level_is_answered_as_it_was_set(level: str, loggers: Loggers) -> 
 
 
 def test_blanks_around_a_level_do_not_count() -> None:
-    assert level_named(" info ") == "INFO"
+    assert parse_level(" info ") == "INFO"
 
 
 def test_levels_that_there_are_not() -> None:
     with pytest.raises(NotFoundError, match=r"^invalid log level 'loud'\.$"):
-        level_named("loud")
+        parse_level("loud")
     with pytest.raises(ConnectError, match="Illegal null or empty Level name"):
-        level_named("")
+        parse_level("")
 
 
 def test_whoever_has_to_follow_is_told(loggers: Loggers) -> None:

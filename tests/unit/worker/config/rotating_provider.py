@@ -10,12 +10,12 @@ from connect.config.providers.api import ConfigData, ConfigProvider
 from connect.config.validators import at_least
 from connect.errors import ConfigError
 
-HERE = "tests.unit.worker.providers"
-CONNECTOR = f"{HERE}:Noted"
+HERE = "tests.unit.worker.config.rotating_provider"
+CONNECTOR = f"{HERE}:RecordingConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
-class Turned(ConfigProvider):
+class RotatingProvider(ConfigProvider):
     """Values that the test turns. One at a time; tests empty it."""
 
     values: ClassVar[dict[str, str]] = {}
@@ -25,7 +25,7 @@ class Turned(ConfigProvider):
     closed: ClassVar[int] = 0
 
     @classmethod
-    def turn_back(cls) -> None:
+    def reset(cls) -> None:
         cls.values, cls.ttl_ms, cls.only_if_changed, cls.params, cls.closed = {}, None, False, [], 0
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -37,10 +37,10 @@ class Turned(ConfigProvider):
         return ConfigData(dict(self.values), self.ttl_ms, self.only_if_changed)
 
     def close(self) -> None:
-        Turned.closed += 1
+        RotatingProvider.closed += 1
 
 
-class Noted(SourceConnector):
+class RecordingConnector(SourceConnector):
     """Notes what it was started with."""
 
     starts: ClassVar[list[dict[str, str]]] = []

@@ -1,6 +1,6 @@
-"""The framework's own table of a connector's keys, for one configuration.
+"""Builds the ConfigDef of the framework's keys for one connector configuration.
 
-Defaults, suggestions and rules depend on the worker's converters and on the plugins there are.
+Defaults, recommended values, and validators depend on the worker's converters and the available plugins.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigKey, Recommender, Validator
 from connect.errors import ConfigError
 from worker.config.worker_config import WorkerConfig
-from worker.validation.common_keys import COMMON_KEYS
-from worker.validation.named_classes import NamedClass, named_class, plugin_of
-from worker.validation.plugin_catalog import CONNECTORS, INTERFACES, Catalogue, Kind, Plugin
-from worker.validation.sink_keys import SINK_KEYS
-from worker.validation.source_keys import SOURCE_KEYS
-from worker.validation.versions import AvailableVersion, IsRange, available_versions
+from worker.validation.connector_keys import COMMON_KEYS, SINK_KEYS, SOURCE_KEYS
+from worker.validation.named_classes import NamedClass, find_plugin, named_class
+from worker.validation.plugin_index import CONNECTOR_TYPES, INTERFACES, Plugin, PluginIndex, PluginType
+from worker.validation.plugin_versions import AvailableVersion, IsRange, available_versions
 
 CONVERTERS = {
-    "key.converter": Kind.CONVERTER,
-    "value.converter": Kind.CONVERTER,
-    "header.converter": Kind.HEADER_CONVERTER,
+    "key.converter": PluginType.CONVERTER,
+    "value.converter": PluginType.CONVERTER,
+    "header.converter": PluginType.HEADER_CONVERTER,
 }
 VERSION_SUFFIX = ".plugin.version"
 
 
 class Suggested(Recommender):
-    """A fixed list of suggestions, shown or not."""
+    """A fixed list of recommended values, visible or not."""
 
     def __init__(self, values: list[str], *, visible: bool = True) -> None:
         self._values = values
@@ -43,13 +41,13 @@ class Suggested(Recommender):
 
 @dataclass(frozen=True, slots=True)
 class Implements:
-    """A class that is of one kind and can be made. One that there is not is told where the class is looked up."""
+    """Accepts a class of one plugin type that can be instantiated. Lookup reports unknown classes, so they pass here."""
 
-    catalogue: Catalogue
-    kind: Kind
+    plugin_index: PluginIndex
+    kind: PluginType
 
     def __call__(self, name: str, value: Any) -> None:
-        found = None if value is None else named_class(self.catalogue, value, self.kind)
+        found = None if value is None else named_class(self.plugin_index, value, self.kind)
         problem = None if found is None else found.problem(self.kind)
         if problem is not None:
             raise ConfigError(problem, key=name)
@@ -58,46 +56,46 @@ class Implements:
         return f"a class that implements {INTERFACES[self.kind]}"
 
 
-def plain_def(kind: Kind) -> ConfigDef:
-    """The table for sinks or sources by itself, without a worker."""
-    return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)))
+def plain_framework_def(kind: PluginType) -> ConfigDef:
+    """Returns the keys of sinks or sources without values that depend on a worker."""
+    return ConfigDef((*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)))
 
 
 def framework_def(
-    kind: Kind, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    kind: PluginType, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigDef:
-    """The table for one configuration of one connector on this worker."""
+    """Returns the keys for one configuration of one connector on this worker."""
     table = ConfigDef()
-    for key in (*COMMON_KEYS, *(SINK_KEYS if kind is Kind.SINK else SOURCE_KEYS)):
-        table.add(_adapted(key, connector, props, worker, catalogue))
+    for key in (*COMMON_KEYS, *(SINK_KEYS if kind is PluginType.SINK else SOURCE_KEYS)):
+        table.add(_adapted(key, connector, props, worker, plugin_index))
     return table
 
 
 def _adapted(
-    key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    key: ConfigKey, connector: Plugin, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigKey:
     if key.name == "connector.plugin.version":
         return connector_version(key, connector)
     if key.name in CONVERTERS:
         kind = CONVERTERS[key.name]
-        names = [plugin.name for plugin in catalogue.listed(kind)]
-        found = catalogue.find(_default_converter(key.name, worker), [kind])
+        names = [plugin.name for plugin in plugin_index.listed(kind)]
+        found = plugin_index.find(_default_converter(key.name, worker), [kind])
         default = found.name if found is not None else None
-        return replace(key, default=default, validator=Implements(catalogue, kind), recommender=Suggested(names))
+        return replace(key, default=default, validator=Implements(plugin_index, kind), recommender=Suggested(names))
     role = key.name.removesuffix(VERSION_SUFFIX)
     if role in CONVERTERS and role != key.name:
-        return _converter_version(key, role, props, worker, catalogue)
+        return _converter_version(key, role, props, worker, plugin_index)
     return key
 
 
 def _converter_version(
-    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, catalogue: Catalogue
+    key: ConfigKey, role: str, props: Mapping[str, str | None], worker: WorkerConfig, plugin_index: PluginIndex
 ) -> ConfigKey:
     given, kind = props.get(role), CONVERTERS[role]
-    chosen = plugin_of(catalogue, _default_converter(role, worker) if given is None else given, kind)
-    # A converter that is null is one that there is not, though its default version is the worker's.
+    chosen = find_plugin(plugin_index, _default_converter(role, worker) if given is None else given, kind)
+    # A null converter names no class, but its default version is that of the worker's converter.
     name = props[role] if role in props else _default_converter(role, worker)
-    named = None if name is None else named_class(catalogue, name, kind)
+    named = None if name is None else named_class(plugin_index, name, kind)
     return version_key(key, chosen, IsRange(), recommended=versions_of(named, kind), visible=named is not None)
 
 
@@ -111,19 +109,19 @@ def _default_converter(role: str, worker: WorkerConfig) -> str:
             return worker.header_converter
 
 
-def unversioned_def(connector: Plugin, props: Mapping[str, str | None], catalogue: Catalogue) -> ConfigDef:
-    """The table for a class that is not there in the version asked for: nothing is known but what all connectors have."""
+def unversioned_def(connector: Plugin, props: Mapping[str, str | None], plugin_index: PluginIndex) -> ConfigDef:
+    """Returns the keys for a class that is unavailable in the requested version: only those that all connectors have."""
     table = ConfigDef()
     for key in COMMON_KEYS:
         role = key.name.removesuffix(VERSION_SUFFIX)
         if key.name == "connector.plugin.version":
-            chosen = connector if connector.kinds.intersection(CONNECTORS) else None
+            chosen = connector if connector.kinds.intersection(CONNECTOR_TYPES) else None
             table.add(version_key(key, chosen, AvailableVersion(connector), recommended=available_versions(connector)))
         elif key.name in CONVERTERS:
-            table.add(replace(key, validator=Implements(catalogue, CONVERTERS[key.name])))
+            table.add(replace(key, validator=Implements(plugin_index, CONVERTERS[key.name])))
         elif role in CONVERTERS:
             given = props.get(role)
-            named = None if given is None else named_class(catalogue, given, CONVERTERS[role])
+            named = None if given is None else named_class(plugin_index, given, CONVERTERS[role])
             table.add(version_key(key, None, IsRange(), visible=named is not None))
         else:
             table.add(key)
@@ -131,7 +129,7 @@ def unversioned_def(connector: Plugin, props: Mapping[str, str | None], catalogu
 
 
 def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
-    """The key for the connector's own version."""
+    """Adapts the key of the connector's version."""
     rule = AvailableVersion(connector)
     return version_key(key, connector, rule, recommended=connector.listed_versions())
 
@@ -139,12 +137,12 @@ def connector_version(key: ConfigKey, connector: Plugin) -> ConfigKey:
 def version_key(
     key: ConfigKey, chosen: Plugin | None, rule: Validator | None, *, recommended: Sequence[str] = (), visible: bool = True
 ) -> ConfigKey:
-    """A key for the version of a plugin; its default is the version of the one that is chosen."""
+    """Adapts the key of a plugin's version; the default is the version of the chosen plugin."""
     default = None if chosen is None else chosen.version
     return replace(key, default=default, validator=rule, recommender=Suggested(list(recommended), visible=visible))
 
 
-def versions_of(named: NamedClass | None, kind: Kind) -> Sequence[str]:
-    """The versions in which there is a class of that kind."""
+def versions_of(named: NamedClass | None, kind: PluginType) -> Sequence[str]:
+    """Returns the available versions of a class, if it is a plugin of that type."""
     plugin = None if named is None else named.plugin
     return plugin.listed_versions() if plugin is not None and kind in plugin.kinds else ()

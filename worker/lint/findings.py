@@ -1,4 +1,4 @@
-"""Findings made ready to be shown: with their places, in order, without secrets."""
+"""Prepares findings for output: adds file and line, sorts, and masks secrets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from connect.config.types import ConfigType
 from worker.config.secrets import SecretMask
 
 
-def masked(findings: Iterable[Finding], config: Mapping[str, str | None], table: Mapping[str, ConfigKey]) -> list[Finding]:
-    """The findings without the secrets of the configuration, which are so by the table's types or by their names (promise 9)."""
+def mask_findings(findings: Iterable[Finding], config: Mapping[str, str | None], table: Mapping[str, ConfigKey]) -> list[Finding]:
+    """Masks the secrets of a configuration in its findings (promise 9): values secret by the key's type or name."""
     mask = SecretMask()
     mask.add(config, {name for name, key in table.items() if key.type is ConfigType.PASSWORD})
     return [
@@ -20,8 +20,8 @@ def masked(findings: Iterable[Finding], config: Mapping[str, str | None], table:
     ]
 
 
-def ordered(findings: Iterable[Finding], lines: Mapping[str, int], file: str | None) -> list[Finding]:
-    """The findings with file and line, from the top of the file down; those about no line come first."""
+def sort_findings(findings: Iterable[Finding], lines: Mapping[str, int], file: str | None) -> list[Finding]:
+    """Adds file and line to the findings and sorts them by line; findings without a line come first."""
     placed = [one.at(file, one.line or lines.get(one.path or "")) for one in findings]
     return sorted(placed, key=lambda one: (one.line or 0, _rank(one), one.path or ""))
 

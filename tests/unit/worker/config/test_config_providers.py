@@ -15,10 +15,10 @@ from connect.config.providers.references import Expiry
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.testing import ManualClock
-from tests.unit.worker.providers import CONNECTOR, HERE, JSON, Noted, Turned
+from tests.unit.worker.config.rotating_provider import CONNECTOR, HERE, JSON, RecordingConnector, RotatingProvider
 from worker.config.providers import ConfigProviders
 from worker.config.reload_timer import ReloadTimer
-from worker.config.resolved_config import ProvidedValues, with_references, with_values
+from worker.config.resolved_config import ResolvedConfigs, restore_references, restore_values
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorFacts
@@ -30,15 +30,15 @@ from worker.standalone.herder import StandaloneHerder
 from worker.standalone.services import StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
 
-PROVIDER = {"config.providers": "p", "config.providers.p.class": f"{HERE}:Turned"}
+PROVIDER = {"config.providers": "p", "config.providers.p.class": f"{HERE}:RotatingProvider"}
 
 
 @pytest.fixture(autouse=True)
 def turned_back() -> Iterator[None]:
-    Turned.turn_back()
-    Noted.starts.clear()
+    RotatingProvider.reset()
+    RecordingConnector.starts.clear()
     yield
-    Turned.turn_back()
+    RotatingProvider.reset()
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def herder(worker_props: dict[str, str]) -> Iterator[StandaloneHerder]:
 
 
 def test_the_workers_own_properties_are_resolved(worker_props: dict[str, str]) -> None:
-    Turned.values = {"converter": JSON, "user": "u"}
+    RotatingProvider.values = {"converter": JSON, "user": "u"}
     config = WorkerConfig.standalone({**worker_props, "key.converter": "${p:converter}", "producer.client.id": "${p:a:user}-1"})
     assert (config.key_converter, config.with_prefix("producer.")) == (JSON, {"client.id": "u-1"})
     assert config.originals["producer.client.id"] == "u-1"
@@ -79,7 +79,7 @@ def test_a_providers_parameters_may_refer_to_other_providers(worker_props: dict[
         "config.providers.d.param.allowed.paths": str(tmp_path),
     }
     config = WorkerConfig.standalone({**worker_props, **more})
-    assert Turned.params == [{"token": "s3cret"}]
+    assert RotatingProvider.params == [{"token": "s3cret"}]
     assert config.providers.mask.mask("it is s3cret") == "it is [hidden]"
 
 
@@ -114,7 +114,7 @@ def test_a_provider_that_cannot_be_used_keeps_the_worker_from_starting(
 
 
 def test_an_error_about_a_provided_value_is_masked_by_whoever_shows_it(worker_props: dict[str, str]) -> None:
-    Turned.values = {"port": "abcdef"}
+    RotatingProvider.values = {"port": "abcdef"}
     mask = SecretMask()
     with pytest.raises(ConfigError) as caught:
         WorkerConfig.standalone({**worker_props, "rest.advertised.port": "${p:port}"}, mask)
@@ -131,7 +131,7 @@ def test_without_a_class_references_stay_as_they_are(worker_props: dict[str, str
 
 def test_providers_are_closed_with_the_worker(worker_props: dict[str, str]) -> None:
     StandaloneHerder(WorkerConfig.standalone(worker_props), worker_id="w:1").close(5)
-    assert Turned.closed == 1
+    assert RotatingProvider.closed == 1
 
 
 # --- connectors
@@ -140,7 +140,7 @@ def test_providers_are_closed_with_the_worker(worker_props: dict[str, str]) -> N
 def test_a_connector_gets_values_and_everybody_else_sees_references(
     herder: StandaloneHerder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Turned.values = {"pw": "s3cretvalue", "size": "7"}
+    RotatingProvider.values = {"pw": "s3cretvalue", "size": "7"}
     given = {
         "connector.class": CONNECTOR,
         "secret": "${p:pw}",
@@ -152,7 +152,7 @@ def test_a_connector_gets_values_and_everybody_else_sees_references(
     with caplog.at_level(logging.DEBUG):
         info, _ = herder.put_connector("c", given, replace=False)
     assert dict(info.config) == {"name": "c", **given}
-    assert Noted.starts[0] == {
+    assert RecordingConnector.starts[0] == {
         **given, "name": "c", "secret": "s3cretvalue", "plain": "jdbc:s3cretvalue@x", "size": "7",
         "producer.override.sasl.jaas.config": "s3cretvalue",
     }  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_connector_gets_values_and_everybody_else_sees_references(
 
 
 def test_errors_tell_the_reference_and_not_the_value(herder: StandaloneHerder) -> None:
-    Turned.values = {"bad": "s3cretvalue", "name": "s3cretvalue"}
+    RotatingProvider.values = {"bad": "s3cretvalue", "name": "s3cretvalue"}
     given = {"connector.class": CONNECTOR, "size": "${p:bad}", "plain": "${p:name}"}
     with pytest.raises(BadRequestError) as caught:
         herder.put_connector("c", given, replace=False)
@@ -178,20 +178,20 @@ def test_errors_tell_the_reference_and_not_the_value(herder: StandaloneHerder) -
 
 
 def test_what_a_plugin_raises_about_a_value_is_masked(herder: StandaloneHerder, monkeypatch: pytest.MonkeyPatch) -> None:
-    Turned.values = {"pw": "s3cretvalue", "n": "-12345"}
+    RotatingProvider.values = {"pw": "s3cretvalue", "n": "-12345"}
 
-    def fail(self: Noted, config: Any) -> Any:
+    def fail(self: RecordingConnector, config: Any) -> Any:
         raise RuntimeError(f"no login with {config['secret']}")
 
     given = {"connector.class": CONNECTOR, "secret": "${p:pw}"}
     topics = {"topic.creation.default.partitions": "${p:n}", "topic.creation.default.replication.factor": "1"}
     with pytest.raises(ConfigError, match=r"^Invalid value \[hidden\] for configuration partitions"):
         herder.put_connector("c", {**given, **topics}, replace=False)
-    monkeypatch.setattr(Noted, "validate", fail)
+    monkeypatch.setattr(RecordingConnector, "validate", fail)
     with pytest.raises(ConnectError, match=r"^no login with \[hidden\]$"):
         herder.validate(CONNECTOR, {**given, "name": "c"})
     monkeypatch.undo()
-    monkeypatch.setattr(Noted, "start", fail)
+    monkeypatch.setattr(RecordingConnector, "start", fail)
     with pytest.raises(ConnectError, match=r"^no login with \[hidden\]$"):
         herder.put_connector("c", given, replace=False)
     trace = herder.connector_status("c").connector.trace or ""
@@ -204,18 +204,18 @@ def test_a_reference_that_nobody_knows_stays_with_a_warning(herder: StandaloneHe
     with pytest.raises(ConfigError, match=r"^No answer from broken \(config provider 'p', for \$\{p:broken:x\} of secret\)$"):
         herder.put_connector("c", given, replace=False)
     herder.put_connector("c", {**given, "secret": ""}, replace=False)
-    assert Noted.starts[0]["plain"] == "${p:a:x} ${q:x}"
-    assert "Connector c: ${p:a:x} of plain stays as it is: config provider 'p' has no key 'x' at a" in caplog.text
-    assert caplog.text.count("stays as it is") == 1
+    assert RecordingConnector.starts[0]["plain"] == "${p:a:x} ${q:x}"
+    assert "Connector c: cannot resolve ${p:a:x} in plain: config provider 'p' has no key 'x' at a" in caplog.text
+    assert caplog.text.count("cannot resolve") == 1
     assert "${q:x}" not in caplog.text
 
 
 def test_every_start_looks_values_up_again(herder: StandaloneHerder) -> None:
-    Turned.values = {"x": "first"}
+    RotatingProvider.values = {"x": "first"}
     herder.put_connector("c", {"connector.class": CONNECTOR, "plain": "${p:x}"}, replace=False)
-    Turned.values = {"x": "second"}
+    RotatingProvider.values = {"x": "second"}
     herder.restart_connector("c", include_tasks=False, only_failed=False)
-    assert [start["plain"] for start in Noted.starts] == ["first", "second"]
+    assert [start["plain"] for start in RecordingConnector.starts] == ["first", "second"]
 
 
 def test_passwords_of_converters_and_clients_are_masked_by_type(worker_props: dict[str, str]) -> None:
@@ -238,7 +238,7 @@ class Unit:
     def __init__(self, config: WorkerConfig, given: dict[str, str]) -> None:
         self.clock = ManualClock()
         self.timer = ReloadTimer(self._reload, self.clock.monotonic)
-        values = ProvidedValues(config.providers, self.timer)
+        values = ResolvedConfigs(config.providers, self.timer)
         self._store = OffsetFile(config.offset_storage_file_filename)
         mask = config.providers.mask
         given = {"connector.class": CONNECTOR, **given}
@@ -246,7 +246,7 @@ class Unit:
         runs = itertools.count()
         auto_restart = AutoRestart(config, lambda *_: None)
         dependencies = ConnectorDependencies("w:1", executor, values, mask, lambda: next(runs), auto_restart)
-        config_with_values = {key: value or "" for key, value in values.for_check(given).values.items()}
+        config_with_values = {key: value or "" for key, value in values.resolve_for_validation(given).values.items()}
         definition = ConnectorDefinition("c", given, config_with_values, ConnectorFacts(CONNECTOR, "source", None))
         self.unit = StandaloneConnector(definition, dependencies, TargetState.STARTED)
         self.run(self.unit.start)
@@ -290,44 +290,44 @@ def make_unit(worker_props: dict[str, str]) -> Iterator[Callable[..., Unit]]:
 
 
 def values_of_starts() -> list[str]:
-    return [start["plain"] for start in Noted.starts]
+    return [start["plain"] for start in RecordingConnector.starts]
 
 
 def test_a_connector_is_restarted_when_its_lease_is_over_changed_or_not(make_unit: Callable[..., Unit]) -> None:
-    Turned.values, Turned.ttl_ms = {"x": "one"}, 10_000
+    RotatingProvider.values, RotatingProvider.ttl_ms = {"x": "one"}, 10_000
     unit = make_unit()
     assert unit.wait(9) == 1.0
     assert values_of_starts() == ["one"]
     unit.wait(1)
     assert values_of_starts() == ["one", "one"]
-    Turned.values = {"x": "two"}
+    RotatingProvider.values = {"x": "two"}
     assert unit.wait(10) == 10.0
     assert values_of_starts() == ["one", "one", "two"]
 
 
 def test_watched_values_restart_it_only_when_they_are_others(make_unit: Callable[..., Unit]) -> None:
-    Turned.values, Turned.ttl_ms, Turned.only_if_changed = {"x": "one"}, 1000, True
+    RotatingProvider.values, RotatingProvider.ttl_ms, RotatingProvider.only_if_changed = {"x": "one"}, 1000, True
     unit = make_unit()
     for _ in range(3):
         assert unit.wait(1) == 1.0
     assert values_of_starts() == ["one"]
-    Turned.values = {"x": "two"}
+    RotatingProvider.values = {"x": "two"}
     unit.wait(1)
     assert values_of_starts() == ["one", "two"]
 
 
 def test_with_reload_action_none_it_is_never_restarted(make_unit: Callable[..., Unit]) -> None:
-    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    RotatingProvider.values, RotatingProvider.ttl_ms = {"x": "one"}, 1000
     unit = make_unit(config_action_reload=" NONE ")
     assert unit.wait(5) is None
     assert values_of_starts() == ["one"]
 
 
 def test_a_stopped_connector_is_left_alone_and_looks_its_values_up_when_it_starts(make_unit: Callable[..., Unit]) -> None:
-    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    RotatingProvider.values, RotatingProvider.ttl_ms = {"x": "one"}, 1000
     unit = make_unit()
     unit.run(lambda: unit.unit.follow_target(TargetState.STOPPED))
-    Turned.values = {"x": "two"}
+    RotatingProvider.values = {"x": "two"}
     assert unit.wait(1) is None
     assert values_of_starts() == ["one"]
     unit.run(lambda: unit.unit.follow_target(TargetState.STARTED))
@@ -338,14 +338,14 @@ def test_a_stopped_connector_is_left_alone_and_looks_its_values_up_when_it_start
 def test_what_runs_goes_on_when_a_provider_does_not_answer_and_it_is_asked_again(
     make_unit: Callable[..., Unit], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Turned.values, Turned.ttl_ms = {"x": "one"}, 1000
+    RotatingProvider.values, RotatingProvider.ttl_ms = {"x": "one"}, 1000
     unit = make_unit()
 
-    def fail(self: Turned, path: str, keys: Any = None) -> Any:
+    def fail(self: RotatingProvider, path: str, keys: Any = None) -> Any:
         raise ConfigError("sealed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Turned, "get", fail)
+        patch.setattr(RotatingProvider, "get", fail)
         assert unit.wait(1) == 1.0
     assert unit.unit.status().connector.state is State.RUNNING
     assert (
@@ -357,7 +357,7 @@ def test_what_runs_goes_on_when_a_provider_does_not_answer_and_it_is_asked_again
 
 def test_a_deleted_connector_is_forgotten() -> None:
     timer = ReloadTimer(lambda *args: None, ManualClock().monotonic)
-    values = ProvidedValues(ConfigProviders({}, SecretMask()), timer)
+    values = ResolvedConfigs(ConfigProviders({}, SecretMask()), timer)
     timer.schedule("c", [Expiry("p", "", 1000, restarts_only_if_changed=False)])
     values.forget("c")
     assert timer.run_due() is None
@@ -370,6 +370,6 @@ def test_a_tasks_configuration_is_kept_with_the_references_of_its_connector() ->
     given = {"pw": "${p:x}", "plain": "v", "url": "${p:u}/db"}
     values = {"pw": "secret", "plain": "v", "url": "host/db"}
     task = {"pw": "secret", "plain": "v", "url": "other/db", "own": "1"}
-    kept = with_references(task, given, values)
+    kept = restore_references(task, given, values)
     assert kept == {"pw": "${p:x}", "plain": "v", "url": "other/db", "own": "1"}
-    assert with_values(kept, given, {**values, "pw": "rotated"}) == {**task, "pw": "rotated"}
+    assert restore_values(kept, given, {**values, "pw": "rotated"}) == {**task, "pw": "rotated"}

@@ -9,16 +9,16 @@ import pytest
 
 from connect.errors import BadRequestError
 from worker.config.secrets import SecretMask
-from worker.validation.config_check import ConfigCheck
+from worker.validation.config_validator import ConfigValidator
 
 
-def check_of(*errors: str) -> ConfigCheck:
+def check_of(*errors: str) -> ConfigValidator:
     """Over plugins that find these errors."""
     configs = [{"definition": None, "value": {"name": "file", "errors": list(errors)}}]
     answer = {"name": "c", "error_count": len(errors), "groups": [], "configs": configs}
     executor = SimpleNamespace(validate=lambda config, values: answer)
-    values = SimpleNamespace(for_check=lambda config: SimpleNamespace(values=dict(config), secrets={}))
-    return ConfigCheck(cast(Any, executor), cast(Any, values), SecretMask())
+    values = SimpleNamespace(resolve_for_validation=lambda config: SimpleNamespace(values=dict(config), secrets={}))
+    return ConfigValidator(cast(Any, executor), cast(Any, values), SecretMask())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Versions of plugins (KIP-891): which one a configuration asks for. A worker here has one version of each plugin.
+"""Parses requirements for plugin versions (KIP-891). A worker has one version of each plugin.
 
 A requirement is a range in Maven's notation (``[1.0,2.0)``, several separated by commas), one version (``1.0``, which means
 ``[1.0]``) or ``latest``.
@@ -12,16 +12,16 @@ from typing import Any
 from connect.config.parsing import JAVA_BLANKS
 from connect.errors import ConfigError
 from worker.validation.maven_versions import MavenVersion
-from worker.validation.plugin_catalog import Plugin
+from worker.validation.plugin_index import Plugin
 
 LATEST = "latest"
 _UNISOLATED = "org.apache.kafka.connect.tools."
-"""Connectors that Apache's worker loads without looking for one of several versions."""
+"""Connectors that Apache's worker loads without choosing among versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval of versions; None leaves a side open."""
+    """An interval of versions; None means unbounded."""
 
     low: str | None
     high: str | None
@@ -45,20 +45,20 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a configuration asks for; no intervals: anything."""
+    """The versions that a configuration accepts; no intervals means any version."""
 
     intervals: tuple[Interval, ...] = ()
 
     @classmethod
     def of(cls, text: str | None) -> Requirement:
-        """Raises ConfigError, in Maven's words, for a range that is none."""
+        """Parses a requirement. Raises ConfigError with Maven's message for an invalid range."""
         if text is None or text == LATEST:
             return cls()
         spec = text.strip(JAVA_BLANKS)
         return cls(tuple(_intervals(spec if spec[:1] in ("[", "(") else f"[{spec}]")))
 
     def allows(self, version: str | None) -> bool:
-        """Whether a version meets it. A plugin without a version meets only what asks for nothing."""
+        """Returns whether a version is accepted. An unknown version is accepted only if any version is."""
         if not self.intervals:
             return True
         return version is not None and any(interval.contains(version) for interval in self.intervals)
@@ -68,7 +68,7 @@ class Requirement:
 
 
 def version_error(plugin: Plugin, requirement: str | None) -> str | None:
-    """What is wrong with asking for this version of a plugin, None when nothing is. Raises ConfigError for what is no range."""
+    """Returns Apache's message if a plugin does not meet a requirement, else None. Raises ConfigError for an invalid range."""
     wanted = Requirement.of(requirement)
     if wanted.allows(plugin.version):
         return None
@@ -79,13 +79,13 @@ def version_error(plugin: Plugin, requirement: str | None) -> str | None:
 
 
 def available_versions(plugin: Plugin) -> list[str]:
-    """Its versions, once for each thing that it is: to Apache's worker a converter of values and of headers is two plugins."""
+    """Returns its version once per plugin type: in Apache, a converter of values and of headers is two plugins."""
     return [plugin.version or ""] * max(1, len(plugin.kinds))
 
 
 @dataclass(frozen=True, slots=True)
 class IsRange:
-    """A requirement that is one, whether there is such a version or not."""
+    """Accepts any valid requirement, whether or not it is met."""
 
     def __call__(self, name: str, value: Any) -> None:
         Requirement.of(value)
@@ -96,7 +96,7 @@ class IsRange:
 
 @dataclass(frozen=True, slots=True)
 class AvailableVersion:
-    """A version that there is of a plugin."""
+    """Accepts a requirement that a plugin meets."""
 
     plugin: Plugin
 
@@ -117,7 +117,7 @@ def _intervals(spec: str) -> list[Interval]:
         if not ends:
             raise ConfigError(f"Unbounded range: {spec}")
         interval = _interval(rest[: min(ends) + 1])
-        # As in Maven, what follows an interval without an upper end is not compared with it.
+        # As in Maven, an interval that follows one without an upper bound is not compared with it.
         before = found[-1].high if found else None
         if before is not None and (interval.low is None or MavenVersion(interval.low) < MavenVersion(before)):
             raise ConfigError(f"Ranges overlap: {spec}")

@@ -1,0 +1,89 @@
+"""What a mask learns is told to whoever has to know it too."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect.config.parsing import HIDDEN
+from worker.config.secrets import SecretMask, is_secret_name
+
+
+def test_secrets_are_told_when_they_are_learned_and_those_known_before_at_once() -> None:
+    mask, other, told = SecretMask(), SecretMask(), []
+    mask.add({"password": "before-1"})
+    assert mask.on_learned(lambda values: told.append(set(values))) == {"before-1"}
+    mask.add({"password": "after-1", "secret": "before-1"})
+    mask.add({"password": "after-1"})
+    assert told == [{"after-1"}]
+    other.learn(told[0])
+    assert other.mask("before-1 after-1") == "before-1 [hidden]"
+
+
+def test_what_a_url_lets_in_with_is_hidden_wherever_it_shows_up() -> None:
+    mask = SecretMask()
+    mask.add(
+        {
+            "connection.url": "jdbc:postgresql://host/shop?user=sluice&password=p%40rrot-1&ssl=true",
+            "other.url": "mysql://sluice:tr0ut-2@host/shop",
+            "plain.url": "https://host/a?page=2",
+        }
+    )
+    told = mask.mask("no login for sluice with p@rrot-1 or p%40rrot-1; tr0ut-2 on page 2 of shop")
+    assert told == f"no login for sluice with {HIDDEN} or {HIDDEN}; {HIDDEN} on page 2 of shop"
+
+
+def test_a_reference_inside_a_url_is_no_secret() -> None:
+    mask = SecretMask()
+    mask.add({"connection.url": "jdbc:postgresql://host/shop?password=${file:/etc/secret.properties:pw}"})
+    assert mask.mask("${file:/etc/secret.properties:pw}") == "${file:/etc/secret.properties:pw}"
+
+
+@pytest.mark.parametrize("key", ["db.password", "sasl.jaas.config", "aws.secret.access.key", "api.key", "auth.token"])
+def test_names_of_secrets(key: str) -> None:
+    assert is_secret_name(key)
+
+
+@pytest.mark.parametrize("key", ["key.converter", "topic", "tokens.max.bytes.kept", "key.columns"])
+def test_names_that_are_no_secrets(key: str) -> None:
+    assert not is_secret_name(key)
+
+
+def test_secrets_are_hidden_wherever_they_stand() -> None:
+    mask = SecretMask()
+    mask.add(
+        {
+            "db.password": "p$w.+d",
+            "topic": "orders",
+            "odd": "sesame!",
+            "sasl.jaas.config": 'X.LoginModule required password="in ner";',
+        }
+    )
+    mask.add({"odd": "sesame!"}, {"odd"})
+    shown = mask.mask("dsn p$w.+d, orders, sesame!, in ner, https://joe:other@host/x?password=third&a=1, db.password: 'four th'")
+    for secret in ("p$w.+d", "sesame!", "in ner", "other", "third", "four th"):
+        assert secret not in shown
+    assert "orders" in shown
+    assert "@host/x" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'PlainLoginModule required username="worker" password="s3cret";',
+        "PlainLoginModule required username='worker' user_admin='s3cret';",
+        "ScramLoginModule required username=worker password=s3cret;",
+        'OAuthBearerLoginModule required clientId="worker" clientSecret="s3cret" scope="worker";',
+        'PlainLoginModule required username="worker" password="s3\\cret";',
+    ],
+)
+def test_of_a_login_the_password_is_secret_and_the_name_is_not(line: str) -> None:
+    mask = SecretMask()
+    mask.add({"sasl.jaas.config": line})
+    assert mask.mask("worker: s3cret") == "worker: [hidden]"
+    assert mask.mask(f"the whole, {line}") == "the whole, [hidden]"
+
+
+def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
+    mask = SecretMask()
+    mask.add({"password": "ab"})
+    assert mask.mask("ab abc cab (ab)") == "[hidden] abc cab ([hidden])"
