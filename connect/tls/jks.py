@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import struct
-
-from connect.tls.store_contents import StoreContents
+from dataclasses import dataclass, field
 
 MAGIC = b"\xfe\xed\xfe\xed"
 JCEKS_MAGIC = b"\xce\xce\xce\xce"
@@ -139,3 +138,17 @@ def _read_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     if len(der) < begin + size:
         raise DamagedError("its key is cut off")
     return der[begin : begin + size], der[begin + size :]
+
+
+@dataclass(slots=True)
+class StoreContents:
+    """Key and certificates in DER."""
+
+    key: bytes | None = field(default=None, repr=False)
+    """The first private key, in PKCS8."""
+    chain: list[bytes] = field(default_factory=list)
+    """The certificate chain of that key, starting with its own."""
+    trusted: list[bytes] = field(default_factory=list)
+    """Certificates without a key."""
+    is_locked: bool = False
+    """Whether there is a key, but no password for it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connect.errors import ConfigError
 from connect.tls import jks
-from connect.tls.store_contents import StoreContents
+from connect.tls.jks import StoreContents
 
 _PEM = b"-----BEGIN"
 _DER = b"\x30"

@@ -18,8 +18,7 @@ from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from connect.errors import ConfigError, ConnectError
 from connectors.jdbc.connection.connect_timeout import limit_connect_time
 from connectors.jdbc.connection.session import DriverSession, translate_error
-from connectors.jdbc.dialects.dialect import Dialect
-from connectors.jdbc.dialects.registry import create_dialect
+from connectors.jdbc.dialects.dialect import Dialect, create_dialect
 from connectors.jdbc.errors import AuthenticationError, DatabaseUnreachableError
 from connectors.jdbc.urls.connection_url import ConnectionTarget, require_driver
 

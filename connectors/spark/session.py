@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
 from connectors.spark.config import SparkConfig
-from connectors.spark.tables.merge_warmup import warm_up_merge
+from connectors.spark.plan.sql import DELETE_FLAG, merge_statement, table_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -343,3 +343,30 @@ def _local_cores(master: str) -> int:
     if found:
         return int(found.group(1))
     return 1 if master == "local" else os.cpu_count() or 1
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_VIEW = "sluice_warm_up"
+
+
+def warm_up_merge(session: SparkSession) -> None:
+    """Merges a few rows like an upsert. Needs its own session, and a Spark that shares our file system. Never raises."""
+    folder = tempfile.mkdtemp(prefix="sluice-warm-up-")
+    target = table_at(str(Path(folder) / "table"))
+    try:
+        rows = f"SELECT id, cast(id AS string) AS name, id % 2 = 0 AS `{DELETE_FLAG}` FROM range(4)"
+        session.sql(f"CREATE TABLE {target} (id BIGINT, name STRING) USING delta")
+        session.sql(f"INSERT INTO {target} SELECT id, name FROM ({rows})")
+        staged = str(Path(folder) / "staged")
+        session.sql(rows).coalesce(1).write.parquet(staged)
+        session.read.parquet(staged).createOrReplaceTempView(_VIEW)
+        columns = ["id", "name"]
+        session.sql(merge_statement(target, _VIEW, ["id"], columns, columns, (), ("id", 0, 3), deletes=True))
+    except Exception as e:
+        # A real problem with Spark will occur again in a commit.
+        log.debug("MERGE was not warmed up: %s", e)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

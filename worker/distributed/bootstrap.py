@@ -47,7 +47,7 @@ from worker.kafka.settings import ClientKind
 from worker.model import TaskId
 from worker.observability.loggers import Loggers
 from worker.operations.auto_restart import AutoRestart
-from worker.operations.history.factory import create_history
+from worker.operations.history.topic import create_history
 from worker.operations.history.versions import History
 from worker.operations.shutdown import close_all
 from worker.storage.config_store import ConfigStore

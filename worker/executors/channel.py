@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from connect.errors import ConnectError, DataError
 from worker.executors import wire
 from worker.executors.futures import fail, succeed
-from worker.executors.wire_errors import error_from_wire, error_to_wire
+from worker.executors.wire import error_from_wire, error_to_wire
 
 log = logging.getLogger(__name__)
 

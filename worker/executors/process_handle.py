@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from worker.executors.launch import Launched, launch
 from worker.executors.liveness import Liveness
 from worker.executors.pending_calls import PendingCalls
 from worker.executors.placement import ProcessKind
-from worker.executors.process_memory import resident_bytes
 
 log = logging.getLogger(__name__)
 
@@ -288,3 +288,23 @@ def _exit_text(code: int) -> str:
         signal.SIGBUS: ": a native library that a connector uses is at fault",
     }
     return f"was ended by signal {-code}{name}{advice.get(-code, '')}"
+
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process with all its descendants; 0 if it has ended."""
+    total = 0
+    with suppress(OSError, ValueError, IndexError):
+        total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    return total + sum(map(resident_bytes, _children(pid)))
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return found

@@ -13,7 +13,9 @@ from typing import Any
 
 import orjson
 
-from connect.errors import DataError
+from connect import errors
+from connect.errors import ConfigError, ConnectError, DataError, NotLeaderError
+from worker.error_text import encodable, text_of
 
 _TAG = "$"
 """The one member of a tagged value begins with it, and so may keys of a mapping that has to be tagged for that."""
@@ -106,3 +108,34 @@ def _of_tag(tag: str, content: Any) -> Any:
             return {str(_untagged(key)): _untagged(member) for key, member in content}
         case _:
             raise ValueError(f"unknown tag {tag}")
+
+
+_CLASSES: dict[str, type[ConnectError]] = {
+    name: found
+    for name, found in vars(errors).items()
+    if isinstance(found, type) and issubclass(found, ConnectError) and found is not NotLeaderError
+}
+
+
+def error_to_wire(error: BaseException) -> dict[str, Any]:
+    """The encoded error. Of an error outside our tree, only the message crosses."""
+    kind = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _CLASSES), None)
+    if isinstance(error, ConnectError) and kind is not None:
+        told: dict[str, Any] = {"class": kind, "message": encodable(error.message)}
+        if isinstance(error, ConfigError) and error.key is not None:
+            told["key"] = error.key
+        return told
+    return {"class": "ConnectError", "message": text_of(error) or type(error).__name__}
+
+
+def error_from_wire(told: Mapping[str, Any]) -> ConnectError:
+    """The error to raise here; a ConnectError if the class is unknown."""
+    kind = _CLASSES.get(str(told.get("class")), ConnectError)
+    message = str(told.get("message"))
+    if issubclass(kind, ConfigError):
+        key = told.get("key")
+        return kind(message, key=None if key is None else str(key))
+    try:
+        return kind(message)
+    except TypeError:
+        return ConnectError(message)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 from connect.errors import ConfigError, DataError
+from connect.tls import JavaTlsSettings, allow_suites, load_identity, load_trust
 from worker.group.oauth_tokens import TokenEndpoint
 from worker.group.protocol import Protocol
 from worker.kafka.security import sasl_settings
@@ -121,7 +123,7 @@ def _security(props: Mapping[str, str]) -> tuple[dict[str, Any], TokenEndpoint |
         raise ConfigError.invalid("security.protocol", protocol, f"expected one of {', '.join(_PROTOCOLS)}")
     result: dict[str, Any] = {"security_protocol": protocol}
     if protocol.endswith("SSL"):
-        from worker.group.tls import tls_context  # cryptography takes a while to import
+        from worker.group.config import tls_context  # cryptography takes a while to import
 
         result["ssl_context"] = tls_context(props)
     if not protocol.startswith("SASL"):
@@ -153,3 +155,24 @@ def _security(props: Mapping[str, str]) -> tuple[dict[str, Any], TokenEndpoint |
         )
     result["sasl_plain_username"], result["sasl_plain_password"] = sasl["sasl.username"], sasl["sasl.password"]
     return result, None
+
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def tls_context(java: Mapping[str, str]) -> ssl.SSLContext:
+    """Builds a client's context. Raises ConfigError, without secrets, for unreadable stores and unsupported settings."""
+    settings = JavaTlsSettings.from_properties(java)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    versions = [name for name in _VERSIONS if name in settings.enabled_protocols] or list(_VERSIONS)
+    if settings.cipher_suites:
+        versions = allow_suites(context, settings.cipher_suites, versions)
+    context.minimum_version, context.maximum_version = _VERSIONS[versions[0]], _VERSIONS[versions[-1]]
+    context.check_hostname = settings.checks_host_names
+    if settings.trust_store.is_given:
+        load_trust(context, settings.trust_store)
+    else:
+        context.load_default_certs()
+    if settings.key_store.is_given:
+        load_identity(context, settings.key_store)
+    return context

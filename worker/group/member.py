@@ -12,7 +12,6 @@ from connect.errors import IllegalStateError
 from worker.group.config import GroupSettings
 from worker.group.coordinator import CoordinatorLink, JoinRetry
 from worker.group.events import GroupEvent
-from worker.group.library_logging import redirect_library_logs
 from worker.group.membership import Assign, Membership
 from worker.group.oauth_tokens import OAuthTokens
 from worker.group.protocol import Protocol, WorkerMetadata
@@ -282,3 +281,26 @@ class GroupMember:
         self._link = self._new_link()
         self._link.connect_in_background(link.api_version)
         self._pause(self._link, _RETRY_AFTER_ERROR_S)
+
+
+# Only those of the group's library; confluent-kafka's producers, consumers, and admin clients log below "kafka" too.
+_LIBRARY = ("kafka.coordinator", "kafka.net", "kafka.cluster", "kafka.protocol", "kafka.future")
+
+
+class _AsDebug(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s: %s", record.name, record.getMessage(), exc_info=record.exc_info)
+
+
+def redirect_library_logs() -> None:
+    """Sends the library's messages to this module's logger, at DEBUG. May be called again.
+
+    The library's own DEBUG messages stay off: they contain requests byte by byte, including credentials (promise 9).
+    """
+    for name in _LIBRARY:
+        logger = logging.getLogger(name)
+        if not any(isinstance(handler, _AsDebug) for handler in logger.handlers):
+            logger.addHandler(_AsDebug())
+        logger.propagate = False
+        logger.setLevel(logging.INFO)

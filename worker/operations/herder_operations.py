@@ -22,8 +22,7 @@ from worker.model import (
     TargetState,
 )
 from worker.observability.loggers import Loggers
-from worker.operations.connectors_dir.sync import ConnectorDirectory
-from worker.operations.connectors_dir.target import HerderTarget
+from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries

@@ -6,6 +6,7 @@ server takes a session. Driver errors leave a session only as the classes of :mo
 
 from __future__ import annotations
 
+import importlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
@@ -265,3 +266,25 @@ def unsupported_type(table: TableName | None, column: JdbcColumn, hint: str = ""
         f"Column {where} has type {column.type_name}, which has no mapping"
         + (f"; {hint}" if hint else "; read it with a query that casts it to text, or omit it (unsupported.columns=skip)")
     )
+
+
+_DIALECTS: dict[str, tuple[str, str]] = {
+    "postgresql": ("connectors.jdbc.dialects.postgres", "PostgresDialect"),
+    "cockroachdb": ("connectors.jdbc.dialects.postgres", "PostgresDialect"),
+    "mysql": ("connectors.jdbc.dialects.mysql", "MySqlDialect"),
+    "mariadb": ("connectors.jdbc.dialects.mysql", "MySqlDialect"),
+    "sqlite": ("connectors.jdbc.dialects.sqlite", "SqliteDialect"),
+    "duckdb": ("connectors.jdbc.dialects.duckdb", "DuckDbDialect"),
+    "mssql": ("connectors.jdbc.dialects.sqlserver", "SqlServerDialect"),
+    "oracle": ("connectors.jdbc.dialects.oracle", "OracleDialect"),
+}
+"""Module and class by SQLAlchemy's backend name. All other databases use the generic dialect."""
+
+_GENERIC = ("connectors.jdbc.dialects.generic", "GenericDialect")
+
+
+def create_dialect(target: ConnectionTarget, *, quotes: bool) -> Dialect:
+    """Creates the dialect for a target."""
+    module, name = _DIALECTS.get(target.url.get_backend_name(), _GENERIC)
+    dialect: Dialect = getattr(importlib.import_module(module), name)(target, quotes=quotes)
+    return dialect

@@ -144,7 +144,7 @@ def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(connection, "execute", add_column)
     monkeypatch.setattr("sluice.demo.workload.psycopg.connect", lambda *_, **__: connection)
-    monkeypatch.setattr(Workload, "_one", change)
+    monkeypatch.setattr(Workload, "_run_transaction", change)
     workload = Workload("", 10, 10, seconds=0.2)
     workload.start()
     workload.join(30)

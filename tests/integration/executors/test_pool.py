@@ -205,7 +205,7 @@ def test_process_whose_gil_is_blocked_is_killed_with_a_stack_dump(
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert "did not answer for 3000 ms (task.executor.hang.timeout.ms) and was killed" in caplog.text
     assert "Thread of task bad-0" in caplog.text
-    assert "in do" in caplog.text
+    assert "in misbehave" in caplog.text
 
 
 def test_hanging_stop_affects_only_its_connector(start_pool: StartPool) -> None:

@@ -17,7 +17,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import STRING, StartWorker, StateHistory, Worker, eventually
 from worker.config.worker_config import WorkerConfig
 from worker.model import OffsetEntry, Origin, State, TargetState
-from worker.operations.history.factory import create_history, history_topic
+from worker.operations.history.topic import create_history, history_topic
 from worker.operations.offsets.sink_groups import SinkGroups
 
 Name = Callable[[str], str]

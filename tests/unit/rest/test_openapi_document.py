@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from rest.app import build_api
-from rest.openapi import OPERATIONS, operations
-from rest.schemas import SCHEMAS
+from rest.openapi import OPERATIONS, SCHEMAS, operations
 from tests.unit.rest.fake_herder import FakeHerder
 
 

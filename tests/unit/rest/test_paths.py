@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rest.middleware.paths import path_problem, routed_path
+from rest.middleware.jetty_compat import path_problem, routed_path
 
 
 @pytest.mark.parametrize(

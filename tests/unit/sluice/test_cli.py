@@ -17,7 +17,7 @@ from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
 from sluice.cli.errors import exit_code_of, run
 from sluice.cli.group import plan_offsets
-from sluice.cli.records import formatter, parse_lines
+from sluice.cli.topic import formatter, parse_lines
 from worker.kafka.console import ConsoleRecord
 
 RECORD = ConsoleRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Protocol
 
 from connect.errors import ConnectError, NotFoundError
-from worker.model import ConnectorFileState, TargetState
+from worker.model import ConnectorFileState, Origin, TargetState
 from worker.operations.connectors_dir.plan import Action, DesiredConnector, Step, plan
 from worker.operations.connectors_dir.reader import DirectoryReader, DirectorySnapshot, FileSnapshot
+from worker.operations.history.versions import Config, History
 
 log = logging.getLogger(__name__)
 
@@ -261,3 +262,34 @@ def _digest(action: Action) -> str:
 def _target_state(desired: DesiredConnector) -> TargetState | None:
     state = desired.initial_state
     return None if state is None else TargetState("STARTED" if state == "RUNNING" else state)
+
+
+@dataclass(frozen=True, slots=True)
+class HerderTarget:
+    """Implements :class:`worker.operations.connectors_dir.sync.DirectoryTarget`. ``put_from`` creates or replaces a connector,
+    ``delete_from`` deletes one; the herder records the origin of the change."""
+
+    put_from: Callable[[Origin, str, Config, TargetState | None], object]
+    delete_from: Callable[[Origin, str], object]
+    given_configs: Callable[[], Mapping[str, Config]]
+    history: History
+    may_apply: Callable[[], bool] = lambda: True
+    """Returns, in a cluster, whether this worker is the leader and knows all configurations."""
+
+    def applies_files(self) -> bool:
+        return self.may_apply()
+
+    def configs(self) -> Mapping[str, Config]:
+        return self.given_configs()
+
+    def managed(self) -> Collection[str]:
+        return self.history.managed()
+
+    def put(self, name: str, config: Config, target_state: TargetState | None) -> None:
+        self.put_from(Origin.DIRECTORY, name, config, target_state)
+
+    def adopt(self, name: str, config: Config) -> None:
+        self.history.record(name, config, Origin.DIRECTORY)
+
+    def delete(self, name: str) -> None:
+        self.delete_from(Origin.DIRECTORY, name)

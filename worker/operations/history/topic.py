@@ -12,13 +12,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import orjson
 
 from connect.errors import ConnectError, DataError, UnreachableError
+from worker.config.extension_keys import HISTORY_TOPIC
+from worker.config.worker_config import WorkerConfig
+from worker.kafka.settings import client_settings_of
 from worker.model import ConfigVersion, Origin
-from worker.operations.history.codec import decode_key, decode_value, encode_key, encode_value
 from worker.operations.history.memory import MemoryHistory
-from worker.operations.history.versions import Config, find
+from worker.operations.history.versions import Config, History, find
 
 log = logging.getLogger(__name__)
 
@@ -180,3 +184,87 @@ class TopicHistory:
                 self._versions.take(connector, decode_value(number, value))
         except DataError as e:
             log.warning("Topic %s contains a record that does not belong to a config history: %s", self._topic, e.message)
+
+
+class VersionKey(NamedTuple):
+    connector: str
+    version: int
+
+
+def encode_key(connector: str, version: int) -> bytes:
+    return orjson.dumps([connector, version])
+
+
+def encode_value(version: ConfigVersion) -> bytes:
+    config = None if version.config is None else dict(version.config)
+    return orjson.dumps({"at": version.at_ms, "origin": version.origin.value, "config": config})
+
+
+def decode_key(data: bytes | None) -> VersionKey:
+    """Decodes a key. Raises DataError for another format."""
+    match _loads(data, "key"):
+        case [str(connector), int(version)] if version > 0:
+            return VersionKey(connector, version)
+    raise DataError(f"the key {(data or b'')[:80]!r} is not [connector, version]")
+
+
+def decode_value(number: int, data: bytes) -> ConfigVersion:
+    """Decodes a value. Raises DataError for another format. Unknown origins, of a later release, become CLUSTER."""
+    match _loads(data, "value"):
+        case {"at": int(at_ms), "origin": str(origin), "config": dict() | None as config}:
+            if config is None or all(isinstance(value, str | None) for value in config.values()):
+                known = {one.value: one for one in Origin}
+                return ConfigVersion(number, at_ms, known.get(origin, Origin.CLUSTER), config)
+    raise DataError("the value is not an object with at, origin and config")
+
+
+def _loads(data: bytes | None, what: str) -> object:
+    try:
+        return orjson.loads(data or b"")
+    except orjson.JSONDecodeError as e:
+        raise DataError(f"the {what} is not JSON: {e}") from e
+
+
+if TYPE_CHECKING:
+    from worker.kafka.topic_log import TopicLogSettings
+
+
+def create_history(config: WorkerConfig) -> History:
+    """Creates the history that the worker's properties configure. It is not started."""
+    topic = history_topic(config)
+    if topic is None:
+        return MemoryHistory(config.config_history_size)
+    return TopicHistory(topic, config.config_history_size, lambda on_record: _log(config, topic, on_record))
+
+
+def history_topic(config: WorkerConfig) -> str | None:
+    """Returns the name of the topic, or None without one."""
+    if config.distributed is None:
+        return None
+    given = config.originals.get(HISTORY_TOPIC)
+    return f"{config.distributed.config_topic.name}-history" if given is None else given.strip() or None
+
+
+def _log(config: WorkerConfig, topic: str, on_record: OnRecord) -> HistoryLog:
+    from worker.kafka.topic_log import TopicLog
+
+    return TopicLog(_log_settings(config, topic), lambda record: on_record(record.key, record.value))
+
+
+def _log_settings(config: WorkerConfig, topic: str) -> TopicLogSettings:
+    from worker.kafka.internal_topics import InternalTopic
+    from worker.kafka.topic_log import TopicLogSettings
+    from worker.storage.topic_logs import client_id_base
+
+    own = config.distributed
+    assert own is not None
+    client = {
+        **client_settings_of(config.originals),
+        "bootstrap.servers": ",".join(config.bootstrap_servers),
+        "client.id": f"{client_id_base(config)}history",
+    }
+    made = InternalTopic(
+        topic, 1, own.config_topic.replication_factor, {}, HISTORY_TOPIC, "earlier configurations", single_partition=True
+    )
+    consumer = {**client, "group.id": own.group_id}
+    return TopicLogSettings(made, consumer, {**client, "delivery.timeout.ms": "30000"}, client)

@@ -14,8 +14,7 @@ from connect.data.java_text import java_text
 from connect.errors import BadRequestError, ConnectError, DataError
 from connect.record import TopicPartition
 from worker.model import OffsetEntry, TargetState
-from worker.operations.offsets.listing_order import sink_order, source_order
-from worker.operations.offsets.request_map import as_java_map
+from worker.operations.offsets.request_map import as_java_map, sink_order, source_order
 from worker.storage.offset_codec import decode_key, decode_value, encode_key, encode_value, partition_id
 from worker.storage.offset_store import OffsetPair
 

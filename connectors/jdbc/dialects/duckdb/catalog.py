@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
-from connectors.jdbc.dialects.duckdb.type_description import describe_type
+from connectors.jdbc.dialects.duckdb.types import describe_type
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
 

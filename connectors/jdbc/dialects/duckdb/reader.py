@@ -14,8 +14,7 @@ from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows
 from connectors.jdbc.dialects.duckdb.statement_timeout import DuckDbStatementTimer
 from connectors.jdbc.dialects.duckdb.temporal import exact_instants
-from connectors.jdbc.dialects.duckdb.type_description import describe_type
-from connectors.jdbc.dialects.duckdb.types import DuckDbColumnDecoder, column_decoder, quoted
+from connectors.jdbc.dialects.duckdb.types import DuckDbColumnDecoder, column_decoder, describe_type, quoted
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
 

@@ -201,3 +201,30 @@ def _unions(schema: Schema, members: list[tuple[str, DuckDbColumnDecoder]]) -> T
         return found
 
     return convert
+
+
+_NESTED = ("list", "struct", "map", "union", "array")
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDbType:
+    """A type: its kind, its parts by name (types, or numbers for lengths and digits), and its SQL text."""
+
+    id: str
+    children: tuple[tuple[str, Any], ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def describe_type(type_: Any) -> DuckDbType:
+    """Copies the driver's description of a type."""
+    kind = type_.id
+    if kind in _NESTED:
+        children = tuple((name, describe_type(part) if hasattr(part, "id") else part) for name, part in type_.children)
+    elif kind == "decimal":
+        children = tuple(type_.children)
+    else:
+        children = ()
+    return DuckDbType(kind, children, str(type_))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.distributed.config_topic_mismatch import is_from_another_topic
+from worker.distributed.rebalances import is_from_another_topic
 from worker.group.protocol import Assignment
 from worker.model import TaskId
 from worker.storage.config_state import ConfigState, apply

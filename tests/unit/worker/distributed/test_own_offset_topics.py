@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from connect.errors import IllegalStateError, UnreachableError
-from worker.distributed.own_offset_topics import OwnOffsetTopics
+from worker.distributed.services import OwnOffsetTopics
 
 KEY = ("offsets", "broker:1")
 SOON_S = 20.0

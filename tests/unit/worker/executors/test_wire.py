@@ -13,7 +13,7 @@ from connect.errors import BadRequestError, ConfigError, ConnectError, DataError
 from tests.unit.worker.executors.conftest import connector_spec, task_spec
 from worker.executor import ConnectorSpec
 from worker.executors import messages, wire
-from worker.executors.wire_errors import error_from_wire, error_to_wire
+from worker.executors.wire import error_from_wire, error_to_wire
 from worker.model import ErrorCounts, TaskProgress
 from worker.storage.offset_store import OffsetRecord
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from worker.group.events import Assigned, GroupEvent, Revoked
-from worker.group.library_logging import redirect_library_logs
+from worker.group.member import redirect_library_logs
 from worker.group.membership import Membership
 from worker.group.protocol import (
     CONFIG_MISMATCH,
@@ -120,7 +120,7 @@ def test_library_messages_are_logged_at_debug_level_only() -> None:
     redirect_library_logs()
     redirect_library_logs()
     library = logging.getLogger("kafka.net.connection")
-    ours = logging.getLogger("worker.group.library_logging")
+    ours = logging.getLogger("worker.group.member")
     recorded: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = recorded.append  # type: ignore[method-assign, assignment]  # the shortest handler

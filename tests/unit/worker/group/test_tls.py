@@ -10,7 +10,7 @@ import pytest
 
 from connect.errors import ConfigError
 from tests.unit.worker.group import certificates
-from worker.group.tls import tls_context
+from worker.group.config import tls_context
 
 AUTHORITY = certificates.make("authority")
 HOST = certificates.make("host", AUTHORITY)

@@ -4,8 +4,7 @@ import pytest
 
 from connect.errors import ConfigError
 from worker.validation import Plugin, PluginType
-from worker.validation.maven_versions import MavenVersion
-from worker.validation.plugin_versions import Requirement, version_error
+from worker.validation.plugin_versions import MavenVersion, Requirement, version_error
 
 
 @pytest.mark.parametrize(

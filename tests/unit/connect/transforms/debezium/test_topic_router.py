@@ -8,8 +8,7 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError, SchemaError
 from connect.record import SourceRecord
-from connect.transforms.debezium.logical_topic_router import ByLogicalTableRouter, ToLogicalTopicRouter
-from connect.transforms.debezium.schema_name_adjuster import name_adjuster
+from connect.transforms.debezium.logical_topic_router import ByLogicalTableRouter, ToLogicalTopicRouter, name_adjuster
 
 from .change_events import SCHEMAS, event, row, tombstone
 

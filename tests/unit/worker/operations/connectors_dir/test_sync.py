@@ -14,8 +14,7 @@ import pytest
 from connect.errors import BadRequestError, NotFoundError
 from worker.model import ConnectorFileState, Origin, TargetState
 from worker.operations.connectors_dir.plan import DesiredConnector, Step, plan
-from worker.operations.connectors_dir.sync import ConnectorDirectory
-from worker.operations.connectors_dir.target import HerderTarget
+from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.history.memory import MemoryHistory
 
 Config = Mapping[str, str | None]

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from connect.errors import BadRequestError, ConfigError, DataError, NotFoundError
 from connect.testing import ManualClock
 from worker.model import ConfigVersion, Origin
-from worker.operations.history.codec import VersionKey, decode_key, decode_value, encode_key, encode_value
 from worker.operations.history.memory import MemoryHistory
-from worker.operations.history.topic import OnRecord, TopicHistory
+from worker.operations.history.topic import OnRecord, TopicHistory, VersionKey, decode_key, decode_value, encode_key, encode_value
 from worker.operations.history.versions import ConfigDiff, config_to_restore, diff, find
 
 A, B = {"name": "c", "x": "1"}, {"name": "c", "y": "2"}

@@ -8,7 +8,7 @@ import pytest
 
 from connect.record import TopicPartition
 from worker.model import OffsetEntry
-from worker.operations.offsets.listing_order import sink_order, source_order
+from worker.operations.offsets.request_map import sink_order, source_order
 
 
 def test_sink_partitions_are_in_the_order_of_a_java_map() -> None:
