@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect import crash_points
+from connect.backoff import Backoff
 from connect.data.struct import Struct
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connect.record import SourceRecord
@@ -181,7 +182,7 @@ class PostgresSourceTask(SourceTask):
         self._failures += 1
         if 0 <= settings.max_retries < self._failures:
             raise ConnectError(f"{error.message} (gave up after errors.max.retries={settings.max_retries} retries)") from error
-        wait_s = min(_INITIAL_BACKOFF_S * 2 ** min(self._failures - 1, 20), settings.max_backoff_s)
+        wait_s = Backoff(_INITIAL_BACKOFF_S, settings.max_backoff_s).delay_after_s(self._failures)
         self._resume_at = time.monotonic() + wait_s
         self._phase = "reconnecting"
         log.warning("%s; retrying in %.1f s", error.message, wait_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from connect.backoff import Backoff
 from connect.errors import ConnectError
 from worker.config.distributed_config import DistributedSettings
 from worker.distributed.assignment_reconciler import AssignmentReconciler
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 _POLL_S = 0.5
 """How long one attempt to join may block the thread; requests are handled in between."""
 _LEAD_RETRY_S = 1.0
-_RETRY_FIRST_S, _RETRY_MOST_S = 0.25, 5.0
+_RETRY_BACKOFF = Backoff(0.25, 5.0)
 
 
 class RebalanceHandler:
@@ -185,7 +186,7 @@ class RebalanceHandler:
         self._mismatches += 1
         log_repeated_mismatch(self._settings, self._mismatches)
         self._config.read_to(self._config.store.snapshot().offset + 1)
-        delay_s = min(_RETRY_FIRST_S * 2 ** (self._mismatches - 1), _RETRY_MOST_S)
+        delay_s = _RETRY_BACKOFF.delay_after_s(self._mismatches)
         self._loop.post(lambda: self._group.rejoin("the leader had not read the config topic to its end"), delay_s)
 
 

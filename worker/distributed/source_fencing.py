@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from connect.backoff import Backoff
 from connect.errors import ConnectError, ForbiddenError, IllegalStateError, NotReadyError, UnreachableError
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
@@ -68,14 +69,14 @@ class SourceFencing:
                 outcome.set_exception(e)
                 return
             if facts.type == "source":
-                self._loop.post(lambda: self._fence_until_done(name, outcome, _RETRY_FIRST_S))
+                self._loop.post(lambda: self._fence_until_done(name, outcome, Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)))
             else:
                 outcome.set_result(None)
 
         self._pool.submit(look_up_type)
         return outcome
 
-    def _fence_until_done(self, name: str, outcome: Future[str | None], retry_s: float) -> None:
+    def _fence_until_done(self, name: str, outcome: Future[str | None], backoff: Backoff) -> None:
         """Fences earlier producers of a connector. While the leader is unavailable or changes, retries as long as tasks of the
         connector wait here."""
 
@@ -88,7 +89,7 @@ class SourceFencing:
                 outcome.set_exception(ConnectError(f"Tasks of connector {name} are no longer to start on this worker"))
             else:
                 log.info("Producers of earlier tasks of connector %s are not fenced yet: %s; trying again", name, error)
-                self._loop.post(lambda: self._fence_until_done(name, outcome, min(retry_s * 2, _RETRY_MOST_S)), retry_s)
+                self._loop.post(lambda: self._fence_until_done(name, outcome, backoff), backoff.next_delay_s())
 
         self._fence(name).add_done_callback(lambda f: self._loop.post(lambda: answered(f.exception())))
 

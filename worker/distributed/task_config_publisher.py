@@ -9,6 +9,7 @@ from functools import partial
 
 import orjson
 
+from connect.backoff import Backoff
 from connect.errors import ForbiddenError, IllegalStateError
 from worker.distributed.config_sync import ConfigSync
 from worker.distributed.group_session import GroupSession
@@ -53,7 +54,7 @@ class TaskConfigPublisher:
         self._pool = pool
         self._requested: set[str] = set()
         self._request_again: set[str] = set()
-        self._retry_delays_s: dict[str, float] = {}
+        self._backoffs: dict[str, Backoff] = {}
         self._pending: dict[str, Callable[[], None]] = {}
         """Retries by connector."""
 
@@ -72,7 +73,7 @@ class TaskConfigPublisher:
     def rebalanced(self) -> None:
         """Retries immediately what was refused during a rebalance. Connectors that are created one after the other cause one
         rebalance after another; without this, waiting ones would back off further each time."""
-        self._retry_delays_s.clear()
+        self._backoffs.clear()
         pending, self._pending = self._pending, {}
         for retry in pending.values():
             # One by one, so that requests have their turn.
@@ -99,7 +100,7 @@ class TaskConfigPublisher:
     def _publish(self, name: str, start_id: int, configs: list[dict[str, str]]) -> None:
         state = self._config.state
         if not state.contains(name) or not task_configs_changed(state, name, configs):
-            self._retry_delays_s.pop(name, None)
+            self._backoffs.pop(name, None)
             return
         generation = self._group.current
         if generation.is_leader and not self._group.is_rebalancing:
@@ -115,10 +116,9 @@ class TaskConfigPublisher:
     def _published(self, name: str, start_id: int, configs: list[dict[str, str]], future: Future[None]) -> None:
         error = future.exception()
         if error is None:
-            self._retry_delays_s.pop(name, None)
+            self._backoffs.pop(name, None)
             return
-        delay_s = self._retry_delays_s.get(name, _RETRY_FIRST_S)
-        self._retry_delays_s[name] = min(delay_s * 2, _RETRY_MOST_S)
+        delay_s = self._backoffs.setdefault(name, Backoff(_RETRY_FIRST_S, _RETRY_MOST_S)).next_delay_s()
         # A signature is rejected for a moment after the key has changed, and a rebalance has no leader.
         quiet = isinstance(error, ForbiddenError | IllegalStateError) and delay_s < 2.0
         log.log(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
@@ -40,6 +41,8 @@ _POLL_TIMEOUT_S = 0.5
 _FILL_TIMEOUT_S = 0.5
 """How long a poll that has records continues to read."""
 _FIRST_BACKOFF_S = 0.1
+_MAX_BACKOFF_STEPS = 11
+"""The wait doubles ten times, to 102 s, whatever ``connection.backoff.ms`` is."""
 
 
 class JdbcSourceTask(SourceTask):
@@ -252,7 +255,8 @@ class JdbcSourceTask(SourceTask):
         max_attempts = self.settings.query_attempts
         if 0 < max_attempts <= querier.failures:
             raise ConnectError(f"{error.message} (gave up after query.retry.attempts={max_attempts})") from error
-        wait_s = min(_FIRST_BACKOFF_S * 2 ** min(querier.failures - 1, 10), max(self.settings.connection.backoff_ms / 1000, 0.1))
+        max_wait_s = max(self.settings.connection.backoff_ms / 1000, _FIRST_BACKOFF_S)
+        wait_s = Backoff(_FIRST_BACKOFF_S, max_wait_s).delay_after_s(min(querier.failures, _MAX_BACKOFF_STEPS))
         self._retry_at = time.monotonic() + wait_s
         log.warning("%s; retrying in %.1f s", error.message, wait_s)
 

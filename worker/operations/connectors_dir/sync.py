@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from connect.backoff import Backoff
 from connect.errors import ConnectError, NotFoundError
 from worker.model import ConnectorFileState, Origin, TargetState
 from worker.operations.connectors_dir.plan import Action, DesiredConnector, Step, plan
@@ -24,8 +25,7 @@ from worker.operations.history.versions import Config, History
 log = logging.getLogger(__name__)
 
 SCAN_INTERVAL_S = 1.0
-_FIRST_RETRY_S = 2.0
-_LONGEST_RETRY_S = 60.0
+_BACKOFF = Backoff(2.0, 60.0)
 
 
 class DirectoryTarget(Protocol):
@@ -212,7 +212,7 @@ class ConnectorDirectory:
     def _failed(self, action: Action, error: ConnectError) -> None:
         digest, before = _digest(action), self._failures.get(action.name)
         attempts = before.attempts + 1 if before is not None and before.digest == digest else 1
-        delay_s = min(_LONGEST_RETRY_S, _FIRST_RETRY_S * 2 ** min(attempts - 1, 10))
+        delay_s = _BACKOFF.delay_after_s(attempts)
         self._failures[action.name] = _Failure(digest, error.message, attempts, self._clock() + delay_s)
         if attempts == 1:
             where = "" if action.desired is None else f" of {action.desired.file}"
