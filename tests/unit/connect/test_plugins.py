@@ -36,6 +36,14 @@ def test_every_form_of_a_name_resolves_to_the_same_connector(plugins: Plugins, n
     assert issubclass(plugins.load(desc), SourceConnector)
 
 
+@pytest.mark.parametrize("name", ["MockSink", "MockSource", "SchemaSource", "VerifiableSink", "VerifiableSource"])
+@pytest.mark.parametrize("separator", [":", "."])
+def test_a_former_path_of_a_connector_still_resolves(plugins: Plugins, name: str, separator: str) -> None:
+    desc = plugins.resolve(Kind.CONNECTOR, f"connectors.tools{separator}{name}")
+    assert desc.path == f"connectors.verifiable:{name}"
+    assert plugins.load(desc).__name__ == name
+
+
 @pytest.mark.parametrize("name", ["org.apache.kafka.connect.json.JsonConverter", "JsonConverter", "Json"])
 def test_converters_have_the_same_forms(plugins: Plugins, name: str) -> None:
     assert type(plugins.new_converter(name)) is JsonConverter
