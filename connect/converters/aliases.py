@@ -9,10 +9,22 @@ _SINGLE = ("Short", "Integer", "Long", "Float", "Double", "Boolean")
 """Short names of the converters of single values."""
 
 PLUGINS = (
-    PluginEntry(Kind.CONVERTER, "connect.converters.json.converter:JsonConverter", _JSON, ("Json",)),
+    PluginEntry(
+        Kind.CONVERTER,
+        "connect.converters.json.converter:JsonConverter",
+        _JSON,
+        ("Json",),
+        former_paths=("connect.converters.json:JsonConverter",),
+    ),
     PluginEntry(Kind.CONVERTER, "connect.converters.string:StringConverter", _STRING, ("String",)),
     PluginEntry(Kind.CONVERTER, "connect.converters.byte_array:ByteArrayConverter", _BYTES, ("ByteArray",)),
-    PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.json.converter:JsonConverter", _JSON, ("Json",)),
+    PluginEntry(
+        Kind.HEADER_CONVERTER,
+        "connect.converters.json.converter:JsonConverter",
+        _JSON,
+        ("Json",),
+        former_paths=("connect.converters.json:JsonConverter",),
+    ),
     PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.string:StringConverter", _STRING, ("String",)),
     PluginEntry(Kind.HEADER_CONVERTER, "connect.converters.byte_array:ByteArrayConverter", _BYTES, ("ByteArray",)),
     PluginEntry(

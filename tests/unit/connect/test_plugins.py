@@ -44,6 +44,12 @@ def test_a_former_path_of_a_connector_still_resolves(plugins: Plugins, name: str
     assert plugins.load(desc).__name__ == name
 
 
+@pytest.mark.parametrize("kind", [Kind.CONVERTER, Kind.HEADER_CONVERTER])
+@pytest.mark.parametrize("name", ["connect.converters.json:JsonConverter", "connect.converters.json.JsonConverter"])
+def test_a_former_path_of_a_converter_still_resolves(plugins: Plugins, kind: Kind, name: str) -> None:
+    assert plugins.load(plugins.resolve(kind, name)) is JsonConverter
+
+
 @pytest.mark.parametrize("name", ["org.apache.kafka.connect.json.JsonConverter", "JsonConverter", "Json"])
 def test_converters_have_the_same_forms(plugins: Plugins, name: str) -> None:
     assert type(plugins.new_converter(name)) is JsonConverter
