@@ -143,6 +143,10 @@ class SinkConnector(Connector):
     needs_schema: ClassVar[bool] = False
     """Whether values must have a schema; ``sluice lint`` then reports a converter that provides none."""
 
+    consumer_defaults: ClassVar[Mapping[str, str]] = {}
+    """Settings of the tasks' consumers, in Java's names. Those in the worker's file (``consumer.*``) and in the connector's
+    configuration (``consumer.override.*``) take precedence."""
+
     @abstractmethod
     def task_class(self) -> type[SinkTask]: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
+from types import MappingProxyType
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
@@ -25,6 +26,8 @@ class SparkSink(SinkConnector):
 
     version = _version()
     open_prefixes = (CONF_PREFIX,)
+    # Range assignment would give all topics with one partition to the first task.
+    consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
     shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
 
     def __init__(self) -> None:
