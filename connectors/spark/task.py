@@ -15,19 +15,18 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import RawBatch, SinkRecord, TopicPartition
-from connect.sink import Offsets, SinkTask
+from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import session
-from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
+from connectors.spark.config import PARQUET, parse_config
 from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.errant_records import SparkErrantRecords
 from connectors.spark.latency import Latency
-from connectors.spark.tables.delta import DeltaTable
 from connectors.spark.tables.offset_ranges import OffsetRanges, include_range
-from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.open_table import make_writer
 from connectors.spark.tables.staging import Staging, list_tables
 from connectors.spark.tables.writer import TableWriter
 
@@ -85,6 +84,7 @@ class SparkSinkTask(SinkTask):
         self._log_ends: dict[TopicPartition, int] = {}
         self._tables_by_topic: dict[str, set[str]] = {}
         self._tables_on_disk: dict[str, set[str]] | None = None
+        self._identities: dict[str, TopicIdentity] = {}
         self._staging.clear()
 
     def wants_raw(self) -> bool:
@@ -397,6 +397,7 @@ class SparkSinkTask(SinkTask):
                 "last_commit_ms": w.progress.last_commit_ms,
                 "commit_duration_ms": w.progress.commit_duration_ms,
                 "skipped": w.progress.skipped,
+                **w.progress.table,
             }
             for name, w in list(self._writers.items())
         }
@@ -417,12 +418,17 @@ class SparkSinkTask(SinkTask):
         if lease is not None:
             lease.release()
 
+    def _identify(self, topic: str) -> TopicIdentity | None:
+        if topic not in self._identities:
+            self._identities |= self.context.topic_identities([topic])
+        return self._identities.get(topic)
+
     # -- writers and decoders ------------------------------------------------------------------------------------------
 
     def _writer(self, table: str) -> TableWriter:
         writer = self._writers.get(table)
         if writer is None:
-            writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging)
+            writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging, self._identify)
         return writer
 
     def _decoder(self, origin: str, topic: str) -> TopicDecoder:
@@ -460,18 +466,6 @@ def _has_source(changes: ChangeBatch, source: Mapping[str, str | None]) -> pa.Ch
         same = pc.is_null(changes.meta[column]) if value is None else pc.equal(changes.meta[column], pa.scalar(value))
         mask = pc.fill_null(same, False) if mask is None else pc.and_(mask, pc.fill_null(same, False))
     return mask
-
-
-def make_writer(config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging) -> TableWriter:
-    """Creates the writer of one table in the configured format."""
-    path = f"{config.location}/{table}"
-    target: DeltaTable | ParquetTable
-    if lease is None:
-        target = ParquetTable(path, config.connector)
-        target.delete_drafts()
-    else:
-        target = DeltaTable(lease.session(), path, config.connector, table)
-    return TableWriter(table, config.table, config.connector, target, staging)
 
 
 _PROBE = b'{"schema":{"type":"int32","optional":true,"default":1},"payload":null}'

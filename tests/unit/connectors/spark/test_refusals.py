@@ -282,13 +282,13 @@ def test_errors_of_the_table_are_not_errant_records(tmp_path: Path, monkeypatch:
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "columns", fail)
+    monkeypatch.setattr(sink.task._writer("t")._table, "load", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
 
 
-def fail() -> None:
+def fail(*_: object) -> None:
     raise OSError("no such bucket")
 
 
