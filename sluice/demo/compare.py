@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 from psycopg import sql
 
-from sluice.demo.delta_table import open_delta
+from sluice.demo.delta_table import DeltaTableReader
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a
@@ -45,7 +45,7 @@ def compare_table(connection: psycopg.Connection, schema: str, table: str, locat
     Columns of the lake table that start with two underscores are metadata and ignored.
     """
     columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
-    snapshot = open_delta(location)
+    snapshot = DeltaTableReader(location)
     ours = {name for name in snapshot.columns if not name.startswith("__")}
     if ours != set(columns):
         missing, extra = sorted(set(columns) - ours), sorted(ours - set(columns))
