@@ -56,7 +56,8 @@ class SparkSinkTask(SinkTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
-        self._staging = Staging(self._config.location, f"{self._config.connector}-{config.get(TASK_KEY, '0')}")
+        self._number = config.get(TASK_KEY, "0")
+        self._staging = Staging(self._config.location, f"{self._config.connector}-{self._number}")
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
@@ -422,7 +423,7 @@ class SparkSinkTask(SinkTask):
     def _writer(self, table: str) -> TableWriter:
         writer = self._writers.get(table)
         if writer is None:
-            writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging)
+            writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging, self._number)
         return writer
 
     def _decoder(self, origin: str, topic: str) -> TopicDecoder:
@@ -462,12 +463,14 @@ def _has_source(changes: ChangeBatch, source: Mapping[str, str | None]) -> pa.Ch
     return mask
 
 
-def make_writer(config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging) -> TableWriter:
-    """Creates the writer of one table in the configured format."""
+def make_writer(
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, task: str = "0"
+) -> TableWriter:
+    """Creates the writer of one table in the configured format, for the task of this number."""
     path = f"{config.location}/{table}"
     target: DeltaTable | ParquetTable
     if lease is None:
-        target = ParquetTable(path, config.connector)
+        target = ParquetTable(path, config.connector, task=task)
         target.delete_drafts()
     else:
         target = DeltaTable(lease.session(), path, config.connector, table)

@@ -75,10 +75,13 @@ class StagedFile:
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
-    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it."""
+    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it.
+
+    Spark knows S3 as ``s3a://``, Arrow as ``s3://``; both are accepted.
+    """
     try:
         if "://" in location or location.startswith("file:"):
-            files, path = fs.FileSystem.from_uri(location)
+            files, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))
             return files, path
     except (pa.ArrowException, ValueError, OSError) as e:
         raise ConnectError(f"table.location {location} cannot be opened: {e}") from e
