@@ -55,7 +55,8 @@ class SparkSinkTask(SinkTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
-        self._staging = Staging(self._config.location, f"{self._config.connector}-{config.get(TASK_KEY, '0')}")
+        self._number = config.get(TASK_KEY, "0")
+        self._staging = Staging(self._config.location, f"{self._config.connector}-{self._number}")
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
         )
@@ -428,7 +429,9 @@ class SparkSinkTask(SinkTask):
     def _writer(self, table: str) -> TableWriter:
         writer = self._writers.get(table)
         if writer is None:
-            writer = self._writers[table] = make_writer(self._config, table, self._lease, self._staging, self._identify)
+            writer = self._writers[table] = make_writer(
+                self._config, table, self._lease, self._staging, self._identify, self._number
+            )
         return writer
 
     def _decoder(self, origin: str, topic: str) -> TopicDecoder:
