@@ -106,6 +106,12 @@ def config_def() -> ConfigDef:
     d.define("append.replay", t.STRING, "refuse", validator=one_of("refuse", "repeat"), importance=low, group="Table",
              doc="Whether offsets of an append table may be moved back over REST: refuse, because the records would be written a "
              "second time, or repeat.")  # fmt: skip
+    d.define("compaction.target.file.bytes", t.LONG, 128 << 20, validator=at_least(1 << 20), importance=low, group="Care",
+             doc="Size of the files into which small files are merged.")  # fmt: skip
+    d.define("compaction.min.files", t.INT, 20, validator=at_least(0), importance=low, group="Care",
+             doc="Number of files of about the same size that are merged into one; 0 turns compaction off.")  # fmt: skip
+    d.define("vacuum.interval.ms", t.LONG, 86_400_000, validator=at_least(0), importance=low, group="Care",
+             doc="How often a task runs VACUUM on its Delta tables, with the tables' own retention; 0 turns it off.")  # fmt: skip
     d.define("commit.interval.ms", t.LONG, 5_000, validator=at_least(0), importance=high, group="Commit",
              doc="Maximum time until records are committed to the tables.")  # fmt: skip
     d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
@@ -139,6 +145,9 @@ class TableConfig:
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
+    compaction_target_bytes: int = 128 << 20
+    compaction_min_files: int = 20
+    vacuum_interval_ms: int = 86_400_000
 
     @property
     def unavailable_fails(self) -> bool:
@@ -236,6 +245,9 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
+        compaction_target_bytes=values["compaction.target.file.bytes"],  # type: ignore[arg-type]
+        compaction_min_files=values["compaction.min.files"],  # type: ignore[arg-type]
+        vacuum_interval_ms=values["vacuum.interval.ms"],  # type: ignore[arg-type]
     )
 
 

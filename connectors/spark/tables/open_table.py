@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
-from connect.record import TopicPartition
 from connectors.spark import session
-from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config import SparkConfig, SparkSinkConfig
 from connectors.spark.tables.application_ids import Identify
+from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.delta_table import DeltaTable
-from connectors.spark.tables.delta.file_table import DeltaFileTable
+from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
+from connectors.spark.tables.delta.maintenance import MaintenanceSettings
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.parquet_adapter import ParquetSinkTable
@@ -30,9 +29,9 @@ def make_writer(
     return TableWriter(table, config.table, open_table(config, table, lease, staging, identify, task))
 
 
-def reaches_jvm(spark: SparkSession) -> bool:
+def reaches_jvm(spark: SparkConfig) -> bool:
     """Whether commits can go to the session's JVM: not with Spark Connect."""
-    return getattr(spark, "_jvm", None) is not None
+    return not spark.remote
 
 
 def open_table(
@@ -41,26 +40,26 @@ def open_table(
     """The table in the configured format. Waits for Spark."""
     path = f"{config.location}/{table}"
     if lease is None:
-        parquet = ParquetTable(path, config.connector, task=task)
+        parquet = ParquetTable(
+            path,
+            config.connector,
+            task=task,
+            target_file_bytes=config.table.compaction_target_bytes,
+            min_files=config.table.compaction_min_files,
+        )
         parquet.delete_drafts()
         return ParquetSinkTable(parquet, config.connector)
-    spark = lease.session()
     fail = config.table.unavailable_fails
-    with_spark = partial(DeltaSqlTable, spark, path, table, config.connector, staging, fail_unavailable=fail)
-
-    def history() -> Mapping[TopicPartition, int]:
-        return with_spark().committed_offsets(()).ends
-
-    if not reaches_jvm(spark):
-        return DeltaTable(table, None, with_spark)
-    files = DeltaFileTable(
-        spark,
-        path,
-        table,
-        config.connector,
-        identify,
-        upserts=config.table.upserts,
-        fail_unavailable=fail,
-        history=history,
+    care = MaintenanceSettings(
+        CompactionSettings(config.table.compaction_target_bytes, config.table.compaction_min_files),
+        config.table.vacuum_interval_ms / 1000,
     )
-    return DeltaTable(table, files, with_spark)
+    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, care)
+
+    def with_spark(spark: SparkSession) -> DeltaSqlTable:
+        return DeltaSqlTable(spark, path, table, config.connector, staging, fail_unavailable=fail)
+
+    def files(spark: SparkSession) -> DeltaFileTable:
+        return DeltaFileTable(spark, path, settings, identify, lambda: with_spark(spark).committed_offsets(()).ends)
+
+    return DeltaTable(table, lease.session, files if reaches_jvm(config.spark) else None, with_spark)

@@ -63,5 +63,8 @@ class ParquetSinkTable:
         if self._table.commit_metadata(document) is None:
             raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
 
+    def maintain(self) -> None:
+        self._table.compact()
+
     def progress(self) -> Mapping[str, Any]:
         return {}

@@ -87,6 +87,11 @@ class Table(Protocol):
         """Sets the ends of partitions, or deletes them (None), without rows."""
         ...
 
+    def maintain(self) -> None:
+        """Does work that keeps reading and committing fast, such as compaction. Called from another thread, beside commits;
+        blocks them only for moments. Raises nothing that a later call cannot repeat."""
+        ...
+
     def progress(self) -> Mapping[str, Any]:
         """Figures about the table, callable from any thread."""
         ...

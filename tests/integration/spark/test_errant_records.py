@@ -115,7 +115,7 @@ def test_good_records_are_in_the_table_and_bad_ones_in_the_dead_letter_queue_onc
 def test_commit_with_only_errant_records_advances_the_table_offsets(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_table, "reaches_jvm", lambda session: False)
+    monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: False)
     reporter = MemoryReporter()
     t = topic("t", schemas=False)
     monkeypatch.setattr(Context, "errant_record_reporter", reporter)

@@ -88,7 +88,7 @@ def test_every_type_is_equal_on_all_write_paths(
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(open_table, "reaches_jvm", lambda session, files=files: files)
+        monkeypatch.setattr(open_table, "reaches_jvm", lambda spark, files=files: files)
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)

@@ -8,7 +8,7 @@ import decimal
 import math
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -38,17 +38,47 @@ class DataFileWriter:
     def write(self, rows: pa.Table) -> Action:
         """Writes one file; returns the action that adds it. Until that is committed, the file belongs to nobody: VACUUM
         removes it, as it does with files of every other writer that did not commit."""
-        name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
-        where = f"{self._folder}/{name}"
-        with self._files.open_output_stream(where) as stream:
+        name = _new_name()
+        with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
             pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=self._row_group_size)
+        return self._add_action(name, file_statistics(rows))
+
+    def write_batches(self, batches: Iterable[pa.Table], columns: Mapping[str, pa.DataType]) -> Action | None:
+        """Writes one file from batches with these columns, as they come; None, and no file, when there are no rows."""
+        name = _new_name()
+        where = f"{self._folder}/{name}"
+        statistics: dict[str, Any] | None = None
+        pending: list[pa.Table] = []
+        try:
+            with (
+                self._files.open_output_stream(where) as stream,
+                pq.ParquetWriter(stream, pa.schema(list(columns.items())), compression="zstd", compression_level=1) as parquet,
+            ):
+                for batch in batches:
+                    statistics = merge_statistics(statistics, file_statistics(batch)) if batch.num_rows else statistics
+                    pending.append(batch)
+                    while sum(part.num_rows for part in pending) >= self._row_group_size:
+                        whole = pa.concat_tables(pending)
+                        parquet.write_table(whole.slice(0, self._row_group_size))
+                        pending = [whole.slice(self._row_group_size)]
+                if any(part.num_rows for part in pending):
+                    parquet.write_table(pa.concat_tables(pending))
+        except BaseException:
+            self.delete([name])
+            raise
+        if statistics is None:
+            self.delete([name])
+            return None
+        return self._add_action(name, statistics)
+
+    def _add_action(self, name: str, statistics: Mapping[str, Any]) -> Action:
         return {
             "path": name,
             "partitionValues": {},
-            "size": self._files.get_file_info(where).size,
+            "size": self._files.get_file_info(f"{self._folder}/{name}").size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
-            "stats": orjson.dumps(file_statistics(rows), default=_plain_digits).decode(),
+            "stats": orjson.dumps(statistics, default=_plain_digits).decode(),
         }
 
     def delete(self, names: Iterable[str]) -> None:
@@ -61,6 +91,10 @@ class DataFileWriter:
         """Writes a file of another kind."""
         with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
             stream.write(data)
+
+
+def _new_name() -> str:
+    return f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
 
 
 def value_range(column: pa.ChunkedArray) -> tuple[Any, Any]:
@@ -86,6 +120,23 @@ def file_statistics(rows: pa.Table) -> dict[str, Any]:
         if bounds is not None:
             least[name], greatest[name] = bounds
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def merge_statistics(known: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """The statistics of two sets of rows together."""
+    if known is None:
+        return other
+    merged: dict[str, Any] = {"numRecords": known["numRecords"] + other["numRecords"], "minValues": {}, "maxValues": {}}
+    merged["nullCount"] = {name: count + other["nullCount"][name] for name, count in known["nullCount"].items()}
+    for name in known["nullCount"]:
+        for part, others in ((known, other), (other, known)):
+            # A set of nulls alone has no bounds, and adds nothing to those of the other one.
+            if name in part["minValues"] and others["nullCount"][name] == others["numRecords"]:
+                merged["minValues"][name], merged["maxValues"][name] = part["minValues"][name], part["maxValues"][name]
+        if name in known["minValues"] and name in other["minValues"]:
+            merged["minValues"][name] = min(known["minValues"][name], other["minValues"][name])
+            merged["maxValues"][name] = max(known["maxValues"][name], other["maxValues"][name])
+    return merged
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:

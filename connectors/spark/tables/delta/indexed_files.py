@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connectors.spark.plan.evolution import cast_column
+from connectors.spark.tables.delta.compaction import MergedFile
 from connectors.spark.tables.delta.key_encoding import encode_keys
 from connectors.spark.tables.delta.key_index import KeyIndex, Matches
 from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
@@ -23,7 +24,7 @@ class IndexedFiles:
 
     def __init__(self, files: fs.FileSystem, folder: str, keys: Mapping[str, pa.DataType]) -> None:
         self.keys = dict(keys)
-        """The key columns with their types in the table."""
+        """The key columns with their types in the table; none for a table that is only appended to."""
         self.live = LiveFiles(files, folder)
         self._index = KeyIndex(self.live.are_live)
 
@@ -53,6 +54,13 @@ class IndexedFiles:
         for file in self.live.apply(adds, removes):
             self._add_rows(file, rows, 0)
 
+    def apply_merged(self, merged: MergedFile, adds: Iterable[Action], removes: Iterable[Action]) -> None:
+        """Moves on by a compaction, whose keys are known."""
+        for file in self.live.apply(adds, removes):
+            if merged.keys is not None and merged.has_key is not None:
+                at = np.flatnonzero(merged.has_key)
+                self._index.add(merged.keys.take(at), np.full(len(at), file.number, np.int32), at.astype(np.int32))
+
     def find(self, rows: pa.Table) -> Matches:
         """The rows of the table that have the keys of these rows."""
         keys, _ = encode_keys([rows[name] for name in self.keys])
@@ -63,7 +71,7 @@ class IndexedFiles:
             parquet = pq.ParquetFile(stream)
             if file.rows < 0:
                 file.rows = parquet.metadata.num_rows
-            if not set(self.keys) <= set(parquet.schema_arrow.names):
+            if not self.keys or not set(self.keys) <= set(parquet.schema_arrow.names):
                 return  # a column that was added later: no row of the file has a key
             first = 0
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(self.keys), use_threads=False):
@@ -72,7 +80,7 @@ class IndexedFiles:
 
     def _add_rows(self, file: LiveFile, rows: pa.Table, first: int) -> None:
         """Adds the keys of the file's rows from row ``first`` on, without deleted rows."""
-        if not rows.num_rows:
+        if not rows.num_rows or not self.keys:
             return
         keys, valid = encode_keys([cast_column(rows[n], t, n) for n, t in self.keys.items()])
         if file.deleted is not None:

@@ -106,6 +106,9 @@ class DeltaSqlTable:
         if self._session.conf.get(_LAST_COMMIT, None) is None:
             raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
 
+    def maintain(self) -> None:
+        """Does nothing: Delta checkpoints such tables in their commits, and Spark's OPTIMIZE and VACUUM serve them."""
+
     def progress(self) -> Mapping[str, Any]:
         return dict(self._figures)
 

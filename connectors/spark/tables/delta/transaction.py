@@ -70,6 +70,10 @@ class DeltaTransaction:
         rows = self._transaction.snapshot().allFiles().toJSON().collectAsList()
         return [json.loads(row) for row in rows]
 
+    def write_checkpoint(self) -> None:
+        """Writes a checkpoint of the newest version."""
+        self._log.checkpoint()
+
     def commit(
         self,
         actions: Iterable[Action],
