@@ -10,7 +10,7 @@ from pathlib import Path
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
-from connect.config.validators import NonEmpty, at_least, one_of
+from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 
 APPEND = "append"
@@ -55,11 +55,6 @@ def _check_metadata(name: str, value: object) -> None:
     for column in value if isinstance(value, list) else ():
         if column not in (*METADATA_COLUMNS, NO_METADATA):
             raise ConfigError.invalid(name, column, f"Expected some of {', '.join(METADATA_COLUMNS)}, or {NO_METADATA}")
-
-
-def _check_interval(name: str, value: object) -> None:
-    if value is not None:
-        at_least(0)(name, value)
 
 
 def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
@@ -125,7 +120,7 @@ def config_def() -> ConfigDef:
     d.define("freshness.ms", t.LONG, 1_000, validator=at_least(0), importance=high, group="Commit",
              doc="How long after its arrival a record should be visible in its table at most. Commits start accordingly early. "
              "freshness.<table>.ms sets it for one table.")  # fmt: skip
-    d.define("commit.interval.ms", t.LONG, None, validator=_check_interval, importance=medium, group="Commit",
+    d.define("commit.interval.ms", t.LONG, None, validator=Range(minimum=0, nullable=True), importance=medium, group="Commit",
              doc="Fixed time from the arrival of a record until its commit starts, instead of freshness.ms.")  # fmt: skip
     d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
              doc="Maximum number of records that a task holds: waiting or being committed, in all tables together. When half of "
