@@ -117,6 +117,13 @@ def config_def() -> ConfigDef:
     d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
              doc="Placeholder in change events for an unavailable value (a large value that an update did not change); upsert "
              "keeps the table's value. Must equal the source's key of the same name.")  # fmt: skip
+    unavailable = one_of("merge", "null", "fail")
+    d.define("unavailable.value", t.STRING, "merge", validator=unavailable, importance=low, group="Table",
+             doc="What upsert writes for an unavailable value: merge keeps the table's value, null always writes null, fail "
+             "fails the task if the table lacks the row. If it lacks the row, merge writes null and counts it.")  # fmt: skip
+    d.define("append.replay", t.STRING, "refuse", validator=one_of("refuse", "repeat"), importance=low, group="Table",
+             doc="Whether offsets of an append table may be moved back over REST: refuse, because the records would be written a "
+             "second time, or repeat.")  # fmt: skip
     d.define("freshness.ms", t.LONG, 1_000, validator=at_least(0), importance=high, group="Commit",
              doc="How long after its arrival a record should be visible in its table at most. Commits start accordingly early. "
              "freshness.<table>.ms sets it for one table.")  # fmt: skip
@@ -152,6 +159,12 @@ class TableConfig:
     metadata_columns: tuple[str, ...]
     keep_tombstones: bool
     unavailable: str = UNAVAILABLE
+    unavailable_value: str = "merge"
+    replay: str = "refuse"
+
+    @property
+    def unavailable_fails(self) -> bool:
+        return self.unavailable_value == "fail"
 
     @property
     def upserts(self) -> bool:
@@ -248,6 +261,8 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
         unavailable=str(values["unavailable.value.placeholder"]),
+        unavailable_value=str(values["unavailable.value"]),
+        replay=str(values["append.replay"]),
     )
 
 

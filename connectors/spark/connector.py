@@ -66,32 +66,23 @@ class SparkSink(SinkConnector):
         return values
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Writes the new offsets into the tables, which would otherwise reset the group to their own offsets (promise 6).
+        """Writes the new offsets into every table that has records of these partitions; the tables would otherwise reset the
+        group to their own offsets (promise 6).
 
-        Existing rows stay: after moving offsets back, an append table gets the rows a second time, as requested; an upsert
-        table ends up the same.
+        Existing rows stay. An upsert table ends up the same after moving offsets back; an append table would get the rows a
+        second time, which is refused unless ``append.replay=repeat``.
         """
         parsed = parse_config(config)
-        if parsed.names_need_source:
-            raise BadRequestError(
-                f"offsets of a sink whose table.name.format is {parsed.name_format} cannot be changed: the tables of a "
-                "topic are known only from its records. Delete the tables, or rename the connector"
-            )
         if parsed.table_format == PARQUET:
             raise BadRequestError(
                 "offsets of a sink that writes Parquet files cannot be changed: delete the files, or rename the connector"
             )
         from connectors.spark import session
-        from connectors.spark.tables.open_table import make_writer
-        from connectors.spark.tables.staging import Staging
+        from connectors.spark.tables.move_offsets import move_offsets
 
         lease = session.lease(parsed.spark)
         try:
-            for topic in sorted({tp.topic for tp in offsets}):
-                writer = make_writer(
-                    parsed, parsed.table_name(topic, None, None, None), lease, Staging(parsed.location, parsed.connector)
-                )
-                writer.reset({tp: offset for tp, offset in offsets.items() if tp.topic == topic})
+            move_offsets(parsed, lease, offsets)
         finally:
             lease.release()
         return True

@@ -83,18 +83,12 @@ class Lease:
     def session(self) -> SparkSession:
         """Returns the task's own session on the shared Spark. Raises the error that prevented the start."""
         if self._session is None:
-            self._session = self.new_session()
+            session = self._runtime.started.result()
+            self._session = session if self._settings.remote else session.newSession()
+            for key, value in (*SESSION_SETTINGS.items(), *_session_conf(self._settings)):
+                with contextlib.suppress(Exception):  # a setting that only the server's operator may change
+                    self._session.conf.set(key, value)
         return self._session
-
-    def new_session(self) -> SparkSession:
-        """Returns another session with the same settings, for use beside the first in another thread. On Spark Connect, all of a
-        process share one."""
-        started = self._runtime.started.result()
-        session = started if self._settings.remote else started.newSession()
-        for key, value in (*SESSION_SETTINGS.items(), *_session_conf(self._settings)):
-            with contextlib.suppress(Exception):  # a setting that only the server's operator may change
-                session.conf.set(key, value)
-        return session
 
     def release(self) -> None:
         if not self._released:

@@ -11,7 +11,7 @@ from typing import Any
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
-from connect.sink import Offsets, SinkTask
+from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
 from connectors.spark.config import PARQUET, parse_config
 from connectors.spark.delivery.commit_threads import CommitThreads
@@ -46,8 +46,8 @@ class SparkSinkTask(SinkTask):
         self._errant_records = SparkErrantRecords(
             self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all"
         )
-        # On Spark Connect, the tasks of a process share one session, and a merge reads its commit's settings from it.
-        limit = 1 if self._config.spark.remote else min(_MAX_THREADS, max(_MIN_THREADS, 2 * (os.cpu_count() or 1)))
+        self._identities: dict[str, TopicIdentity] = {}
+        limit = min(_MAX_THREADS, max(_MIN_THREADS, 2 * (os.cpu_count() or 1)))
         self.delivery = TableDelivery(
             self._config,
             self.context,
@@ -63,7 +63,12 @@ class SparkSinkTask(SinkTask):
         self._staging.clear()
 
     def _open_writer(self, table: str) -> TableWriter:
-        return make_writer(self._config, table, self._lease, self._staging)
+        return make_writer(self._config, table, self._lease, self._staging, self._identify)
+
+    def _identify(self, topic: str) -> TopicIdentity | None:
+        if topic not in self._identities:
+            self._identities |= self.context.topic_identities([topic])
+        return self._identities.get(topic)
 
     def wants_raw(self) -> bool:
         """True when JsonConverter reads key and value and no transformation needs decoded records."""
@@ -76,6 +81,8 @@ class SparkSinkTask(SinkTask):
     def open(self, partitions: Collection[TopicPartition]) -> None:
         """Seeks each partition to the offset that its table contains (promise 6). Waits for Spark to start."""
         self.delivery.add_partitions(partitions)
+        # All at once; tables ask for others that they contain.
+        self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
         if self._config.names_need_source and not self._has_read_tables:
             self._read_tables()
         log_ends = self.context.end_offsets(partitions)
@@ -185,6 +192,7 @@ class SparkSinkTask(SinkTask):
             "last_commit_ms": progress.last_commit_ms,
             "commit_duration_ms": progress.commit_duration_ms,
             "skipped": progress.skipped,
+            **progress.table,
             "pending": self.delivery.pending_records(table.name),
             "freshness_ms": table.timing.newest_age_ms(),
             "oldest_ms": table.timing.oldest_age_ms(),

@@ -17,7 +17,7 @@ from connectors.spark.delivery.errant_records import settle
 from connectors.spark.delivery.segment import Segment, merge_segments
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.committed_offsets import CommittedOffsets
+from connectors.spark.tables.table import TableState
 from connectors.spark.tables.writer import TableWriter
 
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 5.0
@@ -77,7 +77,7 @@ class TableQueue:
         running = self.running
         return [*list(self._waiting), *([running] if running is not None else [])]
 
-    def load(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+    def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the table's columns and the offsets of these partitions. No commit may be running. Blocks."""
         assert self.running is None
         writer = self._get_writer()

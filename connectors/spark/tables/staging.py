@@ -83,3 +83,9 @@ def open_location(location: str) -> tuple[fs.FileSystem, str]:
     except (pa.ArrowException, ValueError, OSError) as e:
         raise ConnectError(f"table.location {location} cannot be opened: {e}") from e
     return fs.LocalFileSystem(), location
+
+
+def local_folder(location: str) -> str | None:
+    """The path of a location on this machine's file system; None for an object store."""
+    files, path = open_location(location)
+    return path if isinstance(files, fs.LocalFileSystem) else None

@@ -17,7 +17,7 @@ import pytest
 from connect.errors import DataError
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.tables.delta_files import FileAppender
+from connectors.spark.tables import open_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -88,7 +88,7 @@ def test_every_type_is_equal_on_all_write_paths(
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session, files=files: files))
+        monkeypatch.setattr(open_table, "reaches_jvm", lambda session, files=files: files)
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)

@@ -289,7 +289,7 @@ def test_errors_of_the_table_are_not_errant_records(tmp_path: Path, monkeypatch:
     assert not reporter.reported_raw
 
 
-def fail(_: object) -> None:
+def fail(*_: object) -> None:
     raise OSError("no such bucket")
 
 

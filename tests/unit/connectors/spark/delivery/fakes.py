@@ -12,8 +12,8 @@ from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.committed_offsets import CommittedOffsets
 from connectors.spark.tables.offset_ranges import OffsetRanges
+from connectors.spark.tables.table import TableState
 from connectors.spark.tables.writer import TableProgress
 
 TIMEOUT_S = 20.0
@@ -72,8 +72,8 @@ class FakeWriter:
         """Waits until one more commit has started."""
         assert self.entered.acquire(timeout=TIMEOUT_S)
 
-    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
-        return CommittedOffsets(1, dict(self.ends))
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
+        return TableState(self.known, dict(self.ends))
 
     def columns(self) -> Columns | None:
         return self.known

@@ -86,7 +86,7 @@ class Sink:
 @pytest.fixture
 def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Sink]]:
     tables, clock = FakeTables(), ManualClock()
-    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, lease, staging: tables.open(name))
+    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, *more: tables.open(name))
     monkeypatch.setattr(spark_task, "time", SimpleNamespace(monotonic=clock.monotonic))
     monkeypatch.setattr(table_delivery, "_ROOM_WAIT_S", 0.0)
     sinks: list[Sink] = []
