@@ -57,10 +57,6 @@ class Connector(ABC):
     most_tasks: ClassVar[int | None] = None
     """The maximum number of tasks, whatever ``tasks.max`` says; None: no limit but ``tasks.max``."""
 
-    shares_executor: ClassVar[str | None] = None
-    """The name of an expensive resource that exists once per process, such as a Spark session. All connectors whose classes have
-    the same name run in one executor process, unless they set ``task.isolation=dedicated``. None: any executor."""
-
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:

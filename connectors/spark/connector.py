@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
-from connect.errors import BadRequestError, ConfigError
+from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
 from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, config_def, parse_config
@@ -73,16 +73,13 @@ class SparkSink(SinkConnector):
         second time, which is refused unless ``append.replay=repeat``.
         """
         parsed = parse_config(config)
-        if parsed.table_format == PARQUET:
-            raise BadRequestError(
-                "offsets of a sink that writes Parquet files cannot be changed: delete the files, or rename the connector"
-            )
         from connectors.spark import session
         from connectors.spark.tables.move_offsets import move_offsets
 
-        lease = session.lease(parsed.spark)
+        lease = None if parsed.table_format == PARQUET else session.lease(parsed.spark)
         try:
             move_offsets(parsed, lease, offsets)
         finally:
-            lease.release()
+            if lease is not None:
+                lease.release()
         return True

@@ -38,7 +38,8 @@ class SparkSinkTask(SinkTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
-        owner = f"{self._config.connector}-{config.get(TASK_KEY, '0')}"
+        self._number = config.get(TASK_KEY, "0")
+        owner = f"{self._config.connector}-{self._number}"
         self._staging = Staging(self._config.location, owner)
         self._lease = (
             None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
@@ -63,7 +64,7 @@ class SparkSinkTask(SinkTask):
         self._staging.clear()
 
     def _open_writer(self, table: str) -> TableWriter:
-        return make_writer(self._config, table, self._lease, self._staging, self._identify)
+        return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
 
     def _identify(self, topic: str) -> TopicIdentity | None:
         if topic not in self._identities:

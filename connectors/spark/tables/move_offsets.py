@@ -13,7 +13,7 @@ from connectors.spark.tables.open_table import open_table
 from connectors.spark.tables.staging import Staging, list_tables
 
 
-def move_offsets(config: SparkSinkConfig, lease: session.Lease, offsets: Mapping[TopicPartition, int | None]) -> None:
+def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
     """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
     routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
     staging = Staging(config.location, config.connector)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def make_writer(
-    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
 ) -> TableWriter:
-    """The writer of one table in the configured format. Waits for Spark."""
-    return TableWriter(table, config.table, open_table(config, table, lease, staging, identify))
+    """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
+    return TableWriter(table, config.table, open_table(config, table, lease, staging, identify, task))
 
 
 def reaches_jvm(spark: SparkSession) -> bool:
@@ -35,10 +35,13 @@ def reaches_jvm(spark: SparkSession) -> bool:
     return getattr(spark, "_jvm", None) is not None
 
 
-def open_table(config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify) -> Table:
+def open_table(
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
+) -> Table:
+    """The table in the configured format. Waits for Spark."""
     path = f"{config.location}/{table}"
     if lease is None:
-        parquet = ParquetTable(path, config.connector)
+        parquet = ParquetTable(path, config.connector, task=task)
         parquet.delete_drafts()
         return ParquetSinkTable(parquet, config.connector)
     spark = lease.session()

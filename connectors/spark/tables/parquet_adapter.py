@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import ConnectError
+from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence
@@ -45,6 +45,8 @@ class ParquetSinkTable:
         document = TableCommit(self._connector, next_sequence(self._committed), commit.ranges, ends)
         crash_points.point("spark.staged")
         version = self._table.append(rows, document)
+        if version is None:
+            return None
         self._committed.sequence = document.sequence
         self._committed.ends.update(commit.ends)
         return version
@@ -56,7 +58,10 @@ class ParquetSinkTable:
         return self._table.committed_offsets(()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        raise ConnectError("offsets of Parquet files cannot be changed")
+        committed = self._table.committed_offsets(())
+        document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})
+        if self._table.commit_metadata(document) is None:
+            raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
 
     def progress(self) -> Mapping[str, Any]:
         return {}
