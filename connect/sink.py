@@ -59,7 +59,7 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """The worker's services for a sink task. Call them only on the task's own thread."""
+    """The worker's services for a sink task. Call them only on the task's own thread, unless they say otherwise."""
 
     def configs(self) -> Mapping[str, str]:
         """Returns the task's configuration, with variables resolved at the time of the call."""
@@ -106,7 +106,7 @@ class SinkTaskContext(Protocol):
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         """Asks the broker for the identity of each topic; topics that do not exist are omitted. Raises ConnectError if no broker
-        answers."""
+        answers. May be called from any thread."""
 
 
 class SinkTask(ABC):

@@ -11,7 +11,7 @@ from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
-from connectors.spark.config import CONF_PREFIX, PARQUET, config_def, parse_config
+from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, config_def, parse_config
 
 
 def _version() -> str:
@@ -25,7 +25,7 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
-    open_prefixes = (CONF_PREFIX,)
+    open_prefixes = (CONF_PREFIX, FRESHNESS_PREFIX)
     # Range assignment would give all topics with one partition to the first task.
     consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
     shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
@@ -58,7 +58,10 @@ class SparkSink(SinkConnector):
             try:
                 parse_config(config)
             except ConfigError as e:
-                named = next((v for v in values if v.name == e.key), values[0])
+                named = next((v for v in values if v.name == e.key), None)
+                if named is None:  # freshness.<table>.ms
+                    named = ConfigValue(e.key or values[0].name)
+                    values.append(named)
                 named.errors.append(e.message)
         return values
 

@@ -58,7 +58,7 @@ class RebalanceListener(Protocol):
 
 
 class SinkConsumer:
-    """Used by its task's thread only, except :meth:`cancel`."""
+    """Used by its task's thread only, except :meth:`cancel` and :meth:`topic_identities`."""
 
     def __init__(
         self, java: Mapping[str, str], listener: RebalanceListener, defaults: Mapping[str, str] = MappingProxyType({})
@@ -234,9 +234,10 @@ class SinkConsumer:
         return watermarks[0] if watermarks is not None and watermarks[0] >= 0 else None
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
-        """Returns the identities of the topics that exist. Raises ConnectError."""
-        with self._in_client():
-            return describe_topic_identities(self._java, topics)
+        """Returns the identities of the topics that exist. Callable from any thread. Raises ConnectError."""
+        if self._cut_off.is_set():
+            raise ConsumerClosed
+        return describe_topic_identities(self._java, topics)
 
     def cancel(self) -> None:
         """Closes the consumer of an abandoned task. Called from another thread; waits briefly.

@@ -13,7 +13,7 @@ from worker.tasks.converters import Converters
 
 
 class SinkContext:
-    """Used on the task's thread (:class:`connect.sink.SinkTaskContext`).
+    """Used on the task's thread, except :meth:`topic_identities` (:class:`connect.sink.SinkTaskContext`).
 
     The task's loop takes the requests that are collected here.
     """

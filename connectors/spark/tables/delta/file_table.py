@@ -102,6 +102,10 @@ class DeltaFileTable:
         self._known = _KnownVersion()
         self._figures = {"unavailable": 0}
 
+    @property
+    def _place(self) -> str:
+        return f"table {self._settings.table} at {self.path}"
+
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the newest version. Raises UnsuitableTable when the rows must be written by Spark, and ConnectError when the
         table's rows were replaced since this connector's last commit."""
@@ -119,14 +123,14 @@ class DeltaFileTable:
             stored = StoredOffsets(versions, self._settings.connector)
             if reason is not None and stored:
                 raise ConnectError(
-                    f"table {self._settings.table} at {self.path} was altered in a way that the connector does not support: {reason}. "
+                    f"{self._place} was altered in a way that the connector does not support: {reason}. "
                     "Undo the change, or write into another table (table.name.format)"
                 )
             if reason is not None:
                 raise UnsuitableTable(reason)
-            check_retention(metadata, self._settings.table, self.path)
+            check_retention(metadata, self._place, self.path)
             if stored:
-                check_not_replaced(self._log, transaction.version, self._settings.connector, self._settings.table, self.path)
+                check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             columns = {f["name"]: arrow_type(f["type"]) for f in json.loads(metadata["schemaString"])["fields"]}
             self._catch_up(transaction.version, str(metadata["id"]), columns)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
@@ -244,9 +248,7 @@ class DeltaFileTable:
                 with self._commit_lock.held():
                     transaction.commit(actions, document, application_ids=moved)
             except CommitConflict as e:
-                raise RetriableError(
-                    f"table {self._settings.table}: a task committed at the same time; stop the connector first"
-                ) from e
+                raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first") from e
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
@@ -261,7 +263,7 @@ class DeltaFileTable:
         known = self._known
         if transaction.version < 0 or transaction.table_id() != known.table_id:
             raise ConnectError(
-                f"table {self._settings.table} at {self.path} was dropped{'' if transaction.version < 0 else ' and created again'} while "
+                f"{self._place} was dropped{'' if transaction.version < 0 else ' and created again'} while "
                 "the connector was writing it, and its rows are gone. Restart the task to continue with new records, or reset "
                 "the connector's offsets over REST (DELETE /connectors/<name>/offsets) to load the table again"
             )
@@ -270,7 +272,7 @@ class DeltaFileTable:
             logged = self._log.commit(version)
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
-            refuse_replacement(logged, self._settings.table, self.path)
+            refuse_replacement(logged, self._place)
             if known.indexed is not None:
                 known.indexed.apply(logged.adds, logged.removes)
             known.version = version
@@ -299,9 +301,8 @@ class DeltaFileTable:
             started = time.monotonic()
             indexed = self._read_files(transaction, {name: upsert.columns[name] for name in upsert.keys})
             if indexed.key_count:
-                log.info(
-                    "Indexed %d keys of table %s in %.1f s", indexed.key_count, self._settings.table, time.monotonic() - started
-                )
+                took_s = time.monotonic() - started
+                log.info("Indexed %d keys of %s in %.1f s", indexed.key_count, self._place, took_s)
             known.indexed = indexed
         return known.indexed
 
@@ -326,7 +327,7 @@ class DeltaFileTable:
                     [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
                 )
         except CommitConflict as e:
-            log.debug("Committing to table %s again after a conflict: %s", self._settings.table, e)
+            log.debug("Committing to %s again after a conflict: %s", self._place, e)
             self._writer.delete(change.written)
             return None
         self._follow(version, change)
@@ -340,7 +341,7 @@ class DeltaFileTable:
             if logged is None:
                 known.indexed = None
                 break
-            refuse_replacement(logged, self._settings.table, self.path)
+            refuse_replacement(logged, self._place)
             if known.indexed is not None:
                 known.indexed.apply(logged.adds, logged.removes)
         known.version = version
@@ -361,5 +362,5 @@ class DeltaFileTable:
         with self._commit_lock.held():
             actions = [transaction_action(identities[tp], end) for tp, end in ends.items()]
             transaction.commit(actions, document, application_ids=identities.values())
-        log.info("Moved the offsets of table %s from its history into its state", self._settings.table)
+        log.info("Moved the offsets of %s from its history into its state", self._place)
         return self.load(ends)

@@ -18,8 +18,9 @@ from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.sink_support.batch_isolation import find_bad_records
-from connectors.spark import errant_records
+from connectors.spark.delivery import errant_records
 from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
+from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.task import SparkSinkTask
 
 TP = TopicPartition("t", 0)
@@ -282,7 +283,7 @@ def test_errors_of_the_table_are_not_errant_records(tmp_path: Path, monkeypatch:
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "load", fail)
+    monkeypatch.setattr(ParquetTable, "columns", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
