@@ -16,6 +16,7 @@ from connectors.spark import session
 from connectors.spark.config import PARQUET, parse_config
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
+from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.delivery.table_queue import TableQueue
 from connectors.spark.tables.open_table import make_writer
@@ -57,6 +58,8 @@ class SparkSinkTask(SinkTask):
             CommitThreads(f"commit-{owner}", limit),
             time.monotonic,
         )
+        self._maintenance = MaintenanceThread(f"maintenance-{owner}", self._writers)
+        self._maintenance.start()
         self._has_read_tables = False
         self._is_stopping = False
         self._received_before = 0
@@ -65,6 +68,10 @@ class SparkSinkTask(SinkTask):
 
     def _open_writer(self, table: str) -> TableWriter:
         return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
+
+    def _writers(self) -> list[TableWriter]:
+        tables = list(self.delivery.scheduler.tables.values())
+        return [table.writer for table in tables if table.writer is not None]
 
     def _identify(self, topic: str) -> TopicIdentity | None:
         if topic not in self._identities:
@@ -86,7 +93,7 @@ class SparkSinkTask(SinkTask):
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
         if self._config.names_need_source and not self._has_read_tables:
             self._read_tables()
-        log_ends = self.context.end_offsets(partitions)
+        log_ends, log_starts = self.context.end_offsets(partitions), self.context.beginning_offsets(partitions)
         for topic in sorted({tp.topic for tp in partitions}):
             own = [tp for tp in partitions if tp.topic == topic]
             for table in sorted(self.delivery.router.tables_of(topic)):
@@ -94,6 +101,7 @@ class SparkSinkTask(SinkTask):
                 for tp in own:
                     if tp in ends:
                         _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
+                        _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
                         # If records name their tables, a table that does not exist yet may need records that this one has.
                         # The group's offset is never ahead of any table, and each table skips what it has.
                         if not self._config.names_need_source:
@@ -205,6 +213,9 @@ class SparkSinkTask(SinkTask):
 
     def close(self) -> None:
         delivery, staging, lease = (getattr(self, name, None) for name in ("delivery", "_staging", "_lease"))
+        maintenance: MaintenanceThread | None = getattr(self, "_maintenance", None)
+        if maintenance is not None:
+            maintenance.close()
         if delivery is not None:
             delivery.close()
         if staging is not None:
@@ -219,4 +230,13 @@ def _check_topic_not_recreated(tp: TopicPartition, end: int, log_end: int | None
             f"table {table} holds {tp} up to offset {end}, but the topic ends at {log_end}: the topic was "
             "deleted and recreated. Stop the connector and reset its offsets over REST (DELETE /connectors/<name>/offsets) "
             "to read the new topic"
+        )
+
+
+def _check_no_gap(tp: TopicPartition, end: int, log_start: int, table: str) -> None:
+    if end < log_start:
+        raise ConnectError(
+            f"table {table} holds {tp} up to offset {end}, but the topic begins at {log_start}: retention deleted "
+            f"{log_start - end} records that were not written. To continue without them, stop the connector and set its offset "
+            f"of the partition to {log_start} over REST (PATCH /connectors/<name>/offsets), then resume it"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -63,7 +63,7 @@ class ParquetSinkTable:
         if self._table.commit_metadata(document) is None:
             raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
 
-    def maintain(self) -> None:
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
         self._table.compact()
 
     def progress(self) -> Mapping[str, Any]:

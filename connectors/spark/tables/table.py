@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -87,9 +87,9 @@ class Table(Protocol):
         """Sets the ends of partitions, or deletes them (None), without rows."""
         ...
 
-    def maintain(self) -> None:
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Does work that keeps reading and committing fast, such as compaction. Called from another thread, beside commits;
-        blocks them only for moments. Raises nothing that a later call cannot repeat."""
+        blocks them only for moments, and ends early when the task stops. After an error, it may be called again."""
         ...
 
     def progress(self) -> Mapping[str, Any]:

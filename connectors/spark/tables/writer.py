@@ -6,7 +6,7 @@ import itertools
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,6 +144,11 @@ class TableWriter:
             self._table.move_offsets(offsets)
         except Exception as e:
             raise explain(e, self._described()) from e
+
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        """Takes care of the table. The only method that another thread may call."""
+        self._table.maintain(is_stopping)
+        self.progress.table = self._table.progress()
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
         try:

@@ -1,4 +1,4 @@
-"""Lets one process at a time commit to a Delta table on a local disk.
+"""Locks between processes that write one Delta table on a local disk.
 
 Delta's log store for local disks checks that a version does not exist and then renames a file to it, which is atomic only inside
 one JVM. Two workers, or a worker and its zombie, could both write a version. Object stores and HDFS have their own guards.
@@ -15,16 +15,24 @@ from pathlib import Path
 
 from connect.errors import RetriableError
 
-_NAME = ".sluice-commit.lock"
 _WAIT_S = 20.0
 _POLL_S = 0.005
 
 
-class CommitLock:
-    """The lock of the table in a local folder; without a folder (``None``), it locks nothing."""
+class TableLock:
+    """A lock of the table in a local folder; without a folder (``None``), it locks nothing."""
 
-    def __init__(self, folder: str | None) -> None:
-        self._path = None if folder is None else Path(folder) / "_delta_log" / _NAME
+    def __init__(self, folder: str | None, name: str) -> None:
+        self._path = None if folder is None else Path(folder) / "_delta_log" / name
+
+    @contextlib.contextmanager
+    def tried(self) -> Iterator[bool]:
+        """Tries to hold the lock for a with block, and says whether it does."""
+        if self._path is None:
+            yield True
+            return
+        with self._path.open("a+") as file:
+            yield _try_lock(file.fileno())
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -80,9 +80,9 @@ class DeltaTable:
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         self._table.move_offsets(offsets)
 
-    def maintain(self) -> None:
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
         if not self._session_ended:
-            self._table.maintain()
+            self._table.maintain(is_stopping)
 
     def progress(self) -> Mapping[str, Any]:
         return self._table.progress()

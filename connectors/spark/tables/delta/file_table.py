@@ -26,7 +26,7 @@ from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import check_not_replaced, check_retention, refuse_replacement
-from connectors.spark.tables.delta.commit_lock import CommitLock
+from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
@@ -98,7 +98,7 @@ class DeltaFileTable:
         self._log = DeltaLog(files, folder)
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
-        self._commit_lock = CommitLock(local_folder(path))
+        self._commit_lock = TableLock(local_folder(path), ".sluice-commit.lock")
         self._known = _KnownVersion()
         self._figures = {"unavailable": 0}
 
@@ -177,8 +177,8 @@ class DeltaFileTable:
                 self._figures["unavailable"] += plan.unavailable
             return version
 
-    def maintain(self) -> None:
-        self._maintenance.run(self._compact)
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        self._maintenance.run(self._compact, is_stopping)
 
     def _compact(self) -> bool:
         """Merges files once; returns whether it did."""

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from connectors.spark.plan.sql import table_at
+from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.transaction import DeltaTransactions
+from connectors.spark.tables.staging import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,15 +45,22 @@ class DeltaMaintenance:
         self._path = path
         self._transactions = DeltaTransactions(session, path)
         self._files = files
+        self._lock = TableLock(local_folder(path), ".sluice-maintenance.lock")
         self._last_checkpoint = f"{folder}/_delta_log/_last_checkpoint"
         self._vacuumed_at = time.monotonic()
 
-    def run(self, compact: Callable[[], bool]) -> None:
-        """Does what is due; ``compact`` merges files once and returns whether there may be more to merge."""
-        while compact():
-            pass
-        self._checkpoint()
-        self._vacuum()
+    def run(self, compact: Callable[[], bool], is_stopping: Callable[[], bool]) -> None:
+        """Does what is due; ``compact`` merges files once and returns whether there may be more to merge. Does nothing while
+        another task takes care of the table."""
+        with self._lock.tried() as is_held:
+            if not is_held:
+                return
+            while not is_stopping() and compact():
+                pass
+            if not is_stopping():
+                self._checkpoint()
+            if not is_stopping():
+                self._vacuum()
 
     def _checkpoint(self) -> None:
         """Writes a checkpoint when the last one is many commits old; Delta removes expired entries of the log with it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -106,7 +106,7 @@ class DeltaSqlTable:
         if self._session.conf.get(_LAST_COMMIT, None) is None:
             raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
 
-    def maintain(self) -> None:
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Does nothing: Delta checkpoints such tables in their commits, and Spark's OPTIMIZE and VACUUM serve them."""
 
     def progress(self) -> Mapping[str, Any]:
