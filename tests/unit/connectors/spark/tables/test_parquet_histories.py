@@ -14,6 +14,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ class World:
         return sorted((row["p"], row["o"]) for row in found)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps(2), min_size=1, max_size=12))
 def test_every_history_leaves_each_row_once_and_offsets_that_match(history: list[Step]) -> None:
