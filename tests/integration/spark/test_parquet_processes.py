@@ -34,11 +34,10 @@ def append(first, end):
 """
 
 _RACER = """
-rounds = int(sys.argv[3])
-for round in range(rounds):
-    ends = table.committed_offsets([TP]).ends
+for _ in range(int(sys.argv[3])):
+    first = table.committed_offsets([TP]).ends.get(TP, 0)
+    print("ready", flush=True)
     sys.stdin.readline()
-    first = ends.get(TP, 0)
     print(append(first, first + 3) is not None, flush=True)
     sys.stdin.readline()
 """
@@ -72,6 +71,19 @@ def start(program: str, path: Path | str, task: str, *arguments: str, crash_at: 
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+def answers(children: list[subprocess.Popen[str]]) -> list[str]:
+    """Waits for one line of each."""
+    return [child.stdout.readline() for child in children if child.stdout is not None]
+
+
+def release(children: list[subprocess.Popen[str]]) -> None:
+    """Lets each continue."""
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+
+
 def offsets(path: Path) -> list[int]:
     return sorted(ds.dataset(str(path), format="parquet").to_table(["o"])["o"].to_pylist())
 
@@ -85,18 +97,10 @@ def test_of_two_processes_that_append_one_range_exactly_one_succeeds(tmp_path: P
     racers = [start(_RACER, path, task, str(rounds)) for task in "01"]
     try:
         for _ in range(rounds):
-            for word in ("go\n", "next\n"):
-                for racer in racers:
-                    assert racer.stdin is not None
-                    racer.stdin.write(word)
-                    racer.stdin.flush()
-                if word == "go\n":
-                    landed = []
-                    for racer in racers:
-                        assert racer.stdout is not None
-                        landed.append(racer.stdout.readline())
-                    # A racer that was faster than the other's read leaves no second winner either.
-                    assert sorted(landed) == ["False\n", "True\n"]
+            assert answers(racers) == ["ready\n", "ready\n"]
+            release(racers)
+            assert sorted(answers(racers)) == ["False\n", "True\n"]
+            release(racers)
         for racer in racers:
             racer.communicate(timeout=60)
             assert racer.returncode == 0
