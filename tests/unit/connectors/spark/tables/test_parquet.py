@@ -150,8 +150,11 @@ def test_starting_task_deletes_only_its_predecessors_drafts(tmp_path: Path) -> N
         folders[owner] = path / "_sluice" / "drafts" / owner / "0000000000-x.draft"
         folders[owner].parent.mkdir(parents=True, exist_ok=True)
         folders[owner].write_bytes(b"half a file")
+    # A predecessor that has noticed its successor writes with the successor's epoch, and may commit that.
+    current = folders["c-0"].with_name("0000000001-y.draft")
+    current.write_bytes(b"half a file")
     ParquetTable(str(path), "c", task="0").delete_drafts()
-    assert drafts(path) == [folders["c-1"], folders["d-0"]]
+    assert drafts(path) == [current, folders["c-1"], folders["d-0"]]
     assert visible(path) == [(0, 0)]
 
 
