@@ -94,25 +94,27 @@ class SparkSinkTask(SinkTask):
         if self._config.names_need_source and not self._has_read_tables:
             self._read_tables()
         log_ends, log_starts = self.context.end_offsets(partitions), self.context.beginning_offsets(partitions)
-        for topic in sorted({tp.topic for tp in partitions}):
-            own = [tp for tp in partitions if tp.topic == topic]
-            for table in sorted(self.delivery.router.tables_of(topic)):
-                ends = self.delivery.scheduler.table(table).load(own).ends
-                for tp in own:
-                    if tp in ends:
-                        _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
-                        _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
-                        # If records name their tables, a table that does not exist yet may need records that this one has.
-                        # The group's offset is never ahead of any table, and each table skips what it has.
-                        if not self._config.names_need_source:
-                            self.context.offset({tp: ends[tp]})
-                            self.delivery.offsets.seek(tp, ends[tp])
+        by_table: dict[str, list[TopicPartition]] = {}
+        for tp in sorted(partitions):
+            for table in self.delivery.router.tables_of(tp.topic):
+                by_table.setdefault(table, []).append(tp)
+        for table, ends in self.delivery.load_tables(by_table).items():
+            for tp in by_table[table]:
+                if tp in ends:
+                    _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
+                    _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
+                    # If records name their tables, a table that does not exist yet may need records that this one has.
+                    # The group's offset is never ahead of any table, and each table skips what it has.
+                    if not self._config.names_need_source:
+                        self.context.offset({tp: ends[tp]})
+                        self.delivery.offsets.seek(tp, ends[tp])
 
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""
         scheduler = self.delivery.scheduler
-        for name in list_tables(self._config.location):
-            topics = {tp.topic for tp in scheduler.table(name).load(()).ends}
+        found = self.delivery.load_tables(dict.fromkeys(list_tables(self._config.location), ()))
+        for name, ends in found.items():
+            topics = {tp.topic for tp in ends}
             for topic in topics:
                 self.delivery.router.add_tables(topic, [name])
             if not topics:

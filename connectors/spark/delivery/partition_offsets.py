@@ -18,7 +18,7 @@ class PartitionOffsets:
         self._held: dict[TopicPartition, dict[Hashable, int]] = {}
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """The partition continues from this offset; its table has all records below."""
+        """The partition continues from this offset; its tables or holders have all records below."""
         self._positions[partition] = offset
 
     def position(self, partition: TopicPartition) -> int | None:

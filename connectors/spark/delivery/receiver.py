@@ -120,32 +120,36 @@ class RecordReceiver:
             self.decode(topic)
 
     def add_records(self, records: Sequence[SinkRecord]) -> None:
-        """Decodes records of the worker's converters at once."""
+        """Decodes records of the worker's converters at once. After a RetriableError, it has taken none of them."""
         by_topic: dict[tuple[str, str], list[SinkRecord]] = {}
-        firsts: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for record in records:
             origin = TopicPartition(record.original_topic, record.original_partition)
             position = ends.get(origin) or self._offsets.position(origin)
             if position is not None and record.offset < position:
                 continue
-            firsts.setdefault(origin, record.offset)
             ends[origin] = record.offset + 1
             # A router may have renamed the topic: the new name names the table, but offsets belong to the original topic.
             by_topic.setdefault((record.original_topic, record.topic), []).append(record)
-        for origin, first in firsts.items():
-            self._offsets.receive(_holder(origin.topic), origin, first, ends[origin])
         now = self._clock()
-        for (origin_topic, topic), chosen in by_topic.items():
-            for start in range(0, len(chosen), self._max_records):
-                part = chosen[start : start + self._max_records]
-                self._errant_records.keep(part)
-                decoder = self._decoders.get(origin_topic, topic)
-                changes, bad_records = decode_records_tolerantly(decoder, part, self._next_sequence)
-                self._next_sequence += len(part)
+        decoded = [(names[1], self._decode_records(*names, chosen)) for names, chosen in by_topic.items()]
+        for topic, parts in decoded:
+            for changes, bad_records in parts:
                 self._deliver(topic, changes, bad_records, Arrival(now, now))
-        for origin_topic, _ in by_topic:
-            self._offsets.release(_holder(origin_topic))
+        for origin, end in ends.items():
+            self._offsets.seek(origin, end)
+
+    def _decode_records(
+        self, origin: str, topic: str, records: Sequence[SinkRecord]
+    ) -> list[tuple[list[ChangeBatch], list[BadRecord]]]:
+        decoder = self._decoders.get(origin, topic)
+        found = []
+        for start in range(0, len(records), self._max_records):
+            part = records[start : start + self._max_records]
+            self._errant_records.keep(part)
+            found.append(decode_records_tolerantly(decoder, part, self._next_sequence))
+            self._next_sequence += len(part)
+        return found
 
     def decode(self, topic: str) -> None:
         """Decodes the topic's records, and delivers them."""

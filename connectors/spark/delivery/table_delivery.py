@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from connect.backoff import Backoff
 from connect.errors import RetriableError
@@ -61,6 +61,7 @@ class TableDelivery:
         self._context = context
         self._errant_records = errant_records
         self._clock = clock
+        self._threads = threads
         self._decoders = TopicDecoders(config, context.key_converter, context.value_converter, self._known_columns)
         self._receiver = RecordReceiver(
             self.offsets, self._decoders, errant_records, self._deliver, clock, config.commit_max_records
@@ -202,6 +203,15 @@ class TableDelivery:
         self.scheduler.wait_for({table for tp in partitions for table in self.router.tables_of(tp.topic)})
         self.scheduler.partitions |= set(partitions)
         self._back_pressure.add_partitions(partitions)
+
+    def load_tables(self, partitions: Mapping[str, Collection[TopicPartition]]) -> dict[str, Mapping[TopicPartition, int]]:
+        """Reads tables in parallel; returns, by table, the end offsets of these partitions. None may be running. Blocks."""
+        if not partitions:
+            return {}
+        tables = [self.scheduler.table(name) for name in partitions]
+        with ThreadPoolExecutor(min(len(tables), self._threads.limit), "load-table") as pool:
+            states = pool.map(lambda table: table.load(partitions[table.name]), tables)
+            return {table.name: state.ends for table, state in zip(tables, states, strict=True)}
 
     def revoke(self, partitions: Collection[TopicPartition]) -> None:
         """Commits all records, because these partitions go to another task, which reads again what cannot be committed."""
