@@ -3,7 +3,7 @@
 The table has 1,000,000 rows (``SLUICE_BENCH_ROWS=10000000`` for more), which the sink loads first. The main figures are
 200,000 changes at once (``SLUICE_BENCH_CHANGES``), ``small_commit`` are commits of 1,000 changes, one after the other, and
 ``sustained`` are changes at a steady rate for 30 seconds (``SLUICE_BENCH_RATE``, or seven tenths of the first rate). The peer
-merges two batches of a twentieth of the changes into a copy of the table.
+merges two batches of a quarter of the changes into a copy of the table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SECONDS = number("SECONDS", 30)
 RATE = number("RATE", 0)
 _FRESH_MS = 2_000
 _TOPIC = "changes"
-_PEER_BATCH = max(CHANGES // 20, 1)
+_PEER_BATCH = max(CHANGES // 4, 1)
 
 
 def _backlog(worker: LakeWorker, log: TableLog, producer: Producer, changes: RandomChanges) -> Figures:

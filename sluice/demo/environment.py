@@ -139,6 +139,8 @@ class DemoEnvironment:
             "producer.compression.type": "zstd",
             "producer.batch.size": "1000000",
             "producer.linger.ms": "5",
+            # One megabyte of a fetch would be a hundred in memory.
+            "consumer.max.partition.fetch.bytes": "262144",
             # A Spark commit in progress may take longer than Apache's five seconds.
             "task.shutdown.graceful.timeout.ms": "30000",
         }
