@@ -22,6 +22,7 @@ ALL = (
     "jdbc_source",
     "jdbc_sink",
     "spark_append",
+    "spark_start",
     "registry_converters",
 )
 

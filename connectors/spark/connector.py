@@ -25,7 +25,6 @@ class SparkSink(SinkConnector):
 
     version = _version()
     open_prefixes = (CONF_PREFIX,)
-    shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}

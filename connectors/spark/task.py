@@ -289,6 +289,7 @@ class SparkSinkTask(SinkTask):
     def _commit_buffered(self) -> None:
         """Writes all buffered records, one commit per table. After a failure they stay buffered and are retried."""
         self._decode_buffered()
+        self._discard_writers_of_ended_spark()
         started_at = time.monotonic()
         for table in dict.fromkeys([*self._decoded, *self._excluded, *self._tables_of_topics(self._excluded_by_topic)]):
             self._commit_table(table)
@@ -418,6 +419,11 @@ class SparkSinkTask(SinkTask):
             lease.release()
 
     # -- writers and decoders ------------------------------------------------------------------------------------------
+
+    def _discard_writers_of_ended_spark(self) -> None:
+        """Discards writers whose session died with Spark's JVM; new ones read the committed offsets again."""
+        if self._lease is not None and self._writers and not self._lease.is_alive():
+            self._writers.clear()
 
     def _writer(self, table: str) -> TableWriter:
         writer = self._writers.get(table)

@@ -31,9 +31,7 @@ class Launched:
     """Descriptor of the file that the process writes its stacks to. The caller closes it."""
 
 
-def launch(
-    key: str, environment: Path | None, *, with_crash_points: bool, lifetime: WorkerLifetime | None = None
-) -> Launched:
+def launch(key: str, environment: Path | None, *, with_crash_points: bool, lifetime: WorkerLifetime | None = None) -> Launched:
     """Starts a process; ``key`` is its name in process lists. In a virtual environment, its packages take precedence over the
     worker's. ``lifetime`` is for processes that it starts for the whole worker.
 

@@ -97,8 +97,8 @@ def _jar_conf(settings: SparkConfig, local: bool) -> dict[str, str]:
     jars = find_jars(settings.jars)
     if not jars:
         log.warning(
-            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark downloads "
-            "%s now, which takes a while",
+            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark "
+            "downloads %s now, which takes a while",
             JARS_VARIABLE,
             DELTA_COORDINATES,
         )
