@@ -67,7 +67,7 @@ def _median_start(jars: str, environment: dict[str, str]) -> tuple[Figures, dict
 def main() -> None:
     ensure_jars("spark")
     jars = str(folder_of(jar_set("spark")))
-    archive = [sys.executable, "-m", "connectors.spark.session.class_archive"]
+    archive = [sys.executable, "-m", "connectors.spark.session.archive_training"]
     subprocess.run(archive, env={**os.environ, "SLUICE_SPARK_JARS": jars}, check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as empty:
         _, without = _median_start(jars, {"SLUICE_CACHE_DIR": empty})

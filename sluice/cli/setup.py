@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sluice.embedded.java import Java
 
 # By name, because nothing imports connectors.
-_SPARK_ARCHIVE = "connectors.spark.session.class_archive"
+_SPARK_ARCHIVE = "connectors.spark.session.archive_training"
 
 
 def fetch_jars(name: str) -> None:

@@ -89,9 +89,9 @@ class SparkHost:
                 return self._error.message if self._error is not None else self._describe_exit()
             if self._listener in events:
                 self._accept()
-            for client in events:
-                if isinstance(client, socket.socket) and client in self._clients:
-                    self._hear(client)
+            for source in events:
+                if isinstance(source, socket.socket) and source in self._clients:
+                    self._hear(source)
             if self._leave_at is not None and time.monotonic() >= self._leave_at and self._withdraw():
                 return ""
 
