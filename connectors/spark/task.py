@@ -18,7 +18,7 @@ from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark import session
-from connectors.spark.config import PARQUET, SparkSinkConfig, parse_config
+from connectors.spark.config import PARQUET, SEQ, SparkSinkConfig, parse_config
 from connectors.spark.decode.change_batch import DATABASE, PARTITION_ID, SCHEMA, TABLE, ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
@@ -441,6 +441,7 @@ class SparkSinkTask(SinkTask):
                 key_name=keys[0] if len(keys) == 1 else None,
                 needs_names=config.names_need_source,
                 needs_keys=config.table.upserts,
+                needs_position=config.table.upserts or SEQ in config.table.metadata_columns,
             )
             tables = self._tables_for(topic)
             if len(tables) == 1:

@@ -314,3 +314,17 @@ def test_decoded_records_are_reported_unchanged(tmp_path: Path) -> None:
     ((record, error),) = reporter.reported
     assert record is records[1]
     assert "topic t, partition 0, offset 1: field id: " in str(error)
+
+
+def test_the_sequence_column_has_the_position_of_each_change(tmp_path: Path) -> None:
+    sink = Sink(tmp_path, metadata_columns="__offset,__seq,__op")
+    first = envelope(1, sequence='[null,"5"]', lsn=5)
+    sink.put(first, envelope(2, sequence='["8","7"]', lsn=7), envelope(3), None)
+    assert sink.commit() == 4
+    assert [(row["id"], row["__seq"]) for row in sink.rows()] == [
+        (1, "00000000000000000000.00000000000000000005"),
+        (2, "00000000000000000008.00000000000000000007"),
+        (3, None),
+        (None, None),
+    ]
+    assert list(sink.rows()[0]) == ["id", "__op", "__seq", "__offset"]
