@@ -16,7 +16,9 @@ from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SinkRecord
+from connectors.spark.decode import long_numbers
 from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.decode.json import NotBatchable, parse
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
@@ -246,3 +248,17 @@ def test_the_default_of_a_field_replaces_null_in_both_paths() -> None:
         found = decoder(schemas=True, fill_defaults=True).decode_raw(buffer([message(field, "null", usual=usual)]), 0)
         assert column(found) == [7]
         assert found[0].image.schema.field("f").type == pa.int8()
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize("number", ["12345678901234567.89", "-9007199254740993", "0.12345678901234567890123456789", "1e-400"])
+def test_a_number_that_changes_is_found_wherever_it_stands_in_the_text(
+    type_: pa.DataType, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_numbers, "_WINDOW", 64)
+    types = pa.schema([("f", type_)])
+    for shift in range(70):
+        other = b'{"o":"%s","f":0.5}' % (b"7" * shift)
+        assert parse([other] * 3, types, infer=False).num_rows == 3
+        with pytest.raises(NotBatchable):
+            parse([other, b'{"f":%s}' % number.encode(), other], types, infer=False)
