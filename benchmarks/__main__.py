@@ -21,7 +21,11 @@ ALL = (
     "postgres_stream",
     "jdbc_source",
     "jdbc_sink",
-    "spark_append",
+    "lake_append",
+    "lake_upsert",
+    "lake_freshness",
+    "lake_load",
+    "lake_tables",
     "registry_converters",
 )
 

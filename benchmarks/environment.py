@@ -46,7 +46,7 @@ class BenchmarkEnvironment:
         except KafkaException:
             return 0
 
-    def producer(self) -> Producer:
+    def producer(self, **more: str) -> Producer:
         """Creates a producer with a careful user's settings: all acknowledgments, in order."""
         return Producer(
             {
@@ -55,6 +55,7 @@ class BenchmarkEnvironment:
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "queue.buffering.max.kbytes": 65536,
+                **more,
             }
         )
 

@@ -57,10 +57,6 @@ class Connector(ABC):
     most_tasks: ClassVar[int | None] = None
     """The maximum number of tasks, whatever ``tasks.max`` says; None: no limit but ``tasks.max``."""
 
-    shares_executor: ClassVar[str | None] = None
-    """The name of an expensive resource that exists once per process, such as a Spark session. All connectors whose classes have
-    the same name run in one executor process, unless they set ``task.isolation=dedicated``. None: any executor."""
-
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:
@@ -142,6 +138,10 @@ class SinkConnector(Connector):
 
     needs_schema: ClassVar[bool] = False
     """Whether values must have a schema; ``sluice lint`` then reports a converter that provides none."""
+
+    consumer_defaults: ClassVar[Mapping[str, str]] = {}
+    """Settings of the tasks' consumers, in Java's names. Those in the worker's file (``consumer.*``) and in the connector's
+    configuration (``consumer.override.*``) take precedence."""
 
     @abstractmethod
     def task_class(self) -> type[SinkTask]: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.converters.api import Converter
@@ -13,6 +14,15 @@ from connect.record import NO_TIMESTAMP_TYPE, RawBatch, SinkRecord, TopicPartiti
 
 Offsets = dict[TopicPartition, int]
 """For each partition, the offset of the next record to read: the last delivered one + 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """Tells a topic from another one of the same name: in another cluster, or created after this one was deleted."""
+
+    cluster_id: str
+    topic_id: str
+    """Kafka's topic UUID as Kafka's tools print it; ``-`` when the broker has none."""
 
 
 class RawRecord(NamedTuple):
@@ -49,7 +59,7 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """The worker's services for a sink task. Call them only on the task's own thread."""
+    """The worker's services for a sink task. Call them only on the task's own thread, unless they say otherwise."""
 
     def configs(self) -> Mapping[str, str]:
         """Returns the task's configuration, with variables resolved at the time of the call."""
@@ -90,6 +100,13 @@ class SinkTaskContext(Protocol):
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the current end offset of each partition, for computing lag; unknown partitions are omitted."""
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Returns the offset of the first record that each partition still has; unknown partitions are omitted."""
+
+    def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
+        """Asks the broker for the identity of each topic; topics that do not exist are omitted. Raises ConnectError if no broker
+        answers. May be called from any thread."""
 
 
 class SinkTask(ABC):

@@ -53,8 +53,6 @@ class ConnectorFacts:
     type: str
     """``source``, ``sink`` or ``unknown``."""
     version: str | None
-    shares_executor: str | None = None
-    """Connectors with the same value run together in one process (:attr:`connect.connector.Connector.shares_executor`)."""
 
 
 class ExecutorListener(Protocol):

@@ -13,7 +13,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
-from connect.sink import ErrantRecordReporter, Offsets, RawRecord, SinkTask
+from connect.sink import ErrantRecordReporter, Offsets, RawRecord, SinkTask, TopicIdentity
 from connect.source import SourceTask, TransactionContext
 
 _Key = tuple[tuple[str, Any], ...]
@@ -176,6 +176,10 @@ class SinkContext:
         self.requested_offsets: dict[TopicPartition, int] = {}
         self.requested_timeout_ms: int | None = None
         self.commit_requested = False
+        self.beginnings: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.identities: dict[str, TopicIdentity] = {}
+        """The identities of topics; others have the topic ID ``-``."""
 
     def configs(self) -> Mapping[str, str]:
         return self._config
@@ -199,7 +203,13 @@ class SinkContext:
         self.commit_requested = True
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {}
+        return {tp: self.ends[tp] for tp in partitions if tp in self.ends}
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.beginnings[tp] for tp in partitions if tp in self.beginnings}
+
+    def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
+        return {topic: self.identities.get(topic, TopicIdentity("memory", "-")) for topic in topics}
 
 
 class SinkHarness:

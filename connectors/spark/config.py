@@ -10,7 +10,7 @@ from pathlib import Path
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
-from connect.config.validators import NonEmpty, at_least, one_of
+from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 
 APPEND = "append"
@@ -21,6 +21,8 @@ IGNORE = "ignore"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
+FRESHNESS = "freshness.ms"
+FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
 
@@ -56,8 +58,24 @@ def _check_metadata(name: str, value: object) -> None:
             raise ConfigError.invalid(name, column, f"Expected some of {', '.join(METADATA_COLUMNS)}, or {NO_METADATA}")
 
 
+def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
+    """Reads ``freshness.<table>.ms``. Raises ConfigError."""
+    found = {}
+    for key, text in props.items():
+        if key.startswith(FRESHNESS_PREFIX) and key != FRESHNESS:
+            table = key.removeprefix(FRESHNESS_PREFIX).removesuffix(FRESHNESS_SUFFIX)
+            if not table or not key.endswith(FRESHNESS_SUFFIX):
+                raise ConfigError.invalid(key, text, "Unknown key; expected freshness.<table>.ms")
+            try:
+                found[table] = int(text)
+            except ValueError:
+                raise ConfigError.invalid(key, text, "Not a number of type LONG") from None
+            at_least(0)(key, found[table])
+    return found
+
+
 def config_def() -> ConfigDef:
-    """Defines the sink's keys. ``spark.conf.<key>`` are read in addition."""
+    """Defines the sink's keys. ``spark.conf.<key>`` and ``freshness.<table>.ms`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
     d = ConfigDef()
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
@@ -100,12 +118,29 @@ def config_def() -> ConfigDef:
     d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
              doc="Placeholder in change events for an unavailable value (a large value that an update did not change); upsert "
              "keeps the table's value. Must equal the source's key of the same name.")  # fmt: skip
-    d.define("commit.interval.ms", t.LONG, 5_000, validator=at_least(0), importance=high, group="Commit",
-             doc="Maximum time until records are committed to the tables.")  # fmt: skip
+    unavailable = one_of("merge", "null", "fail")
+    d.define("unavailable.value", t.STRING, "merge", validator=unavailable, importance=low, group="Table",
+             doc="What upsert writes for an unavailable value: merge keeps the table's value, null always writes null, fail "
+             "fails the task if the table lacks the row. If it lacks the row, merge writes null and counts it.")  # fmt: skip
+    d.define("append.replay", t.STRING, "refuse", validator=one_of("refuse", "repeat"), importance=low, group="Table",
+             doc="Whether offsets of an append table may be moved back over REST: refuse, because the records would be written a "
+             "second time, or repeat.")  # fmt: skip
+    d.define("compaction.target.file.bytes", t.LONG, 128 << 20, validator=at_least(1 << 20), importance=low, group="Care",
+             doc="Size of the files into which small files are merged.")  # fmt: skip
+    d.define("compaction.min.files", t.INT, 20, validator=at_least(0), importance=low, group="Care",
+             doc="Number of files of about the same size that are merged into one; 0 turns compaction off.")  # fmt: skip
+    d.define("vacuum.interval.ms", t.LONG, 86_400_000, validator=at_least(0), importance=low, group="Care",
+             doc="How often a task runs VACUUM on its Delta tables, with the tables' own retention; 0 turns it off.")  # fmt: skip
+    d.define("freshness.ms", t.LONG, 1_000, validator=at_least(0), importance=high, group="Commit",
+             doc="How long after its arrival a record should be visible in its table at most. Commits start accordingly early. "
+             "freshness.<table>.ms sets it for one table.")  # fmt: skip
+    d.define("commit.interval.ms", t.LONG, None, validator=Range(minimum=0, nullable=True), importance=medium, group="Commit",
+             doc="Fixed time from the arrival of a record until its commit starts, instead of freshness.ms.")  # fmt: skip
     d.define("commit.max.records", t.LONG, 500_000, validator=at_least(1), importance=medium, group="Commit",
-             doc="Maximum number of records per commit; a full buffer is committed before the interval ends.")  # fmt: skip
+             doc="Maximum number of records that a task holds: waiting or being committed, in all tables together. When half of "
+             "it is used, commits start early; when all is used, consumption pauses.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
-             doc="Maximum size of buffered records in bytes; a full buffer is committed before the interval ends.")  # fmt: skip
+             doc="Like commit.max.records, in bytes of decoded records.")  # fmt: skip
     return d
 
 
@@ -131,6 +166,15 @@ class TableConfig:
     metadata_columns: tuple[str, ...]
     keep_tombstones: bool
     unavailable: str = UNAVAILABLE
+    unavailable_value: str = "merge"
+    replay: str = "refuse"
+    compaction_target_bytes: int = 128 << 20
+    compaction_min_files: int = 20
+    vacuum_interval_ms: int = 86_400_000
+
+    @property
+    def unavailable_fails(self) -> bool:
+        return self.unavailable_value == "fail"
 
     @property
     def upserts(self) -> bool:
@@ -147,7 +191,10 @@ class SparkSinkConfig:
     location: str
     name_format: str
     table: TableConfig
-    commit_interval_ms: int
+    freshness_ms: int
+    table_freshness_ms: Mapping[str, int]
+    """``freshness_ms`` of single tables."""
+    commit_interval_ms: int | None
     commit_max_records: int
     commit_max_bytes: int
 
@@ -194,6 +241,8 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         location=_absolute(values["table.location"]),
         name_format=values["table.name.format"],
         table=_parse_table_config(values, values["table.format"] == PARQUET),
+        freshness_ms=values[FRESHNESS],
+        table_freshness_ms=_parse_table_freshness(props),
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
@@ -222,6 +271,11 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
         unavailable=str(values["unavailable.value.placeholder"]),
+        unavailable_value=str(values["unavailable.value"]),
+        replay=str(values["append.replay"]),
+        compaction_target_bytes=values["compaction.target.file.bytes"],  # type: ignore[arg-type]
+        compaction_min_files=values["compaction.min.files"],  # type: ignore[arg-type]
+        vacuum_interval_ms=values["vacuum.interval.ms"],  # type: ignore[arg-type]
     )
 
 

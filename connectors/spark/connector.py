@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
+from types import MappingProxyType
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
-from connect.errors import BadRequestError, ConfigError
+from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
-from connectors.spark.config import CONF_PREFIX, PARQUET, config_def, parse_config
+from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, config_def, parse_config
 
 
 def _version() -> str:
@@ -24,7 +25,9 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
-    open_prefixes = (CONF_PREFIX,)
+    open_prefixes = (CONF_PREFIX, FRESHNESS_PREFIX)
+    # Range assignment would give all topics with one partition to the first task.
+    consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
     shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
 
     def __init__(self) -> None:
@@ -55,37 +58,28 @@ class SparkSink(SinkConnector):
             try:
                 parse_config(config)
             except ConfigError as e:
-                named = next((v for v in values if v.name == e.key), values[0])
+                named = next((v for v in values if v.name == e.key), None)
+                if named is None:  # freshness.<table>.ms
+                    named = ConfigValue(e.key or values[0].name)
+                    values.append(named)
                 named.errors.append(e.message)
         return values
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Writes the new offsets into the tables, which would otherwise reset the group to their own offsets (promise 6).
+        """Writes the new offsets into every table that has records of these partitions; the tables would otherwise reset the
+        group to their own offsets (promise 6).
 
-        Existing rows stay: after moving offsets back, an append table gets the rows a second time, as requested; an upsert
-        table ends up the same.
+        Existing rows stay. An upsert table ends up the same after moving offsets back; an append table would get the rows a
+        second time, which is refused unless ``append.replay=repeat``.
         """
         parsed = parse_config(config)
-        if parsed.names_need_source:
-            raise BadRequestError(
-                f"offsets of a sink whose table.name.format is {parsed.name_format} cannot be changed: the tables of a "
-                "topic are known only from its records. Delete the tables, or rename the connector"
-            )
-        if parsed.table_format == PARQUET:
-            raise BadRequestError(
-                "offsets of a sink that writes Parquet files cannot be changed: delete the files, or rename the connector"
-            )
         from connectors.spark import session
-        from connectors.spark.tables.staging import Staging
-        from connectors.spark.task import make_writer
+        from connectors.spark.tables.move_offsets import move_offsets
 
-        lease = session.lease(parsed.spark)
+        lease = None if parsed.table_format == PARQUET else session.lease(parsed.spark)
         try:
-            for topic in sorted({tp.topic for tp in offsets}):
-                writer = make_writer(
-                    parsed, parsed.table_name(topic, None, None, None), lease, Staging(parsed.location, parsed.connector)
-                )
-                writer.reset({tp: offset for tp, offset in offsets.items() if tp.topic == topic})
+            move_offsets(parsed, lease, offsets)
         finally:
-            lease.release()
+            if lease is not None:
+                lease.release()
         return True

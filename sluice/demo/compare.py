@@ -1,6 +1,6 @@
 """Compares a lake table with its database table, row by row and column by column.
 
-Both sides become Arrow columns of the same plain types (exact: decimals as text, times as microseconds, doubles as doubles),
+Both sides become Arrow columns of the same plain types (exact: decimals as text, times as microseconds, doubles by their bits),
 which are sorted and compared.
 """
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pv
 from psycopg import sql
 
-from sluice.demo.delta_table import open_delta
+from sluice.demo.delta_table import DeltaTableReader
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a
@@ -45,7 +45,7 @@ def compare_table(connection: psycopg.Connection, schema: str, table: str, locat
     Columns of the lake table that start with two underscores are metadata and ignored.
     """
     columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
-    snapshot = open_delta(location)
+    snapshot = DeltaTableReader(location)
     ours = {name for name in snapshot.columns if not name.startswith("__")}
     if ours != set(columns):
         missing, extra = sorted(set(columns) - ours), sorted(ours - set(columns))
@@ -56,7 +56,7 @@ def compare_table(connection: psycopg.Connection, schema: str, table: str, locat
         return Comparison(table, actual.num_rows, [f"{expected.num_rows} rows in the database, {actual.num_rows} in the lake"])
     keys: list[tuple[str, str]] = [(name, "ascending") for name in order_by]
     expected, actual = expected.sort_by(keys), actual.sort_by(keys)
-    differences = [text for name in columns if (text := _difference(name, expected[name], actual[name], expected, order_by))]
+    differences = [text for name in columns if (text := find_difference(name, expected[name], actual[name], expected, order_by))]
     return Comparison(table, actual.num_rows, differences)
 
 
@@ -64,22 +64,31 @@ def _columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
     return list(zip(table.column_names, table.columns, strict=True))
 
 
-def _difference(name: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, rows: pa.Table, keys: list[str]) -> str | None:
+def find_difference(name: str, expected: pa.ChunkedArray, actual: pa.ChunkedArray, rows: pa.Table, keys: list[str]) -> str | None:
+    """Describes how a column differs; None if it is equal. ``rows`` has the key columns, in the order of both columns."""
     if expected.type != actual.type:
         return f"{name}: {expected.type} in the database, {actual.type} in the lake"
+    shown_expected, shown_actual = expected, actual
+    expected, actual = _comparable(expected), _comparable(actual)
     if expected.equals(actual):
         return None
     same = pc.fill_null(pc.equal(expected, actual), False)
     both_null = pc.and_(pc.is_null(expected), pc.is_null(actual))
     wrong = pc.indices_nonzero(pc.invert(pc.or_(same, both_null)))
-    if len(wrong) == 0:  # only -0.0 and 0.0 or NaN, which are not equal to themselves
-        return None
     first = wrong[0].as_py()
     where = ", ".join(f"{key}={rows[key][first].as_py()!r}" for key in keys)
     return (
         f"{name}: {len(wrong)} rows differ, the first at {where}: "
-        f"{_short(expected[first].as_py())} in the database, {_short(actual[first].as_py())} in the lake"
+        f"{_short(shown_expected[first].as_py())} in the database, {_short(shown_actual[first].as_py())} in the lake"
     )
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Doubles as their bits, because -0.0 equals 0.0 but is another value, and NaN does not equal itself."""
+    if not pa.types.is_floating(column.type):
+        return column
+    one_nan = pc.if_else(pc.is_nan(column), float("nan"), column)
+    return pa.chunked_array([chunk.view(pa.int64()) for chunk in one_nan.chunks], pa.int64())
 
 
 def _short(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The demo's environment: broker, database with a shop, and a worker that runs the connectors of ``configs/``.
 
-One directory holds everything. The processes start in order and stop in reverse order. Another :class:`DemoEnvironment` for the
+One directory holds everything. Another :class:`DemoEnvironment` for the
 same directory controls the same processes, which is how ``sluice down`` works.
 """
 
@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,7 @@ CONNECTOR_FILES = {
     UPSERT_SINK: "spark-sink.properties",
     APPEND_SINK: "spark-audit-sink.properties",
 }
+SINKS = (UPSERT_SINK, APPEND_SINK)
 TABLES: Mapping[str, list[str]] = {
     "customers": ["id"],
     "orders": ["id"],
@@ -60,7 +62,7 @@ class DemoEnvironment:
         self.home = home
         self.sizes = sizes
         self._dies_with_parent = dies_with_parent
-        self.broker = EmbeddedBroker(home / "broker", dies_with_parent=dies_with_parent)
+        self.broker = EmbeddedBroker(home / "broker", dies_with_parent=dies_with_parent, short_lived=dies_with_parent)
         self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
         self.lake = home / "lake"
         self.worker_log = home / "worker.log"
@@ -83,7 +85,13 @@ class DemoEnvironment:
         """Opens a connection to the shop's database with autocommit and the shop first on the search path."""
         return psycopg.connect(self.database.dsn(), autocommit=True, options="-c search_path=shop")
 
-    def fill_shop(self) -> None:
+    def start_database(self) -> None:
+        """Starts the database and creates the shop, unless it exists. May run on another thread than the broker's start."""
+        self.database.start()
+        if not self._has_shop():
+            self._fill_shop()
+
+    def _fill_shop(self) -> None:
         """Creates the shop and its rows in one transaction."""
         sizes = self.sizes
         settings = {"customers": sizes.customers, "orders": sizes.orders, "lines": sizes.lines, "audit": sizes.audit}
@@ -92,15 +100,18 @@ class DemoEnvironment:
         with psycopg.connect(self.database.dsn(), options=options) as connection:
             connection.execute(script)
 
-    def has_shop(self) -> bool:
+    def _has_shop(self) -> bool:
         with psycopg.connect(self.database.dsn(), autocommit=True) as connection:
             row = connection.execute("SELECT to_regclass('shop.customers') IS NOT NULL").fetchone()
         return bool(row and row[0])
 
     def start_worker(self) -> None:
-        """Starts ``connect-standalone`` with the files of ``configs/`` and this environment's addresses. Does not wait."""
+        """Starts ``connect-standalone`` with the sinks in ``configs/`` and this environment's addresses. Does not wait.
+
+        Needs the broker, but no database: Spark starts while the database is filled.
+        """
         port = free_ports(1)[0]
-        files = [self._write_worker(port), *(self._write_connector(name) for name in CONNECTOR_FILES)]
+        files = [self._write_worker(port), *(self._write_connector(name) for name in SINKS)]
         spark_jars = jars.folder_of(jars.jar_set("spark"))
         jars.ensure_jars("spark")
         with process.interrupts_deferred():
@@ -113,14 +124,23 @@ class DemoEnvironment:
             )
             self._worker.write(child.pid, port)
 
+    def source_config(self) -> dict[str, str]:
+        """Returns the source's configuration. Contains the database's password."""
+        return dict(read_properties(self._write_connector(SOURCE)))
+
     def _write_worker(self, port: int) -> Path:
         changes = {
             "bootstrap.servers": self.broker.bootstrap,
             "listeners": f"http://{LOOPBACK}:{port}",
             "offset.storage.file.filename": str(self.home / "connect.offsets"),
             "offset.flush.interval.ms": "1000",
-            # The schema in every JSON record repeats and compresses to almost nothing.
-            "producer.compression.type": "lz4",
+            # The schema in every JSON record repeats and compresses to almost nothing. Batches of the default size hold three
+            # records, so that most of the time would go into requests.
+            "producer.compression.type": "zstd",
+            "producer.batch.size": "1000000",
+            "producer.linger.ms": "5",
+            # One megabyte of a fetch would be a hundred in memory.
+            "consumer.max.partition.fetch.bytes": "262144",
             # A Spark commit in progress may take longer than Apache's five seconds.
             "task.shutdown.graceful.timeout.ms": "30000",
         }
@@ -154,12 +174,14 @@ class DemoEnvironment:
             raise ConnectError(f"the worker ended:\n{process.log_tail(self.worker_log)}\nThe full log is {self.worker_log}")
 
     def stop(self) -> None:
-        """Stops worker, database, and broker, in this order. Returns once they have ended."""
+        """Stops the worker, then database and broker. Returns once they have ended."""
         if server := self._worker.read():
             process.end(server, first=signal.SIGTERM, grace_s=30, kill_tree=True)
         self._worker.path.unlink(missing_ok=True)
-        self.database.stop()
-        self.broker.stop()
+        with ThreadPoolExecutor(1, "demo-stop") as pool:
+            stopped = pool.submit(self.database.stop)
+            self.broker.stop()
+        stopped.result()
 
 
 def configs_dir() -> Path:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +22,12 @@ from rest.client import ConnectClient
 from rest.polling import wait_until
 from sluice.demo.compare import Comparison, compare_table
 from sluice.demo.display import Display
-from sluice.demo.environment import APPEND_SINK, CONNECTOR_FILES, SOURCE, TABLES, UPSERT_SINK, DemoEnvironment, Sizes
+from sluice.demo.environment import CONNECTOR_FILES, SINKS, SOURCE, TABLES, DemoEnvironment, Sizes
 from sluice.demo.workload import Workload
 
 _START_TIMEOUT_S = 60.0
 _SNAPSHOT_TIMEOUT_S = 600.0
 _CATCH_UP_TIMEOUT_S = 120.0
-_SINKS = (UPSERT_SINK, APPEND_SINK)
 
 
 @dataclass
@@ -79,18 +79,18 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
 
 def start_environment(environment: DemoEnvironment, display: Display) -> ConnectClient:
     """Starts everything: the servers, the shop's data, and the connectors. Also used by ``sluice up``."""
-    display.step("Starting Apache Kafka")
-    environment.broker.start()
-    display.step("Starting PostgreSQL with logical decoding")
-    environment.database.start()
-    if not environment.has_shop():
-        display.step(
-            f"Filling the shop: {environment.sizes.customers:,} customers, {environment.sizes.orders:,} orders, and more"
-        )
-        environment.fill_shop()
-    display.step("Starting a worker: PostgreSQL source, two Spark sinks")
-    environment.start_worker()
-    client = ConnectClient(environment.rest_url)
+    sizes = environment.sizes
+    display.step(f"Starting Apache Kafka, and PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more")
+    # On an interrupt, the pool waits for its thread, so that nothing starts after everything was stopped.
+    with ThreadPoolExecutor(1, "demo-database") as pool:
+        database = pool.submit(environment.start_database)
+        environment.broker.start()
+        display.step("Starting a worker: two Spark sinks, PostgreSQL source")
+        environment.start_worker()
+        client = ConnectClient(environment.rest_url)
+        _wait_until(lambda: _is_up(client), _START_TIMEOUT_S, 0.05, "the worker", environment)
+        database.result()
+    client.put_config(SOURCE, environment.source_config())
     for name in CONNECTOR_FILES:
         _wait_running(environment, client, name)
     display.note(f"REST API at {environment.rest_url}, Kafka at {environment.broker.bootstrap}")
@@ -144,7 +144,7 @@ def _follow_snapshot(environment: DemoEnvironment, client: ConnectClient, displa
         _check(environment, client)
         source = _details(client, SOURCE)
         read = float(source.get("rows", 0))
-        delivered = sum(_delivered(client, sink) for sink in _SINKS)
+        delivered = sum(_delivered(client, sink) for sink in SINKS)
         rate = delivered / (time.monotonic() - started)
         note = f"tables {source.get('tables_done', 0)}/{source.get('tables_total', len(TABLES))}, "
         bar.update(delivered, total, note + f"{read:,.0f} rows read, {delivered:,.0f} in tables, {rate:,.0f}/s")
@@ -187,7 +187,7 @@ def _follow_catch_up(environment: DemoEnvironment, client: ConnectClient, displa
         quiet = quiet + 1 if _parse_lsn(_details(client, SOURCE).get("lsn")) >= target and _lag(client) == 0 else 0
         return quiet == 3
 
-    _wait_until(is_caught_up, _CATCH_UP_TIMEOUT_S, 0.25, "the tables to catch up", environment)
+    _wait_until(is_caught_up, _CATCH_UP_TIMEOUT_S, 0.1, "the tables to catch up", environment)
 
 
 def _parse_lsn(text: str | None) -> int:
@@ -199,20 +199,25 @@ def _parse_lsn(text: str | None) -> int:
 def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]:
     """Compares the tables until they are equal or 30 s have passed: the last records may be in flight before their lag is
     known."""
-    found: list[Comparison] = []
+    found: dict[str, Comparison] = {}
+
+    def compare(table: str) -> Comparison:
+        with environment.connect() as connection:
+            return compare_table(connection, "shop", table, environment.lake / table, TABLES[table])
 
     def is_equal() -> bool:
-        nonlocal found
         environment.check_worker()
-        found = [compare_table(connection, "shop", table, environment.lake / table, keys) for table, keys in TABLES.items()]
-        return all(c.equal for c in found)
+        different = [table for table in TABLES if table not in found or not found[table].equal]
+        found.update(zip(different, pool.map(compare, different), strict=True))
+        return all(comparison.equal for comparison in found.values())
 
-    with environment.connect() as connection:
+    # A thread for each table: database and lake are read at the same time.
+    with ThreadPoolExecutor(len(TABLES), "demo-compare") as pool:
         wait_until(is_equal, 30, 1.0)
-    for comparison in found:
+    for comparison in found.values():
         mark = "equal" if comparison.equal else "NOT EQUAL: " + "; ".join(comparison.differences[:3])
         display.note(f"{comparison.table:<12} {comparison.rows:>9,} rows  {mark}")
-    return found
+    return list(found.values())
 
 
 def _delivered(client: ConnectClient, sink: str) -> float:
@@ -222,7 +227,7 @@ def _delivered(client: ConnectClient, sink: str) -> float:
 
 def _latency(client: ConnectClient) -> dict[str, float | None]:
     """Returns the latency of live changes, from the commit in the database to the table commit."""
-    found = [_details(client, sink).get("latency_ms") or {} for sink in _SINKS]
+    found = [_details(client, sink).get("latency_ms") or {} for sink in SINKS]
     merged = {q: max((f[q] for f in found if f.get(q) is not None), default=None) for q in ("p50", "p99")}
     return {q: None if v is None else round(v, 1) for q, v in merged.items()}
 
@@ -237,7 +242,7 @@ def _details(client: ConnectClient, connector: str) -> dict[str, Any]:
 def _lag(client: ConnectClient) -> int:
     """Returns the number of records in topics that are not in tables yet; 1 while a sink does not know its partitions."""
     total = 0
-    for sink in _SINKS:
+    for sink in SINKS:
         for task in client.progress(sink):
             if not task["lag"]:
                 return 1
@@ -256,6 +261,13 @@ def _check(environment: DemoEnvironment, client: ConnectClient) -> None:
             raise ConnectError(
                 f"connector {name} failed: {first[0] if first else 'no reason given'}; log: {environment.worker_log}"
             )
+
+
+def _is_up(client: ConnectClient) -> bool:
+    try:
+        return len(client.connectors()) >= len(SINKS)
+    except (UnreachableError, ConnectError):
+        return False
 
 
 def _wait_running(environment: DemoEnvironment, client: ConnectClient, name: str) -> None:

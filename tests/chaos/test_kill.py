@@ -18,7 +18,7 @@ import pytest
 from connect.crash_points import POINTS
 from connect.errors import NotFoundError
 from sluice.demo.compare import compare_table
-from sluice.demo.delta_table import open_delta
+from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.chaos.pipeline import APPEND, UPSERT, Changes, Pipeline, create_tables
@@ -50,7 +50,7 @@ def assert_promises(pipeline: Pipeline, postgres: EmbeddedPostgres, database: st
     # Rows of a snapshot that was begun again come after changes that were streamed before it; changes keep their own order.
     inserts = in_first_order([payload["after"]["n"] for payload in payloads if payload["op"] == "c"])
     assert inserts == sorted(inserts), "the topic has an event out of order"
-    table = open_delta(pipeline.lake / "events").read(["n", "__offset"])
+    table = read_delta_table(pipeline.lake / "events", ["n", "__offset"])
     offsets = sorted(table.column("__offset").to_pylist())
     assert offsets == list(range(len(numbers))), "the append table has a record of its topic twice, or not at all"
     by_offset = sorted(zip(table.column("__offset").to_pylist(), table.column("n").to_pylist(), strict=True))
@@ -113,9 +113,9 @@ def test_worker_killed_many_times_loses_nothing(
     changes = Changes(postgres.dsn(database))
     changes.start()
     chance = random.Random(SEED)
-    # The snapshot is over after the second start, no record of this pipeline fails, its sink is no database, and its worker is
-    # alone.
-    elsewhere = ("errors.", "jdbc.", "cluster.")
+    # The snapshot is over after the second start, no record of this pipeline fails, its sink is neither a database nor Parquet,
+    # and its worker is alone.
+    elsewhere = ("errors.", "jdbc.", "parquet.", "cluster.")
     later = [point for point in POINTS if point != "postgres.snapshot" and not point.startswith(elsewhere)]
     once = [f"{point}:{chance.randint(1, 2)}" for point in later]
     again = [f"{point}:{chance.randint(2, 4)}" for point in later]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect import crash_points
+from connect.worker_lifetime import WorkerLifetime
 
 # No configuration is passed this way: other users can read command lines and environments.
 _USE_WORKER_PATHS = "import sys; sys.path[:] = sys.argv[5:]"
@@ -30,9 +31,9 @@ class Launched:
     """Descriptor of the file that the process writes its stacks to. The caller closes it."""
 
 
-def launch(key: str, environment: Path | None, *, with_crash_points: bool) -> Launched:
+def launch(key: str, environment: Path | None, *, with_crash_points: bool, lifetime: WorkerLifetime | None = None) -> Launched:
     """Starts a process; ``key`` is its name in process lists. In a virtual environment, its packages take precedence over the
-    worker's.
+    worker's. ``lifetime`` is for processes that it starts for the whole worker.
 
     Call it on a thread that lives as long as the worker: the kernel ends the process together with that thread. Raises OSError.
     """
@@ -45,13 +46,17 @@ def launch(key: str, environment: Path | None, *, with_crash_points: bool) -> La
     variables = dict(os.environ)
     if not with_crash_points:
         variables.pop(crash_points.VARIABLE, None)
+    inherited = [theirs.fileno(), stacks]
+    if lifetime is not None:
+        variables |= lifetime.variables()
+        inherited.append(lifetime.scope.descriptor)
     # The process inherits blocked signals, until it ignores them itself.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         popen = subprocess.Popen(
             [python, "-P", "-c", program, str(theirs.fileno()), str(os.getpid()), str(stacks), key, *paths],
             stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), stacks),
+            pass_fds=inherited,
             env=variables,
         )
     except BaseException:

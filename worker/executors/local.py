@@ -77,8 +77,8 @@ class LocalExecutor:
 
     def facts(self, class_name: str, environment: str | None = None) -> ConnectorFacts:
         desc = self._plugins.resolve(Kind.CONNECTOR, class_name)
-        shares = self._plugins.load(desc).shares_executor
-        return ConnectorFacts(desc.class_name, desc.type, _version(desc), shares)
+        self._plugins.load(desc)  # so that a class that cannot be imported is an error here already
+        return ConnectorFacts(desc.class_name, desc.type, _version(desc))
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         return validate(config, self._config, self._plugin_index, resolve=lambda _: values, check=self._check)

@@ -69,13 +69,8 @@ def facts_to_plain(facts: ConnectorFacts) -> Plain:
 
 
 def facts_of_plain(plain: Any) -> ConnectorFacts:
-    version, shares = plain.get("version"), plain.get("shares_executor")
-    return ConnectorFacts(
-        text(plain.get("class_name")),
-        text(plain.get("type")),
-        None if version is None else text(version),
-        None if shares is None else text(shares),
-    )
+    version = plain.get("version")
+    return ConnectorFacts(text(plain.get("class_name")), text(plain.get("type")), None if version is None else text(version))
 
 
 def offsets_to_plain(offsets: Sequence[OffsetPair]) -> list[list[Plain | None]]:

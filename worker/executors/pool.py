@@ -68,9 +68,7 @@ class ExecutorPool:
         self._recovery = CrashRecovery(self._registry, self._reports, CrashHistory(time.monotonic), self._queue_start)
         self._processes = ProcessRegistry(config, self._registry, listener, services, mask, self._on_exit)
         self._queries = PluginQueries(self._processes, environments)
-        self._placer = WorkPlacer(
-            self._registry, self._processes, self._queries, environments, self._reports, self._recovery.quarantine_of
-        )
+        self._placer = WorkPlacer(self._registry, self._processes, environments, self._reports, self._recovery.quarantine_of)
         graceful_timeout_s = config.task_shutdown_graceful_timeout_ms / 1000
         self._stops = StopRequests(self._registry, self._processes, self._queues, deadlines, graceful_timeout_s)
         self._closed = False

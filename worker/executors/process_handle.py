@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from connect.errors import ConnectError
+from connect.worker_lifetime import WorkerLifetime
 from worker.executors.channel import Channel, ChannelClosedError, Handler
 from worker.executors.futures import fail
 from worker.executors.launch import Launched, launch
@@ -72,6 +74,7 @@ class ProcessHandle:
         hang_timeout_s: float,
         *,
         with_crash_points: bool,
+        lifetime: WorkerLifetime | None = None,
     ) -> None:
         self.spec = spec
         self.ready: Future[list[str]] = Future()
@@ -81,7 +84,7 @@ class ProcessHandle:
         """Set by the pool when it has handled the exit of the process."""
         self._handler = handler(self)
         self._start_arguments = start_arguments
-        self._with_crash_points = with_crash_points
+        self._launch = partial(launch, with_crash_points=with_crash_points, lifetime=lifetime)
         self._calls = PendingCalls()
         self._liveness = Liveness(hang_timeout_s)
         self._pid: int | None = None
@@ -122,7 +125,7 @@ class ProcessHandle:
             self._closed_at = 0.0
             return
         try:
-            launched = launch(self.key, self.spec.environment, with_crash_points=self._with_crash_points)
+            launched = self._launch(self.key, self.spec.environment)
         except OSError as e:
             self._exit = ProcessExit(f"could not be started: {e}", is_permanent=True)
             self._closed_at = 0.0
@@ -294,7 +297,10 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process with all its descendants; 0 if it has ended."""
+    """Resident memory of a process with its descendants; 0 if it has ended.
+
+    A descendant that leads a session of its own does not count, nor do its descendants: it serves the whole worker.
+    """
     total = 0
     with suppress(OSError, ValueError, IndexError):
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
@@ -307,4 +313,11 @@ def _children(pid: int) -> list[int]:
         for task in os.listdir(f"/proc/{pid}/task"):
             with suppress(OSError):
                 found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
-    return found
+    return [child for child in found if not _leads_session(child)]
+
+
+def _leads_session(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False

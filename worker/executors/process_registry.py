@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Set
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
+from connect.worker_lifetime import WorkerLifetime
 from worker.config.isolation import Isolation
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -20,9 +22,13 @@ from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessS
 from worker.executors.supervisor import Supervisor
 from worker.executors.work_registry import WorkRegistry
 
+log = logging.getLogger(__name__)
+
 _EMPTY_TIMEOUT_S = 10.0
 """How long an empty process that is not shared is kept: a restart finds it again."""
 _NO_SILENCE_TIMEOUT_S = 3600.0
+_SHARED_PROCESSES_TIMEOUT_S = 15.0
+"""How long a shutdown waits for the processes that executors have started for the whole worker."""
 
 
 class ProcessRegistry:
@@ -48,6 +54,7 @@ class ProcessRegistry:
         ping_interval_s = _NO_SILENCE_TIMEOUT_S if self._silence_timeout_s is None else self._silence_timeout_s / 3
         self._supervisor = Supervisor(on_exit, self._hang_timeout_s, ping_interval_s)
         self._deadlines = Deadlines("executor-empty")
+        self._lifetime = WorkerLifetime()
         self._handles: dict[str, ProcessHandle] = {}
         self._started_keys: set[str] = set()
         self._levels: dict[str, str] = {}
@@ -82,10 +89,6 @@ class ProcessRegistry:
         key = f"dedicated-{connector}"
         return self._get(ProcessSpec(key, isolation.environment, isolation.memory_limit_bytes, ProcessKind.DEDICATED))
 
-    def shared_by_name(self, name: str) -> ProcessHandle:
-        """The process of all connectors whose class names this as its shared executor."""
-        return self._get(ProcessSpec(f"together-{name}"))
-
     def quarantine(self, key: str) -> ProcessHandle:
         """The process of a group of quarantined connectors."""
         return self._get(ProcessSpec(key, kind=ProcessKind.QUARANTINE))
@@ -119,6 +122,7 @@ class ProcessRegistry:
                     self._hang_timeout_s,
                     # A crash test ends a process once, not the one that replaces it too.
                     with_crash_points=spec.key not in self._started_keys,
+                    lifetime=self._lifetime,
                 )
                 self._started_keys.add(spec.key)
                 self._supervisor.add(handle)
@@ -193,6 +197,8 @@ class ProcessRegistry:
         for handle in handles:
             handle.dismiss()
         self._supervisor.close(deadline)
+        if not self._lifetime.end(_SHARED_PROCESSES_TIMEOUT_S):
+            log.warning("Processes that connectors share did not end within %g s", _SHARED_PROCESSES_TIMEOUT_S)
 
 
 def _silence_timeout_s(config: WorkerConfig) -> float | None:

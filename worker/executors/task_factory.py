@@ -152,7 +152,8 @@ class TaskFactory:
         java = self._client(ClientKind.CONSUMER, request)
         subscription = parse_subscription(config, int(java["metadata.max.age.ms"]) / 1000)
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
-        consumer = SinkConsumer(java, rebalance)
+        assert issubclass(request.connector_class, SinkConnector)
+        consumer = SinkConsumer(java, rebalance, request.connector_class.consumer_defaults)
         return SinkTaskRuntime(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
 
     def _client(self, kind: ClientKind, request: TaskRequest, client_id: str | None = None) -> dict[str, str]:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from connect.errors import ConnectError
 from worker.config.isolation import parse_isolation
 from worker.executor import ConnectorSpec
-from worker.executors.plugin_queries import PluginQueries
 from worker.executors.process_handle import ProcessHandle
 from worker.executors.process_registry import ProcessRegistry
 from worker.executors.state_reports import StateReports
 from worker.executors.work_registry import ConnectorEntry, Entry, TaskEntry, WorkRegistry
 
-log = logging.getLogger(__name__)
-
-_FACTS_TIMEOUT_S = 30.0
-
 
 class WorkPlacer:
-    """Runs in the connectors' queues: it may wait until a connector's class is loaded."""
+    """Runs in the connectors' queues."""
 
     def __init__(
         self,
         registry: WorkRegistry,
         processes: ProcessRegistry,
-        queries: PluginQueries,
         environments: Sequence[Path],
         reports: StateReports,
         quarantine_of: Callable[[str], str | None],
@@ -35,7 +28,6 @@ class WorkPlacer:
         """``quarantine_of`` returns the key of the process that a connector is quarantined in, if it is."""
         self._registry = registry
         self._processes = processes
-        self._queries = queries
         self._environments = environments
         self._reports = reports
         self._quarantine_of = quarantine_of
@@ -76,17 +68,6 @@ class WorkPlacer:
             return self._processes.dedicated(connector.name, isolation)
         if quarantine is not None:
             return self._processes.quarantine(quarantine)
-        shared_name = self._shared_executor_of(connector)
-        if shared_name is not None:
-            return self._processes.shared_by_name(shared_name)
         if isinstance(entry, TaskEntry):
             return self._processes.shared_for_task(connector.name)
         return self._processes.shared_for_instance(connector.name)
-
-    def _shared_executor_of(self, connector: ConnectorSpec) -> str | None:
-        try:
-            return self._queries.facts(connector.config.get("connector.class", ""), None, _FACTS_TIMEOUT_S).shares_executor
-        except ConnectError as e:
-            # The process that is to run the connector finds the same error and reports it.
-            log.debug("The class of connector %s cannot be looked up: %s", connector.name, e)
-            return None

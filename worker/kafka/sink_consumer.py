@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, KafkaException, Message
@@ -14,8 +15,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
+from connect.sink import TopicIdentity
 from worker.kafka.clients import BrokerNotices, kafka_error, make_consumer
 from worker.kafka.settings import ClientKind, librdkafka_settings
+from worker.kafka.topic_identities import describe_topic_identities
 
 log = logging.getLogger(__name__)
 
@@ -55,16 +58,23 @@ class RebalanceListener(Protocol):
 
 
 class SinkConsumer:
-    """Used by its task's thread only, except :meth:`cancel`."""
+    """Used by its task's thread only, except :meth:`cancel` and :meth:`topic_identities`."""
 
-    def __init__(self, java: Mapping[str, str], listener: RebalanceListener) -> None:
+    def __init__(
+        self, java: Mapping[str, str], listener: RebalanceListener, defaults: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """``defaults`` are the connector's own; settings in ``java`` take precedence."""
         self.bootstrap = java["bootstrap.servers"]
         self.group = java["group.id"]
-        settings = librdkafka_settings(ClientKind.CONSUMER, java)
+        defaults = {"partition.assignment.strategy": _DEFAULT_STRATEGY, **defaults}
         # With KIP-848 the broker assigns partitions, and the client rejects assignment strategies.
-        by_broker = settings.get("group.protocol", "classic").lower() == "consumer"
-        strategy = {} if by_broker else {"partition.assignment.strategy": _DEFAULT_STRATEGY}
-        self._incremental = by_broker or "cooperative" in settings.get("partition.assignment.strategy", _DEFAULT_STRATEGY)
+        by_broker = {**defaults, **java}.get("group.protocol", "classic").lower() == "consumer"
+        if by_broker:
+            del defaults["partition.assignment.strategy"]
+        java = {**defaults, **java}
+        settings = librdkafka_settings(ClientKind.CONSUMER, java)
+        self._java = java
+        self._incremental = by_broker or "cooperative" in settings["partition.assignment.strategy"]
         self._reset = _RESETS.get(settings.get("auto.offset.reset", "latest"))
         self._listener = listener
         self._notices = BrokerNotices(self.bootstrap)
@@ -77,7 +87,7 @@ class SinkConsumer:
         self._cut_off = threading.Event()
         self._closed = False
         self._consumer: Consumer = make_consumer(
-            {**strategy, **java},
+            java,
             error_cb=self._on_client_error,
             on_commit=self._on_commit,
         )
@@ -213,6 +223,21 @@ class SinkConsumer:
             except KafkaException:
                 return None
         return watermarks[1] if watermarks is not None and watermarks[1] >= 0 else None
+
+    def beginning_offset(self, partition: TopicPartition, *, timeout_s: float = 5.0) -> int | None:
+        """Returns the offset of the first record that the broker still has; None if unknown."""
+        with self._in_client():
+            try:
+                watermarks = self._consumer.get_watermark_offsets(ClientPartition(*partition), timeout=timeout_s)
+            except KafkaException:
+                return None
+        return watermarks[0] if watermarks is not None and watermarks[0] >= 0 else None
+
+    def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
+        """Returns the identities of the topics that exist. Callable from any thread. Raises ConnectError."""
+        if self._cut_off.is_set():
+            raise ConsumerClosed
+        return describe_topic_identities(self._java, topics)
 
     def cancel(self) -> None:
         """Closes the consumer of an abandoned task. Called from another thread; waits briefly.

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 
 from connect.converters.api import Converter
 from connect.record import TopicPartition
-from connect.sink import ErrantRecordReporter
+from connect.sink import ErrantRecordReporter, TopicIdentity
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.sink.pauses import ConsumptionPauses
 from worker.tasks.converters import Converters
 
 
 class SinkContext:
-    """Used on the task's thread (:class:`connect.sink.SinkTaskContext`).
+    """Used on the task's thread, except :meth:`topic_identities` (:class:`connect.sink.SinkTaskContext`).
 
     The task's loop takes the requests that are collected here.
     """
@@ -81,6 +81,13 @@ class SinkContext:
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = {partition: self._consumer.end_offset(partition, cached=False) for partition in partitions}
         return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = {partition: self._consumer.beginning_offset(partition) for partition in partitions}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
+        return self._consumer.topic_identities(topics)
 
     def take_offsets(self) -> dict[TopicPartition, int]:
         """Returns the offsets requested since the last call."""

@@ -67,6 +67,8 @@ def validate(
         # Connectors never get a null. Their ConfigDefs give the error that Apache's would.
         of_table = {value.name: value for value in own.validate(props)}
         own_values = [of_table[v.name] if v.name in of_table and _is_null(props, v.name) else v for v in own_values]
+    if kind is PluginType.SINK:
+        _keep_sink_errors(props, own_values)
     # The connector's result for a key of the same name wins, even if it accepts a null that the framework rejects
     # (recordings config-put-null-value and create-config-unknown-null-value).
     infos = build_infos(
@@ -106,6 +108,15 @@ def _reject_nulls(props: Mapping[str, str | None], values: dict[str, ConfigValue
     for name in nulls:
         values.setdefault(name, ConfigValue(name)).errors.append(NULL_VALUE)
     return {name: values[name] for name in order}
+
+
+def _keep_sink_errors(props: Mapping[str, str | None], own_values: list[ConfigValue]) -> None:
+    """Repeats the errors across keys for topic keys that the connector declares itself."""
+    found: dict[str, ConfigValue] = {}
+    check_sink(props, found)
+    for value in own_values:
+        if value.name in found:
+            value.errors.extend(error for error in found[value.name].errors if error not in value.errors)
 
 
 def _is_null(props: Mapping[str, str | None], name: str) -> bool:

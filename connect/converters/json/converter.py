@@ -143,6 +143,11 @@ class JsonConverter(Converter, HeaderConverter):
         """The schema of every message (``schema.content``); None when messages contain their schemas, or schemas are disabled."""
         return self._fixed_schema
 
+    @property
+    def replaces_null_with_default(self) -> bool:
+        """Whether a null becomes the default of its field (``replace.null.with.default``)."""
+        return self._read.replace_null_with_default
+
     def _parse_fixed(self, content: str | None) -> Schema | None:
         if not content:
             return None

@@ -34,21 +34,23 @@ def merge_statement(
     bounds: tuple[str, Any, Any] | None,
     *,
     deletes: bool,
+    soft_flag: str | None = None,
 ) -> str:
     """MERGE of deduplicated changes: one source row per key.
 
     ``columns`` are the table's columns, ``present`` those that the changes have: the others become null because the source no
-    longer has them. ``kept`` are columns with a flag to keep the table's value. ``bounds`` are a key column and its smallest and
-    largest value in the source: literals that let Delta skip files.
+    longer has them. ``kept`` are columns with a flag to keep the table's value; an inserted row, which has none, gets null.
+    ``bounds`` are a key column and its smallest and largest value in the source: literals that let Delta skip files.
+    ``soft_flag`` is the column that marks soft deletes, which keep all columns that they do not have.
     """
     match = [f"t.{quote(k)} = s.{quote(k)}" for k in keys]
     if bounds is not None:
         name, low, high = bounds
         match.append(f"t.{quote(name)} BETWEEN {literal(low)} AND {literal(high)}")
-    sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept)}" for c in columns if c not in keys)
+    sets = ", ".join(f"t.{quote(c)} = {_updated(c, present, kept, soft_flag)}" for c in columns if c not in keys)
     inserted = [c for c in columns if c in present]
     names = ", ".join(quote(c) for c in inserted)
-    values = ", ".join(f"s.{quote(c)}" for c in inserted)
+    values = ", ".join(_inserted(c, kept, soft_flag) for c in inserted)
     parts = [f"MERGE INTO {target} AS t USING {quote(source)} AS s ON {' AND '.join(match)}"]
     if deletes:
         parts.append(f"WHEN MATCHED AND s.{quote(DELETE_FLAG)} THEN DELETE")
@@ -59,12 +61,29 @@ def merge_statement(
     return " ".join(parts)
 
 
-def _updated(column: str, present: Collection[str], kept: Collection[str]) -> str:
+def _updated(column: str, present: Collection[str], kept: Collection[str], soft_flag: str | None) -> str:
     if column not in present:
-        return "NULL"
+        return "NULL" if soft_flag is None else f"CASE WHEN s.{quote(soft_flag)} THEN t.{quote(column)} END"
     if column in kept:
         return f"CASE WHEN s.{quote(KEEP_PREFIX + column)} THEN t.{quote(column)} ELSE s.{quote(column)} END"
     return f"s.{quote(column)}"
+
+
+def _inserted(column: str, kept: Collection[str], soft_flag: str | None) -> str:
+    value = f"s.{quote(column)}"
+    if column not in kept:
+        return value
+    unavailable = f"s.{quote(KEEP_PREFIX + column)}"
+    if soft_flag is not None:  # a soft delete keeps its own image, which has no unavailable values
+        unavailable += f" AND NOT s.{quote(soft_flag)}"
+    return f"CASE WHEN {unavailable} THEN NULL ELSE {value} END"
+
+
+def missing_rows_query(target: str, source: str, keys: Sequence[str], kept: Collection[str]) -> str:
+    """Counts the flags to keep a value in rows of the source that the target lacks."""
+    match = " AND ".join(f"t.{quote(k)} = s.{quote(k)}" for k in keys)
+    flags = " + ".join(f"CAST(s.{quote(KEEP_PREFIX + c)} AS BIGINT)" for c in kept)
+    return f"SELECT sum({flags}) FROM {quote(source)} AS s LEFT ANTI JOIN {target} AS t ON {match}"
 
 
 def literal(value: Any) -> str:

@@ -78,6 +78,12 @@ class CommittedOffsets:
                 self.ends[tp] = end
 
 
+def next_sequence(committed: CommittedOffsets) -> int:
+    """The sequence number of the next commit. A table without history starts at 1, for every task: of two that create it at once,
+    one then has to read it again."""
+    return 1 if committed.sequence is None else committed.sequence + 1
+
+
 def collect_committed_offsets(metadata: Iterable[str | None], connector: str) -> CommittedOffsets:
     """Collects the offsets of a connector from commits' user metadata, newest first."""
     committed_offsets = CommittedOffsets()

@@ -51,11 +51,14 @@ class Staging:
 
 
 def list_tables(location: str) -> list[str]:
-    """Names of the folders below a location that contain a Delta table."""
+    """Names of the folders below a location that contain a table: a Delta log, or the manifest of a Parquet table."""
     files, root = open_location(location)
     folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
-    logs = files.get_file_info([f"{i.path}/_delta_log" for i in folders])
-    return sorted(i.base_name for i, found in zip(folders, logs, strict=True) if found.type == fs.FileType.Directory)
+    found = set()
+    for marker in ("_delta_log", "_sluice"):
+        markers = files.get_file_info([f"{i.path}/{marker}" for i in folders])
+        found |= {i.base_name for i, m in zip(folders, markers, strict=True) if m.type == fs.FileType.Directory}
+    return sorted(found)
 
 
 class StagedFile:
@@ -75,11 +78,20 @@ class StagedFile:
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
-    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it."""
+    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it.
+
+    Spark knows S3 as ``s3a://``, Arrow as ``s3://``; both are accepted.
+    """
     try:
         if "://" in location or location.startswith("file:"):
-            files, path = fs.FileSystem.from_uri(location)
+            files, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))
             return files, path
     except (pa.ArrowException, ValueError, OSError) as e:
         raise ConnectError(f"table.location {location} cannot be opened: {e}") from e
     return fs.LocalFileSystem(), location
+
+
+def local_folder(location: str) -> str | None:
+    """The path of a location on this machine's file system; None for an object store."""
+    files, path = open_location(location)
+    return path if isinstance(files, fs.LocalFileSystem) else None

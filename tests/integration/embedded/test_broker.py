@@ -66,6 +66,17 @@ def test_second_start_has_no_effect(own: EmbeddedBroker) -> None:
     assert not own.stop()
 
 
+def test_short_lived_broker_serves_without_the_second_compiler(tmp_path: Path) -> None:
+    server = EmbeddedBroker(tmp_path / "broker", dies_with_parent=True, short_lived=True)
+    try:
+        server.start()
+        assert "-XX:TieredStopAtLevel=1" in psutil.Process(server.pid).cmdline()
+        assert produce(client(server), "brief", [(None, b"1")]) == 1
+        assert values(server, "brief", 1) == [b"1"]
+    finally:
+        server.remove()
+
+
 def test_server_listens_only_on_loopback(broker: EmbeddedBroker) -> None:
     assert broker.pid is not None
     listening = [one.laddr.ip for one in psutil.Process(broker.pid).net_connections("tcp") if one.status == "LISTEN"]

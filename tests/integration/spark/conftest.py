@@ -11,6 +11,7 @@ import pytest
 
 from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.sink import TopicIdentity
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.plan.evolution import arrow_type
@@ -23,6 +24,10 @@ class Topic:
 
     def __init__(self, name: str, *, schemas: bool) -> None:
         self.name = name
+        self.id = f"id of {name}"
+        """Kafka's topic ID. A test that recreates the topic changes it."""
+        self.beginnings: dict[int, int] = {}
+        """By partition: the first offset that retention left."""
         self.converter = {"schemas.enable": str(schemas).lower()}
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
 
@@ -69,6 +74,12 @@ class Context:
 
     def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: len(self.topics[tp.topic].logs[tp.partition]) for tp in partitions}
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.topics[tp.topic].beginnings.get(tp.partition, 0) for tp in partitions}
+
+    def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
+        return {topic: TopicIdentity("test-cluster", self.topics[topic].id) for topic in topics}
 
 
 class Run:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from connect.record import TopicPartition as ConnectTopicPartition
 from connect.testing.harness import MemoryReporter
-from connectors.spark.tables.delta_files import FileAppender
+from connectors.spark.tables import open_table
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.spark.conftest import Context
@@ -115,7 +115,7 @@ def test_good_records_are_in_the_table_and_bad_ones_in_the_dead_letter_queue_onc
 def test_commit_with_only_errant_records_advances_the_table_offsets(
     props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session: False))
+    monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: False)
     reporter = MemoryReporter()
     t = topic("t", schemas=False)
     monkeypatch.setattr(Context, "errant_record_reporter", reporter)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from connect import crash_points
-from connect.errors import ConnectError, RetriableError
+from connect.errors import BadRequestError, ConnectError, RetriableError
 from connect.record import TopicPartition
-from connectors.spark import session
+from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
-from connectors.spark.tables.delta import DeltaTable
+from connectors.spark.tables.delta.file_table import DeltaFileTable
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -54,6 +54,7 @@ def test_tables_have_every_record_once_after_a_crash(
     one, two = topic("one", schemas=False), topic("two", schemas=False)
     group: dict[TopicPartition, int] = {}
     settings = {**props, "write.mode": mode}
+    monkeypatch.setattr(task, "_MAX_THREADS", 1)  # the second table's commit does not start before the crash
     for t in (one, two):
         fill(t, 0, 30)
     task_run = run(settings, [one, two], raw=True, group=group)
@@ -89,6 +90,7 @@ def test_crash_before_a_second_table_is_created_loses_no_rows(
         value = {"before": None, "after": {"id": i}, "source": source, "op": "c"}
         mixed.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), 0)
     settings = {**props, "table.name.format": "${table}"}
+    monkeypatch.setattr(task, "_MAX_THREADS", 1)
     group: dict[TopicPartition, int] = {}
     task_run = run(settings, [mixed], raw=True, group=group)
     task_run.deliver()
@@ -137,7 +139,7 @@ def test_redelivered_records_are_skipped_and_other_writers_do_not_hide_the_offse
     fill(t, 10, 5)
     restarted = run(settings, [t], raw=True, group={})
     restarted.position = {TopicPartition("t", 0): 0}
-    restarted.task._positions.clear()
+    restarted.task.delivery.offsets.forget(list(restarted.position))
     restarted.deliver()
     restarted.close()
     assert restarted.task.progress()["tables"]["t"]["skipped"] == 10
@@ -166,7 +168,7 @@ def test_commit_with_a_used_sequence_number_fails(props: Any, run: Any, topic: A
     fill(t, 0, 5)
     task_run = run(props, [t], raw=True, group={})
     task_run.deliver()
-    monkeypatch.setattr(DeltaTable, "append_file", lambda *a, **k: None)
+    monkeypatch.setattr(DeltaFileTable, "append", lambda *a, **k: None)
     with pytest.raises(RetriableError, match="committed first"):
         task_run.commit()
     monkeypatch.undo()
@@ -221,26 +223,35 @@ def test_offsets_changed_over_rest_apply(props: Any, run: Any, topic: Any, read:
     task_run.deliver()
     task_run.close()
     tp = TopicPartition("t", 0)
-    assert SparkSink().alter_offsets(props, {tp: 7})
+    with pytest.raises(BadRequestError, match=r"records of t-0 up to offset 10.*append\.replay=repeat"):
+        SparkSink().alter_offsets(props, {tp: 7})
+    repeating = {**props, "append.replay": "repeat"}
+    assert SparkSink().alter_offsets(repeating, {tp: 7})
     restarted = run(props, [t], raw=True, group={tp: 7})
     assert restarted.position[tp] == 7
     restarted.deliver()
     restarted.close()
     assert Counter(r["__offset"] for r in read("t")) == Counter([*range(10), 7, 8, 9])
-    assert SparkSink().alter_offsets(props, {tp: None})
+    assert SparkSink().alter_offsets(repeating, {tp: None})
     assert run(props, [t], raw=True, group={}).position[tp] == 0
 
 
-def test_recreated_topic_is_rejected(props: Any, run: Any, topic: Any) -> None:
+def test_recreated_topic_is_rejected(props: Any, run: Any, topic: Any, read: Any) -> None:
     t = topic("t", schemas=False)
     fill(t, 0, 10)
     task_run = run(props, [t], raw=True, group={})
     task_run.deliver()
     task_run.close()
     recreated = topic("t", schemas=False)
-    fill(recreated, 0, 3)
-    with pytest.raises(ConnectError, match="was deleted and recreated"):
+    recreated.id = "another"
+    fill(recreated, 0, 30)  # it has grown beyond the old one
+    with pytest.raises(ConnectError, match=r"topic that was recreated .*DELETE /connectors"):
         run(props, [recreated], raw=True, group={})
+    SparkSink().alter_offsets({**props, "append.replay": "repeat"}, {TopicPartition("t", 0): None})
+    restarted = run(props, [recreated], raw=True, group={})
+    restarted.deliver()
+    restarted.close()
+    assert Counter(r["__offset"] for r in read("t")) == Counter([*range(10), *range(30)])
 
 
 def test_records_of_lost_partitions_are_discarded(props: Any, run: Any, topic: Any, read: Any) -> None:

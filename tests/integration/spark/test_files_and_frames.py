@@ -17,7 +17,7 @@ import pytest
 from connect.errors import DataError
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.tables.delta_files import FileAppender
+from connectors.spark.tables import open_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
@@ -88,14 +88,14 @@ def test_every_type_is_equal_on_all_write_paths(
 ) -> None:
     tables = []
     for raw, files in ((True, True), (True, False), (False, True)):
-        monkeypatch.setattr(FileAppender, "supports", staticmethod(lambda session, files=files: files))
+        monkeypatch.setattr(open_table, "reaches_jvm", lambda spark, files=files: files)
         t = topic(f"t{raw}{files}", schemas=True)
         for message in messages():
             t.add(None, message)
         task_run = run({**props, "metadata.columns": "__offset"}, [t], raw=raw, group={})
         if raw:
             # The fast path supports all of these types.
-            monkeypatch.setattr(task_run.task._decoder(t.name, t.name), "decode_records", None)
+            monkeypatch.setattr(task_run.task.delivery._decoders.get(t.name, t.name), "decode_records", None)
         task_run.deliver()
         task_run.close()
         tables.append((sorted(read(t.name), key=lambda r: r["__offset"]), columns_of(t.name)))

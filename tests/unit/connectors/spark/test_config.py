@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from connect.errors import ConfigError
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from worker.lint import check_files
 
 PROPS = {"name": "lake", "topics": "t", "table.location": "/lake"}
 
@@ -30,6 +33,12 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"table.name.format": "${tabel}"}, "table.name.format", "${topic}, ${database}, ${schema}, ${table}"),
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
         ({"commit.max.records": "0"}, "commit.max.records", "at least 1"),
+        ({"commit.interval.ms": "-1"}, "commit.interval.ms", "at least 0"),
+        ({"freshness.ms": "-1"}, "freshness.ms", "at least 0"),
+        ({"freshness.orders.ms": "soon"}, "freshness.orders.ms", "Not a number"),
+        ({"freshness.orders.ms": "-1"}, "freshness.orders.ms", "at least 0"),
+        ({"freshness.orders": "5"}, "freshness.orders", "expected freshness.<table>.ms"),
+        ({"freshness..ms": "5"}, "freshness..ms", "expected freshness.<table>.ms"),
     ],
 )
 def test_the_error_for_an_invalid_value_names_key_and_choices(changes: dict[str, str], key: str, says: str) -> None:
@@ -39,3 +48,21 @@ def test_the_error_for_an_invalid_value_names_key_and_choices(changes: dict[str,
     assert says in error.value.message
     found = {v.name: v.errors for v in SparkSink().validate({**PROPS, **changes})}
     assert any(says in e for e in found[key])
+
+
+def test_freshness_is_set_for_all_tables_and_for_single_ones() -> None:
+    config = parse_config({**PROPS, "freshness.ms": "5000", "freshness.public.orders.ms": "200"})
+    assert (config.freshness_ms, config.table_freshness_ms) == (5000, {"public.orders": 200})
+    assert (parse_config(PROPS).freshness_ms, parse_config(PROPS).commit_interval_ms) == (1000, None)
+    assert parse_config({**PROPS, "commit.interval.ms": "250"}).commit_interval_ms == 250
+
+
+def test_lint_knows_the_freshness_of_single_tables_and_shows_where_one_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "lake.properties"
+    lines = ["name=lake", "connector.class=SparkSink", "topics=t", "table.location=/lake", "freshness.a.ms=200"]
+    file.write_text("\n".join(lines))
+    assert check_files([file]).findings == []
+    file.write_text("\n".join([*lines, "freshness.b.ms=soon"]))
+    (finding,) = check_files([file]).findings
+    assert (finding.line, finding.severity.value) == (6, "error")
+    assert "freshness.b.ms" in finding.message

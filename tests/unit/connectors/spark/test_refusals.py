@@ -18,8 +18,8 @@ from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import RawRecord
 from connect.testing.harness import MemoryReporter, SinkContext
 from connectors.sink_support.batch_isolation import find_bad_records
-from connectors.spark import errant_records
-from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
+from connectors.spark.delivery import errant_records
+from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.task import SparkSinkTask
 
 TP = TopicPartition("t", 0)
@@ -57,11 +57,11 @@ def test_the_majority_decides_which_records_are_bad() -> None:
 class Sink:
     """A task that appends to Parquet files, which needs no Spark."""
 
-    def __init__(self, folder: Path, *, reporter: Any = None, schemas: bool = False, **more: str) -> None:
+    def __init__(self, folder: Path, *, reporter: Any = None, schemas: bool = False, content: str = "", **more: str) -> None:
         self.folder = folder
         key, value = JsonConverter(), JsonConverter()
         for converter, is_key in ((key, True), (value, False)):
-            converter.configure({"schemas.enable": str(schemas).lower()}, is_key)
+            converter.configure({"schemas.enable": str(schemas).lower(), "schema.content": "" if is_key else content}, is_key)
         config = {
             "name": "lake",
             "topics": "t",
@@ -95,9 +95,8 @@ class Sink:
         files = sorted((self.folder / table).glob("*.parquet"))
         return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
-    def commits(self) -> list[TableCommit]:
-        texts = [pq.read_metadata(file).metadata[b"sluice"].decode() for file in sorted((self.folder / "t").glob("*.parquet"))]
-        return [commit for text in texts if (commit := parse_commit(text)) is not None]
+    def ends(self) -> dict[TopicPartition, int]:
+        return ParquetTable(str(self.folder / "t"), "lake").committed_offsets([]).ends
 
 
 def refused(reporter: MemoryReporter) -> dict[int, str]:
@@ -125,7 +124,7 @@ def test_undecodable_records_are_reported_and_the_others_are_written_in_order(tm
     assert all(f"topic t, partition 0, offset {offset}: " in text for offset, text in found.items())
     assert "field id: " in found[0]
     assert "field name: " in found[50]
-    assert sink.commits()[0].ranges == {TP: (0, 100)}
+    assert sink.ends() == {TP: 100}
     record = reporter.reported_raw[1][0]
     assert record == RawRecord("t", 0, 17, None, b"{broken", 7, [("h", b"x")])
     assert sink.task.progress()["refused"] == 5
@@ -159,7 +158,7 @@ def test_values_that_the_table_cannot_hold_are_found_at_the_commit(tmp_path: Pat
     assert "column n is INT in the table, but STRING in the records" in found[19]
     assert "topic t, partition 0, offset 20: column n: 1099511627776 does not fit INT" in found[20]
     assert "field __offset" in found[22]
-    assert sink.commits()[-1].ends == {TP: 23}
+    assert sink.ends() == {TP: 23}
     sink.put(message("int32", 99))
     sink.commit()
     assert sink.rows()[-1]["n"] == 99
@@ -282,13 +281,13 @@ def test_errors_of_the_table_are_not_errant_records(tmp_path: Path, monkeypatch:
     sink.put({"id": 2, "new": 3})
     with pytest.raises(SchemaError, match=r"schema\.evolution=fail"):
         sink.commit()
-    monkeypatch.setattr(sink.task._writer("t")._table, "columns", fail)
+    monkeypatch.setattr(ParquetTable, "columns", fail)
     with pytest.raises(ConnectError, match="no such bucket"):
         sink.commit()
     assert not reporter.reported_raw
 
 
-def fail() -> None:
+def fail(*_: object) -> None:
     raise OSError("no such bucket")
 
 
@@ -328,3 +327,13 @@ def test_the_sequence_column_has_the_position_of_each_change(tmp_path: Path) -> 
         (None, None),
     ]
     assert list(sink.rows()[0]) == ["id", "__op", "__seq", "__offset"]
+
+
+def test_a_fixed_schema_of_the_converter_applies(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    fields = [{"field": "n", "type": "double", "optional": False}, {"field": "d", "type": "int8", "default": 7}]
+    sink = Sink(tmp_path, reporter=reporter, schemas=True, content=json.dumps({"type": "struct", "fields": fields}))
+    sink.put({"n": 1.5, "d": 1}, {"n": "NaN"}, {"n": "x"})
+    assert sink.commit() == 3
+    assert [(str(row["n"]), row["d"]) for row in sink.rows()] == [("1.5", 1), ("nan", 7)]
+    assert 'offset 2: field n: "x" is not a number, which double needs' in refused(reporter)[2]

@@ -58,3 +58,12 @@ def test_with_strict_keys_that_nobody_reads_are_errors(tmp_path: Path) -> None:
         {"unknown-key": "warning", "too-many-tasks": "warning"},
         {"unknown-key": "error", "too-many-tasks": "warning"},
     ]
+
+
+def test_sink_with_topics_and_a_regex_is_an_error_even_if_the_sink_declares_the_keys_itself(tmp_path: Path) -> None:
+    file = tmp_path / "a.properties"
+    for connector in ("SparkSink", "FileStreamSink"):
+        file.write_text(f"name=a\nconnector.class={connector}\ntopics=t\ntopics.regex=u.*\ntable.location=/t\nfile=/f\n")
+        errors = [one for one in check_files([file]).findings if one.severity.value == "error"]
+        assert [(one.code, one.line) for one in errors] == [("invalid-value", 3)]
+        assert "mutually exclusive" in errors[0].message

@@ -20,7 +20,8 @@ def test_merge_names_every_column_and_quotes_all_names() -> None:
         "MERGE INTO delta.`/lake/a``b` AS t USING `s` AS s ON t.`i``d` = s.`i``d` AND t.`i``d` BETWEEN 1 AND 9 "
         "WHEN MATCHED AND s.`__sluice_delete` THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET t.`x` = CASE WHEN s.`__sluice_keep_x` THEN t.`x` ELSE s.`x` END, t.`old` = NULL "
-        "WHEN NOT MATCHED AND NOT s.`__sluice_delete` THEN INSERT (`i``d`, `x`) VALUES (s.`i``d`, s.`x`)"
+        "WHEN NOT MATCHED AND NOT s.`__sluice_delete` THEN INSERT (`i``d`, `x`) "
+        "VALUES (s.`i``d`, CASE WHEN s.`__sluice_keep_x` THEN NULL ELSE s.`x` END)"
     )
 
 
@@ -37,3 +38,10 @@ def test_literals_are_escaped() -> None:
 
 def test_identifiers_are_quoted() -> None:
     assert quote("a`b") == "`a``b`"
+
+
+def test_a_soft_delete_keeps_columns_that_the_changes_lack() -> None:
+    statement = merge_statement(
+        "t", "s", ["id"], ["id", "x", "__deleted"], {"id", "__deleted"}, (), None, deletes=False, soft_flag="__deleted"
+    )
+    assert "t.`x` = CASE WHEN s.`__deleted` THEN t.`x` END, t.`__deleted` = s.`__deleted`" in statement

@@ -9,13 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, ChangeBatch
+from connectors.spark.delivery.timing import quantiles
 
 _MAX_AGES = 100_000
 _LIVE = pa.array(["c", "u", "d"])
 
 
 class Latency:
-    """Latencies of the latest changes in ms. Snapshot rows do not count: when they were written is unknown."""
+    """Latencies of the latest changes in ms, of all tables. Snapshot rows do not count: when they were written is unknown.
+
+    Callable from any thread.
+    """
 
     def __init__(self) -> None:
         self._ages: deque[float] = deque(maxlen=_MAX_AGES)
@@ -29,8 +33,5 @@ class Latency:
                 self._ages.extend(pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist())
 
     def quantiles(self) -> dict[str, float] | None:
-        """Returns ``p50`` and ``p99`` in ms; None before the first change. Callable from any thread."""
-        ages = sorted(self._ages.copy())
-        if not ages:
-            return None
-        return {"p50": ages[len(ages) // 2], "p99": ages[len(ages) * 99 // 100]}
+        """Returns ``p50`` and ``p99`` in ms; None before the first change."""
+        return quantiles(self._ages.copy())

@@ -1,0 +1,1 @@
+"""From consumed records to table commits: buffering, routing, scheduling, and offsets."""

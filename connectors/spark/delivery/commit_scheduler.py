@@ -1,0 +1,200 @@
+"""Decides which tables are committed when, and handles how the commits end."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+
+from connect.errors import RetriableError
+from connect.record import TopicPartition
+from connectors.sink_support.errant_records import BadRecord
+from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.delivery.commit_threads import CommitThreads
+from connectors.spark.delivery.latency import Latency
+from connectors.spark.delivery.partition_offsets import PartitionOffsets
+from connectors.spark.delivery.segment import Arrival, Segment
+from connectors.spark.delivery.table_queue import CommitOutcome, TableQueue
+
+log = logging.getLogger(__name__)
+
+_BLOCKED_CHECK_S = 0.05
+_RUNNING_CHECK_S = 0.25
+_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLimits:
+    """How much a task holds, in all tables together, waiting or being committed; and so how large a commit becomes."""
+
+    records: int
+    size_bytes: int
+
+
+class CommitScheduler:
+    """Commits the tables of one task in parallel, each with one commit at a time. Used on the task's thread.
+
+    A failed commit is repeated: after a RetriableError with backoff, after a DataError about single records without them. Other
+    errors are raised where the outcome is collected, and the records wait again.
+    """
+
+    def __init__(
+        self,
+        threads: CommitThreads[CommitOutcome],
+        new_table: Callable[[str], TableQueue],
+        offsets: PartitionOffsets,
+        limits: BufferLimits,
+        refuse: Callable[[Sequence[BadRecord]], list[Future[None]]],
+        on_committed: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``refuse`` reports bad records, or raises. ``on_committed`` is called after each successful commit."""
+        self.tables: dict[str, TableQueue] = {}
+        self.latency = Latency()
+        self.partitions: set[TopicPartition] = set()
+        """The task's partitions."""
+        self._threads = threads
+        self._new_table = new_table
+        self._offsets = offsets
+        self._limits = limits
+        self._refuse = refuse
+        self._on_committed = on_committed
+        self._clock = clock
+        self._ids = itertools.count()
+
+    @property
+    def records(self) -> int:
+        """Number of decoded records that wait or are being committed. Callable from any thread."""
+        return sum(table.records for table in list(self.tables.values()))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(table.size_bytes for table in self.tables.values())
+
+    def table(self, name: str) -> TableQueue:
+        if name not in self.tables:
+            self.tables[name] = self._new_table(name)
+        return self.tables[name]
+
+    def add(
+        self,
+        name: str,
+        changes: Sequence[ChangeBatch],
+        bad_records: Sequence[BadRecord],
+        reports: Sequence[Future[None]],
+        arrival: Arrival,
+    ) -> None:
+        """Adds decoded records of one table, and bad records that its commit must skip."""
+        segment = Segment([next(self._ids)], arrival, list(changes), {}, list(reports))
+        segment.exclude(bad_records)
+        self._offsets.hold(segment.holders[0], segment.firsts())
+        self.table(name).add(segment)
+
+    def is_startable(self, name: str, now: float) -> bool:
+        """Whether a commit of this table starts now."""
+        table = self.table(name)
+        due_at = table.due_at()
+        return table.running is None and due_at is not None and due_at <= now and self._threads.is_free
+
+    def start_due(self, *, pressed: bool = False) -> None:
+        """Starts commits of tables that are due. ``pressed``: others too, the largest first, to empty the buffer."""
+        now = self._clock()
+        ready = [table for table in self.tables.values() if table.running is None and table.waiting]
+        for due_at, name in sorted((table.due_at() or 0.0, table.name) for table in ready):
+            if due_at <= now and self._threads.is_free:
+                self._start(self.tables[name])
+        if pressed:
+            for table in sorted(ready, key=lambda table: -table.size_bytes):
+                if table.running is None and not table.is_retrying(now) and self._threads.is_free:
+                    self._start(table)
+
+    def _start(self, table: TableQueue) -> None:
+        table.start(self._limits.records, self._limits.size_bytes)
+        self._threads.submit(partial(table.commit, frozenset(self.partitions), self._clock))
+
+    def next_at(self) -> float | None:
+        """Returns the time when there is something to do again; None if nothing waits or runs."""
+        now = self._clock()
+        due = [due_at for table in self.tables.values() if table.running is None and (due_at := table.due_at()) is not None]
+        times = [at if at > now else now + _BLOCKED_CHECK_S for at in due]
+        for table in self.tables.values():
+            if table.running is not None:
+                # Records may be due that wait for this commit.
+                due_at = table.due_at()
+                times.append(now + (_BLOCKED_CHECK_S if due_at is not None and due_at <= now else _RUNNING_CHECK_S))
+        return min(times, default=None)
+
+    def collect(self, timeout_s: float = 0.0) -> bool:
+        """Handles commits that have ended, after waiting for one at most this long. Returns whether there were any.
+
+        Raises the errors that must fail the task.
+        """
+        return self._apply_all(self._threads.take(timeout_s))[0]
+
+    def _apply_all(self, outcomes: Sequence[CommitOutcome]) -> tuple[bool, dict[str, RetriableError]]:
+        errors: list[BaseException] = []
+        failed: dict[str, RetriableError] = {}
+        for outcome in outcomes:
+            try:
+                self._apply(outcome)
+            except RetriableError as e:
+                failed[outcome.table.name] = e
+            except BaseException as e:
+                errors.append(e)
+        if errors:
+            raise errors[0]
+        return bool(outcomes), failed
+
+    def _apply(self, outcome: CommitOutcome) -> None:
+        table, error = outcome.table, outcome.error
+        if error is None and not outcome.bad_records:
+            segment = table.finish(outcome)
+            for holder in segment.holders:
+                self._offsets.release(holder)
+            self.latency.observe(segment.batches, outcome.visible_ms)
+            self._on_committed()
+            return
+        if error is None:
+            bad_records = table.find_own(outcome.bad_records)
+            try:
+                reports = self._refuse(bad_records)
+            except BaseException:
+                table.repeat()
+                raise
+            table.repeat_without(outcome.good, bad_records, reports)
+            return
+        table.repeat()
+        if isinstance(error, RetriableError):
+            delay_s = table.retry_later(self._clock())
+            log.warning("Table %s will be committed again in %.1f s: %s", table.name, delay_s, error.message)
+        raise error
+
+    def flush(self) -> None:
+        """Commits everything that waits. Blocks. Raises the first error; a table with a RetriableError is tried once."""
+        failed: dict[str, RetriableError] = {}
+        while True:
+            for table in list(self.tables.values()):
+                if table.running is None and table.waiting and table.name not in failed and self._threads.is_free:
+                    self._start(table)
+            if not self._threads.running:
+                break
+            failed |= self._apply_all(self._threads.take(_WAIT_S))[1]
+        if failed:
+            raise next(iter(failed.values()))
+
+    def wait_for(self, tables: Collection[str]) -> None:
+        """Waits until none of these tables is being committed. Raises the errors that must fail the task."""
+        while any(name in self.tables and self.tables[name].running is not None for name in tables):
+            self._apply_all(self._threads.take(_WAIT_S))
+
+    def discard(self, partitions: Collection[TopicPartition]) -> None:
+        """Drops the records of partitions that have another owner."""
+        for table in self.tables.values():
+            table.discard(partitions)
+
+    def close(self, timeout_s: float) -> None:
+        """Waits for running commits, at most this long each, and ends the threads."""
+        self._threads.close(timeout_s)

@@ -1,0 +1,71 @@
+"""Creates the decoders of a task's topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from connect.converters.api import Converter
+from connect.converters.json.converter import JsonConverter
+from connect.data.schema import Schema
+from connectors.spark.config import SEQ, SparkSinkConfig
+from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.plan.evolution import Columns
+
+
+class TopicDecoders:
+    """One decoder per topic, and per name that a transformation gave it. Not thread-safe."""
+
+    def __init__(
+        self,
+        config: SparkSinkConfig,
+        key_converter: Converter,
+        value_converter: Converter,
+        known_columns: Callable[[str], Columns | None],
+    ) -> None:
+        """``known_columns`` returns the columns of a topic's only table; None if it has several, or none yet."""
+        self._config = config
+        self._key_converter = key_converter
+        self._value_converter = value_converter
+        self._known_columns = known_columns
+        self._decoders: dict[tuple[str, str], TopicDecoder] = {}
+
+    def get(self, origin: str, topic: str) -> TopicDecoder:
+        """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
+        decoder = self._decoders.get((origin, topic))
+        if decoder is None:
+            decoder = self._decoders[origin, topic] = self._create(origin)
+            columns = self._known_columns(topic)
+            if columns:
+                # Values without a schema are read with the types of the existing table.
+                metadata = self._config.table.metadata_columns
+                decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in metadata})
+        return decoder
+
+    def _create(self, origin: str) -> TopicDecoder:
+        keys = self._config.table.key_columns
+        return TopicDecoder(
+            origin,
+            self._key_converter,
+            self._value_converter,
+            key_schemas=_has_schemas(self._key_converter),
+            value_schemas=_has_schemas(self._value_converter),
+            fill_defaults=_fills_defaults(self._value_converter),
+            key_name=keys[0] if len(keys) == 1 else None,
+            needs_names=self._config.names_need_source,
+            needs_keys=self._config.table.upserts,
+            needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
+        )
+
+    def drop(self, origins: Collection[str]) -> None:
+        """Drops the decoders of these topics, with the types that they inferred."""
+        self._decoders = {key: decoder for key, decoder in self._decoders.items() if key[0] not in origins}
+
+
+def _has_schemas(converter: Converter) -> bool:
+    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property."""
+    return (converter.from_connect_data("probe", Schema.STRING, "") or b"").startswith(b'{"schema":')
+
+
+def _fills_defaults(converter: Converter) -> bool:
+    """Whether the converter replaces a null by the field's default."""
+    return isinstance(converter, JsonConverter) and converter.replaces_null_with_default

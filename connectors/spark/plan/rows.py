@@ -1,0 +1,113 @@
+"""Converts changes to rows of one table: key columns, schema evolution, and types. Writes nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect.errors import DataError, SchemaError
+from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.plan import deduplicate, projection
+from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, with_additions
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRows:
+    """Changes converted to rows of the table; bad records are already excluded."""
+
+    changes: list[ChangeBatch]
+    """Each image has exactly ``columns``."""
+    incoming: Columns
+    """Columns of the records."""
+    columns: Columns
+    """Columns to write, with the table's types."""
+    keys: tuple[str, ...] = ()
+    """Key columns of an upsert table."""
+
+
+class RowPreparation:
+    """Prepares rows of the table ``name``."""
+
+    def __init__(self, name: str, settings: TableConfig) -> None:
+        self._name = name
+        self._settings = settings
+
+    def prepare(
+        self, table: Columns | None, changes: Sequence[ChangeBatch], keys: tuple[str, ...], known: Columns | None = None
+    ) -> PreparedRows | None:
+        """Converts changes to rows for a table with these columns (None: it does not exist); None when there are no rows.
+
+        ``keys`` are the key columns if known, ``known`` the columns of other records. A DataError raised here is about records.
+        """
+        try:
+            if self._settings.upserts:
+                found = self._key_columns(changes, keys)
+                if found is None:
+                    return None
+                keys = found
+                changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
+            else:
+                if not self._settings.keep_tombstones:
+                    changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
+                changes = [projection.image_with_keys(c) for c in changes]
+            changes = [c for c in changes if c.num_rows]
+            if not changes:
+                return None
+            incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
+            columns = self._columns_for(table, incoming)
+            return PreparedRows([projection.project(c, columns) for c in changes], incoming, columns, keys)
+        except pa.ArrowException as e:
+            raise DataError(f"table {self._name}: {e}") from e
+
+    def with_metadata(self, incoming: Columns) -> Columns:
+        """The columns of records plus the metadata columns."""
+        return incoming | {n: projection.METADATA_TYPES[n] for n in self._settings.metadata_columns}
+
+    def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
+        """The incoming columns to write, with their types in the table after schema evolution."""
+        projection.check_metadata_names(incoming, self._settings.metadata_columns)
+        check_names(incoming)
+        wanted = self.with_metadata(incoming)
+        if table is None:
+            if not wanted:
+                raise SchemaError(
+                    f"table {self._name} would have no columns: the records have no fields, and metadata.columns=none"
+                )
+            return incoming
+        missing_columns(table, wanted)  # raises for names that differ only in case
+        columns = with_additions(table, wanted) if self._settings.schema_evolution == "add" else table
+        return {n: columns[n] for n in incoming if n in columns}
+
+    def _key_columns(self, changes: Sequence[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a
+        key."""
+        if self._settings.key_columns:
+            return self._settings.key_columns
+        for part in changes:
+            needs_key = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
+            bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
+            if pc.any(bare).as_py():
+                raise DataError(
+                    f"{part.describe_record(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs "
+                    "one; set key.columns to the columns that identify a row, or write.mode=append if there are none"
+                )
+            if part.keys is None:
+                continue
+            names = tuple(part.keys.column_names)
+            if known and set(names) != set(known):
+                raise DataError(
+                    f"topic {part.topic}: the record key has the fields {', '.join(names)}, and table {self._name} has the key "
+                    f"{', '.join(known)}; set key.columns, or write into another table"
+                )
+            known = known or names
+        return known or None
+
+
+def _all_null(columns: pa.Table) -> pa.ChunkedArray:
+    """Mask of the rows in which all columns are null."""
+    return functools.reduce(pc.and_, [column.is_null() for column in columns.columns])

@@ -1,0 +1,50 @@
+"""Attaches PySpark in this process to a Spark JVM that another process owns."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from connectors.spark.session.gateway import connect_gateway, disconnect_gateway
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def attach(port: int, token: str) -> tuple[Any, SparkSession]:
+    """Returns the gateway and a session. Not on the main thread, where PySpark would replace the handler of SIGINT.
+
+    PySpark has one context per process, in class attributes; :func:`detach` clears them.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = connect_gateway(port, token)
+    try:
+        jvm = gateway.jvm
+        default = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
+        shared = jvm.JavaSparkContext(default.sparkContext())
+        context = SparkContext(gateway=gateway, jsc=shared, conf=SparkConf(_jconf=shared.getConf()))
+        session = SparkSession(context, default)
+    except BaseException:
+        detach(gateway)
+        raise
+    return gateway, session
+
+
+def detach(gateway: Any) -> None:
+    """Makes PySpark forget the context, without stopping it: other processes use it."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext._active_spark_context
+    if SparkContext._gateway is gateway:
+        server = getattr(context, "_accumulatorServer", None)
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
+        if server is not None:
+            with contextlib.suppress(OSError):
+                server.shutdown()
+    disconnect_gateway(gateway)

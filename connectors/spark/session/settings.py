@@ -1,0 +1,122 @@
+"""Settings of Spark, and the plan of how to launch it. Pure, except that it looks for JARs and Java."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.spark.config import SparkConfig
+from connectors.spark.session.jars import DELTA_COORDINATES, JARS_VARIABLE, find_jars
+from connectors.spark.session.java import require_java
+
+log = logging.getLogger(__name__)
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CLASS_PATH = "spark.driver.extraClassPath"
+_LOG_SETTINGS = Path(__file__).parent.with_name("log4j2.properties")
+
+# For a small driver that runs all the time: fast start, little memory, few tasks per shuffle, UTC, exact old dates, and no job
+# that measures what staged files already record.
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.eventLog.enabled": "false",
+    "spark.driver.memory": "1g",
+    # No table is created by name alone; an existing folder prevents Spark from creating one in the working directory.
+    "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).as_uri(),
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.cleaner.periodicGC.interval": "15min",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "64m",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+SESSION_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # The source of a merge is staged in files that nobody changes; otherwise Delta would copy it once more.
+    "spark.databricks.delta.merge.materializeSource": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """How to launch Spark's JVM. Contains all properties, so it may contain secrets."""
+
+    master: str
+    conf: dict[str, str]
+    java: str
+
+    def to_plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def plan_launch(settings: SparkConfig) -> LaunchPlan:
+    """Raises ConfigError when Java or a configured JAR is missing."""
+    java = require_java()
+    conf = {**SETTINGS, **SESSION_SETTINGS, "spark.app.name": "sluice", "spark.master": settings.master}
+    own = dict(settings.conf)
+    local = settings.master.startswith("local")
+    # After an OutOfMemoryError a JVM may be half dead: it ends, and the host and its clients start another.
+    options = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError"
+    if local:
+        cores = str(_local_cores(settings.master))
+        conf |= {"spark.sql.shuffle.partitions": cores, "spark.default.parallelism": cores}
+        # With one task per core there is nothing to adapt, and planning stage by stage takes a third of a merge.
+        conf["spark.sql.adaptive.enabled"] = "false"
+        # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million
+        # records. For large merges all day, set spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
+        options += " -XX:TieredStopAtLevel=1"
+    conf |= _jar_conf(settings, local)
+    conf |= own
+    # The connector's own options come last because the JVM uses the last of two conflicting options.
+    conf[JAVA_OPTIONS] = f"{options} {own.get(JAVA_OPTIONS, '')}".strip()
+    return LaunchPlan(settings.master, conf, str(java))
+
+
+def _jar_conf(settings: SparkConfig, local: bool) -> dict[str, str]:
+    own = dict(settings.conf)
+    if "spark.jars" in own or "spark.jars.packages" in own:
+        return {}
+    jars = find_jars(settings.jars)
+    if not jars:
+        log.warning(
+            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark downloads "
+            "%s now, which takes a while",
+            JARS_VARIABLE,
+            DELTA_COORDINATES,
+        )
+        return {"spark.jars.packages": DELTA_COORDINATES}
+    if local:
+        # Directly on the class path; spark.jars would first copy them into a temporary folder.
+        return {CLASS_PATH: os.pathsep.join(map(str, jars))}
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
+def session_conf(settings: SparkConfig) -> dict[str, str]:
+    """Settings of a connector's sessions: ours, and the connector's own that may differ between sessions of one Spark."""
+    own = {key: value for key, value in settings.conf if key.startswith(("spark.sql.", "spark.databricks."))}
+    return {**SESSION_SETTINGS, **own}
+
+
+def _local_cores(master: str) -> int:
+    found = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
+    if found:
+        return int(found.group(1))
+    return 1 if master == "local" else os.cpu_count() or 1

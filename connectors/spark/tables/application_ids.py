@@ -1,0 +1,101 @@
+"""Identifiers under which a table's state stores the end offset of a partition (promise 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from connect.errors import ConnectError
+from connect.record import TopicPartition
+from connect.sink import TopicIdentity
+
+_PREFIX = "sluice"
+_UNKNOWN = "-"
+Identify = Callable[[str], TopicIdentity | None]
+"""The identity of a topic, by its name; None when there is no such topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionId:
+    """A partition of a topic that cannot be confused with a recreated topic, or with a topic of another cluster."""
+
+    connector: str
+    identity: TopicIdentity
+    partition: TopicPartition
+
+    def __str__(self) -> str:
+        identity = self.identity
+        # The topic's name is for people, and to find out that a topic was recreated.
+        parts = (self.connector, identity.cluster_id, identity.topic_id, str(self.partition.partition), self.partition.topic)
+        return ":".join([_PREFIX, *(quote(part, safe="") for part in parts)])
+
+
+def parse_partition_id(text: str) -> PartitionId | None:
+    """Parses an identifier; None when somebody else uses it."""
+    parts = text.split(":")
+    if len(parts) != 6 or parts[0] != _PREFIX or not parts[4].isdecimal():
+        return None
+    connector, cluster, topic_id, partition, topic = map(unquote, parts[1:])
+    return PartitionId(connector, TopicIdentity(cluster, topic_id), TopicPartition(topic, int(partition)))
+
+
+class StoredOffsets:
+    """The end offsets of one connector in a table's transaction identifiers."""
+
+    def __init__(self, versions: Mapping[str, int], connector: str) -> None:
+        self._ends: dict[PartitionId, int] = {}
+        for text, version in versions.items():
+            found = parse_partition_id(text)
+            if found is not None and found.connector == connector:
+                self._ends[found] = version
+
+    def __bool__(self) -> bool:
+        return bool(self._ends)
+
+    def partition_ids(self, partition: TopicPartition) -> list[PartitionId]:
+        """All identifiers of a partition's name: more than one after its topic was recreated."""
+        return [found for found in self._ends if found.partition == partition]
+
+    def all_ends(self) -> dict[TopicPartition, int]:
+        """The largest end offset of each partition's name, whatever topic it was."""
+        ends: dict[TopicPartition, int] = {}
+        for stored, end in self._ends.items():
+            if end > 0:
+                ends[stored.partition] = max(end, ends.get(stored.partition, 0))
+        return ends
+
+    def ends(self, identify: Identify, table: str) -> dict[TopicPartition, int]:
+        """The end offset of each partition. An end of 0 stands for none: the offset was deleted.
+
+        Raises ConnectError when rows come from a topic that has been recreated since, or from another cluster.
+        """
+        ends: dict[TopicPartition, int] = {}
+        for stored, end in self._ends.items():
+            if end <= 0:
+                continue
+            present = identify(stored.partition.topic)
+            if present is None:
+                continue  # nobody will read it
+            if not _is_same(stored.identity, present):
+                where = "another cluster" if stored.identity.cluster_id != present.cluster_id else "a topic that was recreated"
+                raise ConnectError(
+                    f"table {table} holds {stored.partition} up to offset {end} from {where} (cluster "
+                    f"{stored.identity.cluster_id}, topic ID {stored.identity.topic_id}; the topic is now {present.topic_id} in "
+                    f"cluster {present.cluster_id}). Stop the connector and reset its offsets over REST "
+                    "(DELETE /connectors/<name>/offsets) to read the new topic, or write it into another table"
+                )
+            ends[stored.partition] = max(end, ends.get(stored.partition, 0))
+        return ends
+
+
+def _is_same(stored: TopicIdentity, present: TopicIdentity) -> bool:
+    if _UNKNOWN in (stored.topic_id, present.topic_id):
+        return stored.cluster_id == present.cluster_id or _UNKNOWN in (stored.cluster_id, present.cluster_id)
+    return stored == present
+
+
+def ids_of(partitions: Iterable[TopicPartition], connector: str, identify: Identify) -> dict[TopicPartition, str]:
+    """The identifiers of partitions."""
+    unknown = TopicIdentity(_UNKNOWN, _UNKNOWN)
+    return {tp: str(PartitionId(connector, identify(tp.topic) or unknown, tp)) for tp in partitions}

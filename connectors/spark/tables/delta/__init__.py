@@ -1,0 +1,1 @@
+"""Delta tables: reads their log, writes their files, and commits through Delta's own transaction."""

@@ -1,0 +1,76 @@
+"""The actions of one commit to a Delta table, and the files that were written for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from connectors.spark.tables.delta.compaction import MergedFile
+from connectors.spark.tables.delta.data_files import DataFileWriter
+from connectors.spark.tables.delta.deletion_vectors import Rows, encode_vector_file, vector_file_name
+from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.delta.log import Action
+
+
+@dataclass(slots=True)
+class TableChange:
+    """Actions of a commit, and the files that were written for it."""
+
+    rows: pa.Table
+    adds: list[Action] = field(default_factory=list)
+    removes: list[Action] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+
+    def write_rows(self, writer: DataFileWriter) -> None:
+        """Writes the new rows, if there are any."""
+        if self.rows.num_rows:
+            add = writer.write(self.rows)
+            self.adds.append(add)
+            self.written.append(add["path"])
+
+    def delete_rows(self, deleted: Mapping[int, Rows], live: LiveFiles, writer: DataFileWriter) -> None:
+        """Marks rows of live files as deleted, and removes files without any other rows."""
+        now_ms = int(time.time() * 1000)
+        remaining: list[tuple[LiveFile, Rows]] = []
+        for number, rows in deleted.items():
+            file = live.at(number)
+            self.removes.append(file.remove_action(now_ms))
+            all_deleted = file.with_deleted(rows)
+            if len(all_deleted) < file.rows:
+                remaining.append((file, all_deleted))
+        if not remaining:
+            return
+        data, identity, descriptors = encode_vector_file([rows for _, rows in remaining])
+        writer.write_bytes(vector_file_name(identity), data)
+        self.written.append(vector_file_name(identity))
+        self.adds += [file.add_action(descriptor) for (file, _), descriptor in zip(remaining, descriptors, strict=True)]
+
+    def remove_all(self, live: LiveFiles) -> None:
+        """Removes all files of the table."""
+        now_ms = int(time.time() * 1000)
+        self.removes += [file.remove_action(now_ms) for file in live.by_path.values()]
+
+    @classmethod
+    def of_merged(cls, merged: MergedFile, writer: DataFileWriter) -> TableChange:
+        """The change of a compaction: no row is added or removed."""
+        change = cls(pa.table({}))
+        now_ms = int(time.time() * 1000)
+        change.removes = [source.file.remove_action(now_ms, data_change=False) for source in merged.sources]
+        if merged.add is None:
+            return change
+        change.written.append(merged.add["path"])
+        deleted = merged.deleted_since()
+        file = LiveFile(-1, merged.add, merged.count)
+        descriptor = None
+        if len(deleted):
+            data, identity, (descriptor,) = encode_vector_file([deleted])
+            writer.write_bytes(vector_file_name(identity), data)
+            change.written.append(vector_file_name(identity))
+        change.adds = [file.add_action(descriptor, data_change=False)]
+        return change
+
+    def actions(self) -> list[Action]:
+        return [*({"remove": action} for action in self.removes), *({"add": action} for action in self.adds)]

@@ -1,0 +1,65 @@
+"""Locks between processes that write one Delta table on a local disk.
+
+Delta's log store for local disks checks that a version does not exist and then renames a file to it, which is atomic only inside
+one JVM. Two workers, or a worker and its zombie, could both write a version. Object stores and HDFS have their own guards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from connect.errors import RetriableError
+
+_WAIT_S = 20.0
+_POLL_S = 0.005
+
+
+class TableLock:
+    """A lock of the table in a local folder; without a folder (``None``), it locks nothing."""
+
+    def __init__(self, folder: str | None, name: str) -> None:
+        self._path = None if folder is None else Path(folder) / "_delta_log" / name
+
+    @contextlib.contextmanager
+    def tried(self) -> Iterator[bool]:
+        """Tries to hold the lock for a with block, and says whether it does."""
+        if self._path is None:
+            yield True
+            return
+        with self._path.open("a+") as file:
+            yield _try_lock(file.fileno())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Holds the lock for a with block. The system releases it if the process dies. Raises RetriableError when another
+        process keeps it, for example one that is stopped."""
+        if self._path is None:
+            yield
+            return
+        with self._path.open("a+") as file:
+            deadline = time.monotonic() + _WAIT_S
+            while not _try_lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    raise RetriableError(
+                        f"process {file.read().strip() or 'unknown'} has been committing to {self._path.parent.parent} for more "
+                        f"than {_WAIT_S:g} s; if it is stopped, resume or end it"
+                    )
+                time.sleep(_POLL_S)
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""Merges small data files, and files with many deleted rows, into larger ones.
+
+Rows that are deleted while the new file is written become its deletion vector, so compaction never loses a race against the
+commits of the sink, which Spark's OPTIMIZE would on a table with a commit per second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connectors.spark.plan.evolution import Columns, cast_column
+from connectors.spark.tables.delta.data_files import DataFileWriter
+from connectors.spark.tables.delta.deletion_vectors import Rows
+from connectors.spark.tables.delta.key_encoding import encode_keys
+from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
+from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.delta.log import Action
+
+_DELETED_SHARE = 0.1
+_TIER_FACTOR = 8
+_BATCH_ROWS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings:
+    """When files are merged: ``min_files`` of about the same size, or enough for one of ``target_bytes``. Without ``min_files``,
+    none are."""
+
+    target_bytes: int = 128 << 20
+    min_files: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to merge, as it was when compaction began."""
+
+    file: LiveFile
+    deleted: Mask | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergedFile:
+    """The new file. ``rows`` has by source file the new row number of each of its rows; -1 for rows that are left out."""
+
+    add: Action | None
+    """None when no row was left."""
+    sources: Sequence[Source]
+    rows: Mapping[int, Rows]
+    count: int
+    keys: EncodedKeys | None
+    has_key: Mask | None
+
+    def deleted_since(self) -> Rows:
+        """Rows of the new file whose source rows have been deleted since compaction began, sorted."""
+        found = [np.empty(0, np.int64)]
+        for source in self.sources:
+            now = source.file.deleted
+            if now is None:
+                continue
+            rows = self.rows[source.file.number]
+            gone = np.flatnonzero(now[: len(rows)])
+            found.append(rows[gone][rows[gone] >= 0])
+        return np.sort(np.concatenate(found))
+
+
+def choose_sources(files: Sequence[LiveFile], settings: CompactionSettings) -> list[Source]:
+    """The files of one compaction, which make at most one file of the target size; none when there is nothing to do."""
+    if not settings.min_files:
+        return []
+    small: dict[int, list[LiveFile]] = defaultdict(list)
+    for file in files:
+        if file.rows < 0:
+            continue
+        share = file.deleted_count / file.rows if file.rows else 1.0
+        if share > _DELETED_SHARE and file.size_bytes >= settings.target_bytes // 2:
+            return [_source(file)]
+        if file.size_bytes < settings.target_bytes // 2:
+            # Files of about the same size, so that a row is rewritten a few times only, however many commits there are.
+            small[int(math.log(max(file.size_bytes, 1024), _TIER_FACTOR))].append(file)
+    for tier in sorted(small):
+        chosen, size = [], 0
+        for file in sorted(small[tier], key=lambda f: int(f.add.get("modificationTime", 0))):
+            if size + file.size_bytes > settings.target_bytes:
+                break
+            chosen.append(file)
+            size += file.size_bytes
+        if len(chosen) >= settings.min_files or size > settings.target_bytes * 3 // 4:
+            return [_source(file) for file in chosen]
+    return []
+
+
+def _source(file: LiveFile) -> Source:
+    return Source(file, None if file.deleted is None else file.deleted.copy())
+
+
+def merge_files(
+    live: LiveFiles, sources: Sequence[Source], columns: Columns, keys: Mapping[str, pa.DataType], writer: DataFileWriter
+) -> MergedFile:
+    """Writes the rows of the sources into one new file. ``keys`` are the key columns of an index, or empty."""
+    rows: dict[int, Rows] = {}
+    encoded: list[EncodedKeys] = []
+    valid: list[Mask] = []
+    count = 0
+
+    def batches() -> Iterator[pa.Table]:
+        nonlocal count
+        for source in sources:
+            numbers = np.full(source.file.rows, -1, np.int64)
+            for first, batch in read_file(live, source.file, columns):
+                kept = np.arange(batch.num_rows)
+                if source.deleted is not None:
+                    kept = np.flatnonzero(~source.deleted[first : first + batch.num_rows])
+                    batch = batch.take(pa.array(kept))
+                numbers[first + kept] = count + np.arange(len(kept))
+                count += len(kept)
+                if keys and batch.num_rows:
+                    found, has_key = encode_keys([cast_column(batch[n], t, n) for n, t in keys.items()])
+                    encoded.append(found)
+                    valid.append(has_key)
+                yield batch
+            rows[source.file.number] = numbers
+
+    add = writer.write_batches(batches(), columns)
+    if add is not None:
+        add["dataChange"] = False
+    return MergedFile(add, sources, rows, count, _concatenate(encoded), np.concatenate(valid) if valid else None)
+
+
+def read_file(live: LiveFiles, file: LiveFile, columns: Columns) -> Iterator[tuple[int, pa.Table]]:
+    """Reads a data file in batches, each with the number of its first row. Columns that it lacks are null."""
+    with live.files.open_input_file(live.location(file)) as stream:
+        parquet = pq.ParquetFile(stream)
+        present = [n for n in columns if n in parquet.schema_arrow.names]
+        first = 0
+        for batch in parquet.iter_batches(_BATCH_ROWS, columns=present, use_threads=False):
+            table = pa.table(batch) if present else None
+            read: dict[str, Any] = {
+                n: cast_column(table[n], t, n) if table is not None and n in present else pa.nulls(batch.num_rows, t)
+                for n, t in columns.items()
+            }
+            yield first, pa.table(read)
+            first += batch.num_rows
+
+
+def _concatenate(parts: Sequence[EncodedKeys]) -> EncodedKeys | None:
+    if not parts:
+        return None
+    high = np.concatenate([p.high for p in parts])
+    lows = [p.low for p in parts if p.low is not None]
+    return EncodedKeys(high, np.concatenate(lows) if lows else None)

@@ -1,0 +1,191 @@
+"""Writes the data files of Delta tables, with the statistics that readers use to skip them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import decimal
+import math
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from connectors.spark.tables.delta.log import Action
+
+APPEND_ROW_GROUP = 256 * 1024
+UPSERT_ROW_GROUP = 20_000
+"""Rows of upsert tables are read one by one, and a row group is the least that can be read."""
+_INDEXED_COLUMNS = 32
+_TEXT_PREFIX = 32
+_LARGEST_CHARACTER = "\U0010ffff"
+
+
+class DataFileWriter:
+    """Writes files into the table at ``folder``."""
+
+    def __init__(self, files: fs.FileSystem, folder: str, row_group_size: int) -> None:
+        self._files = files
+        self._folder = folder
+        self._row_group_size = row_group_size
+
+    def write(self, rows: pa.Table) -> Action:
+        """Writes one file; returns the action that adds it. Until that is committed, the file belongs to nobody: VACUUM
+        removes it, as it does with files of every other writer that did not commit."""
+        name = _new_name()
+        with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
+            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=self._row_group_size)
+        return self._add_action(name, file_statistics(rows))
+
+    def write_batches(self, batches: Iterable[pa.Table], columns: Mapping[str, pa.DataType]) -> Action | None:
+        """Writes one file from batches with these columns, as they come; None, and no file, when there are no rows."""
+        name = _new_name()
+        where = f"{self._folder}/{name}"
+        statistics: dict[str, Any] | None = None
+        pending: list[pa.Table] = []
+        try:
+            with (
+                self._files.open_output_stream(where) as stream,
+                pq.ParquetWriter(stream, pa.schema(list(columns.items())), compression="zstd", compression_level=1) as parquet,
+            ):
+                for batch in batches:
+                    statistics = merge_statistics(statistics, file_statistics(batch)) if batch.num_rows else statistics
+                    pending.append(batch)
+                    while sum(part.num_rows for part in pending) >= self._row_group_size:
+                        whole = pa.concat_tables(pending)
+                        parquet.write_table(whole.slice(0, self._row_group_size))
+                        pending = [whole.slice(self._row_group_size)]
+                if any(part.num_rows for part in pending):
+                    parquet.write_table(pa.concat_tables(pending))
+        except BaseException:
+            self.delete([name])
+            raise
+        if statistics is None:
+            self.delete([name])
+            return None
+        return self._add_action(name, statistics)
+
+    def _add_action(self, name: str, statistics: Mapping[str, Any]) -> Action:
+        return {
+            "path": name,
+            "partitionValues": {},
+            "size": self._files.get_file_info(f"{self._folder}/{name}").size,
+            "modificationTime": int(time.time() * 1000),
+            "dataChange": True,
+            "stats": orjson.dumps(statistics, default=_plain_digits).decode(),
+        }
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes files that certainly no commit names."""
+        for name in names:
+            with contextlib.suppress(OSError):
+                self._files.delete_file(f"{self._folder}/{name}")
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Writes a file of another kind."""
+        with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
+            stream.write(data)
+
+
+def _new_name() -> str:
+    return f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+
+
+def value_range(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    """The smallest and largest value; None for both if there is none, or for dates outside the years 1 to 9999."""
+    found = pc.min_max(column)
+    try:
+        return found["min"].as_py(), found["max"].as_py()
+    except (OverflowError, ValueError):
+        return None, None
+
+
+def file_statistics(rows: pa.Table) -> dict[str, Any]:
+    """Delta's statistics of a file: row count, and by column the smallest and largest value and the number of nulls."""
+    least: dict[str, Any] = {}
+    greatest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name in rows.column_names[:_INDEXED_COLUMNS]:
+        column = rows[name]
+        if pa.types.is_nested(column.type):
+            continue
+        nulls[name] = column.null_count
+        bounds = _bounds(column)
+        if bounds is not None:
+            least[name], greatest[name] = bounds
+    return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
+
+
+def merge_statistics(known: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """The statistics of two sets of rows together."""
+    if known is None:
+        return other
+    merged: dict[str, Any] = {"numRecords": known["numRecords"] + other["numRecords"], "minValues": {}, "maxValues": {}}
+    merged["nullCount"] = {name: count + other["nullCount"][name] for name, count in known["nullCount"].items()}
+    for name in known["nullCount"]:
+        for part, others in ((known, other), (other, known)):
+            # A set of nulls alone has no bounds, and adds nothing to those of the other one.
+            if name in part["minValues"] and others["nullCount"][name] == others["numRecords"]:
+                merged["minValues"][name], merged["maxValues"][name] = part["minValues"][name], part["maxValues"][name]
+        if name in known["minValues"] and name in other["minValues"]:
+            merged["minValues"][name] = min(known["minValues"][name], other["minValues"][name])
+            merged["maxValues"][name] = max(known["maxValues"][name], other["maxValues"][name])
+    return merged
+
+
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Bounds of a column as they are written into JSON: no value is outside, though the bounds themselves may be."""
+    type_ = column.type
+    t = pa.types
+    if t.is_timestamp(type_):
+        return _timestamp_bounds(column)
+    if t.is_floating(type_) and pc.any(pc.invert(pc.is_finite(column))).as_py():
+        return None
+    if not (t.is_integer(type_) or t.is_date(type_) or t.is_string(type_) or t.is_decimal(type_) or t.is_floating(type_)):
+        return None
+    low, high = value_range(column)
+    if low is None:
+        return None
+    if isinstance(low, dt.date):
+        return low.isoformat(), high.isoformat()
+    if isinstance(low, str):
+        upper = _text_above(high)
+        return None if upper is None else (low[:_TEXT_PREFIX], upper)
+    if isinstance(low, float) and (math.copysign(1.0, low) < 0 or math.copysign(1.0, high) < 0):
+        return low + 0.0, high + 0.0  # readers may not consider -0.0 and 0.0 equal
+    return low, high
+
+
+def _text_above(text: str) -> str | None:
+    """A short text that is not before this one, by code points; None when there is none."""
+    if len(text) <= _TEXT_PREFIX:
+        return text
+    return None if text[_TEXT_PREFIX] == _LARGEST_CHARACTER else text[:_TEXT_PREFIX] + _LARGEST_CHARACTER
+
+
+def _timestamp_bounds(column: pa.ChunkedArray) -> tuple[str, str] | None:
+    found = pc.min_max(column.cast(pa.int64()))
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is None:
+        return None
+    epoch = dt.datetime(1970, 1, 1)
+    try:
+        # Statistics have milliseconds: the lower bound is rounded down, the upper one up.
+        texts = [epoch + dt.timedelta(milliseconds=ms) for ms in (low // 1000, -(-high // 1000))]
+    except OverflowError:
+        return None
+    suffix = "Z" if column.type.tz else ""
+    first, last = (moment.isoformat(timespec="milliseconds") + suffix for moment in texts)
+    return first, last
+
+
+def _plain_digits(value: object) -> object:
+    if isinstance(value, decimal.Decimal):
+        return orjson.Fragment(f"{value:f}")
+    raise TypeError(f"no JSON for {value!r}")

@@ -1,0 +1,131 @@
+"""Reads and writes Delta's deletion vectors: bitmaps of a data file's deleted rows.
+
+Format: "Deletion Vector Format" of Delta's protocol. A file holds a version byte and any number of vectors, each as length (four
+bytes, big-endian), data, and CRC-32 of the data. The data is a 64-bit Roaring bitmap in its portable form.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap, BitMap64
+
+from connect.errors import ConnectError
+
+Descriptor = dict[str, Any]
+"""A ``deletionVector`` of an action in the log."""
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+_MAGIC = 1681511377
+_OLDER_MAGIC = 1681511376
+_FORMAT_VERSION = b"\x01"
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_VALUES = {digit: value for value, digit in enumerate(_Z85)}
+_UUID_LENGTH = 20
+
+
+def encode_vector(rows: Rows) -> bytes:
+    """The data of a vector of these row numbers (sorted, each below 2**32)."""
+    bitmap = BitMap(rows.astype(np.uint32))
+    bitmap.run_optimize()
+    # A 64-bit bitmap is a list of 32-bit bitmaps by their upper half; a data file has fewer than 2**32 rows.
+    return struct.pack("<iqI", _MAGIC, 1, 0) + bytes(bitmap.serialize())
+
+
+def decode_vector(data: bytes) -> Rows:
+    """The row numbers of a vector, sorted. Raises ConnectError for data in another format."""
+    try:
+        if data[:4] == struct.pack("<i", _MAGIC):
+            bitmap = BitMap64.deserialize(data[4:])
+            return np.fromiter(bitmap, np.int64, len(bitmap))
+        if data[:4] == struct.pack(">i", _OLDER_MAGIC):
+            return _decode_older(data)
+    except (ValueError, struct.error) as e:
+        raise ConnectError(f"a deletion vector is damaged: {e}") from e
+    raise ConnectError("a deletion vector is damaged, or has a format that is not supported")
+
+
+def _decode_older(data: bytes) -> Rows:
+    """The format before the portable one: count, then size and bitmap for each upper half from 0 on, in big-endian order."""
+    (count,) = struct.unpack_from(">i", data, 4)
+    at = 8
+    parts = [np.empty(0, np.int64)]
+    for high in range(count):
+        (size,) = struct.unpack_from(">i", data, at)
+        bitmap = BitMap.deserialize(data[at + 4 : at + 4 + size])
+        parts.append(np.fromiter(bitmap, np.int64, len(bitmap)) + (high << 32))
+        at += 4 + size
+    return np.concatenate(parts)
+
+
+def vector_file_name(identity: uuid.UUID) -> str:
+    """The name of a file of vectors, relative to the table."""
+    return f"deletion_vector_{identity}.bin"
+
+
+def encode_vector_file(vectors: Sequence[Rows]) -> tuple[bytes, uuid.UUID, list[Descriptor]]:
+    """The bytes of a new file with these vectors, its identity, and the descriptor of each vector."""
+    identity = uuid.uuid4()
+    parts = [_FORMAT_VERSION]
+    at = len(_FORMAT_VERSION)
+    descriptors = []
+    for rows in vectors:
+        data = encode_vector(rows)
+        parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
+        descriptors.append(
+            {
+                "storageType": "u",
+                "pathOrInlineDv": _encode_z85(identity.bytes),
+                "offset": at,
+                "sizeInBytes": len(data),
+                "cardinality": len(rows),
+            }
+        )
+        at += len(data) + 8
+    return b"".join(parts), identity, descriptors
+
+
+def vector_location(descriptor: Descriptor) -> tuple[str, int, int] | None:
+    """File (relative to the table, or absolute), offset of the data, and its size; None for a vector inside the log."""
+    kind, text = descriptor["storageType"], descriptor["pathOrInlineDv"]
+    start, size = int(descriptor.get("offset") or 0) + 4, int(descriptor["sizeInBytes"])
+    if kind == "u":
+        prefix, encoded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
+        name = vector_file_name(uuid.UUID(bytes=_decode_z85(encoded)))
+        return (f"{prefix}/{name}" if prefix else name), start, size
+    if kind == "p":
+        return text, start, size
+    if kind == "i":
+        return None
+    raise ConnectError(f"a deletion vector has the storage type {kind}, which is not supported")
+
+
+def inline_vector(descriptor: Descriptor) -> Rows:
+    """The rows of a vector inside the log."""
+    return decode_vector(_decode_z85(descriptor["pathOrInlineDv"])[: int(descriptor["sizeInBytes"])])
+
+
+def _encode_z85(data: bytes) -> str:
+    digits: list[str] = []
+    for (word,) in struct.iter_unpack(">I", data):
+        group = []
+        for _ in range(5):
+            word, digit = divmod(word, 85)
+            group.append(_Z85[digit])
+        digits += reversed(group)
+    return "".join(digits)
+
+
+def _decode_z85(text: str) -> bytes:
+    words = []
+    for at in range(0, len(text), 5):
+        word = 0
+        for digit in text[at : at + 5]:
+            word = word * 85 + _Z85_VALUES[digit]
+        words.append(struct.pack(">I", word))
+    return b"".join(words)

@@ -1,0 +1,366 @@
+"""A Delta table whose files and deletion vectors the worker writes, committed by Delta's transaction in Spark's JVM.
+
+Spark owns the table: its schema, transactions, checkpoints, and conflict rules. The rows do not pass through Spark. An upsert
+finds the old rows in a key index, writes the new rows as one file, and marks the old ones in deletion vectors, so its cost
+depends on the number of changes and not on the size of the table. The offsets are in the table's state: one transaction
+identifier per partition (promise 6).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from connect import crash_points
+from connect.errors import ConnectError, RetriableError
+from connect.record import TopicPartition
+from connectors.spark.plan.evolution import Columns, arrow_type
+from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
+from connectors.spark.tables.committed_offsets import TableCommit
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.checks import check_not_replaced, check_retention, refuse_replacement
+from connectors.spark.tables.delta.commit_lock import TableLock
+from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
+from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
+from connectors.spark.tables.delta.key_index import Matches
+from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
+from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
+from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacle
+from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
+from connectors.spark.tables.delta.upsert import plan_upsert
+from connectors.spark.tables.staging import local_folder, open_location
+from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+History = Callable[[], Mapping[TopicPartition, int]]
+"""Reads the offsets that an earlier release left in the table's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTableSettings:
+    """How a connector writes a table."""
+
+    table: str
+    connector: str
+    upserts: bool
+    fail_unavailable: bool
+    maintenance: MaintenanceSettings
+
+
+@dataclass(slots=True)
+class _KnownVersion:
+    """The version of the table that the next commit is planned on."""
+
+    version: int = -1
+    table_id: str = ""
+    columns: Columns = field(default_factory=dict)
+    indexed: IndexedFiles | None = None
+
+
+def _stored_versions(checksum: Mapping[str, Any]) -> dict[str, int] | None:
+    """The transaction identifiers in a checksum file; None when it does not list them."""
+    listed = checksum.get("setTransactions")
+    return None if listed is None else {t["appId"]: int(t["version"]) for t in listed}
+
+
+class DeltaFileTable:
+    """One table, written by one task. ``lock`` is held while the table's files change; maintenance takes it too."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        path: str,
+        settings: DeltaTableSettings,
+        identify: Identify,
+        history: History,
+    ) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._settings = settings
+        self._identify = identify
+        self._history = history
+        self._session = session
+        self._transactions = DeltaTransactions(session, path)
+        files, folder = open_location(path)
+        self._log = DeltaLog(files, folder)
+        self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
+        self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
+        self._commit_lock = TableLock(local_folder(path), ".sluice-commit.lock")
+        self._known = _KnownVersion()
+        self._figures = {"unavailable": 0}
+
+    @property
+    def _place(self) -> str:
+        return f"table {self._settings.table} at {self.path}"
+
+    def load(self, partitions: Collection[TopicPartition]) -> TableState:
+        """Reads the newest version. Raises UnsuitableTable when the rows must be written by Spark, and ConnectError when the
+        table's rows were replaced since this connector's last commit."""
+        with self.lock:
+            transaction = self._transactions.begin()
+            if transaction.version < 0:
+                self._known = _KnownVersion()
+                return TableState(None)
+            checksum = self._log.checksum(transaction.version) or {}
+            metadata = checksum.get("metadata") or transaction.metadata()
+            reason = find_obstacle(metadata, checksum.get("protocol") or transaction.protocol(), upserts=self._settings.upserts)
+            versions = _stored_versions(checksum)
+            if versions is None:
+                versions = transaction.application_versions()
+            stored = StoredOffsets(versions, self._settings.connector)
+            if reason is not None and stored:
+                raise ConnectError(
+                    f"{self._place} was altered in a way that the connector does not support: {reason}. "
+                    "Undo the change, or write into another table (table.name.format)"
+                )
+            if reason is not None:
+                raise UnsuitableTable(reason)
+            check_retention(metadata, self._place, self.path)
+            if stored:
+                check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
+            columns = {f["name"]: arrow_type(f["type"]) for f in json.loads(metadata["schemaString"])["fields"]}
+            self._catch_up(transaction.version, str(metadata["id"]), columns)
+            if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
+                return self._migrate(columns)
+            return TableState(columns, stored.ends(self._identify, self._settings.table), self._known.version)
+
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        create_table(self._session, self.path, columns, upserts=self._settings.upserts)
+
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+        add_columns(self._session, self.path, added)
+
+    def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
+        with self.lock:
+            transaction = self._begin(rows, commit)
+            if transaction is None:
+                return None
+            change = TableChange(rows)
+            change.write_rows(self._writer)
+            crash_points.point("spark.staged")
+            return self._commit(transaction, change, commit, reads_table=False)
+
+    def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
+        with self.lock:
+            if upsert.changes.truncated and upsert.soft_deletes:
+                # A commit of its own before the rest; repeating it after a crash changes nothing.
+                mark_all_deleted(self._session, self.path)
+            transaction = self._begin(upsert.rows, commit)
+            if transaction is None:
+                return None
+            indexed = self._index(transaction, upsert)
+            truncates = upsert.changes.truncated and not upsert.soft_deletes
+            matches = Matches.empty() if truncates else indexed.find(upsert.rows)
+            plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
+            change = TableChange(plan.rows)
+            if truncates:
+                change.remove_all(indexed.live)
+            else:
+                change.delete_rows(plan.deleted, indexed.live, self._writer)
+            change.write_rows(self._writer)
+            crash_points.point("spark.staged")
+            version = self._commit(transaction, change, commit, reads_table=True)
+            if version is not None:
+                self._figures["unavailable"] += plan.unavailable
+            return version
+
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        self._maintenance.run(self._compact, is_stopping)
+
+    def _compact(self) -> bool:
+        """Merges files once; returns whether it did."""
+        with self.lock:
+            known = self._known
+            if known.version < 0:
+                return False
+            if known.indexed is None:
+                if self._settings.upserts:
+                    return False  # the next commit builds the index
+                transaction = self._transactions.begin()
+                self._catch_up(transaction.version, transaction.table_id(), known.columns)
+                known = self._known
+                known.indexed = self._read_files(transaction, {})
+            indexed, version, columns = known.indexed, known.table_id, dict(known.columns)
+            sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
+        if not sources:
+            return False
+        merged = merge_files(indexed.live, sources, columns, indexed.keys, self._writer)
+        with self.lock:
+            return self._commit_merged(merged, indexed, version)
+
+    def _commit_merged(self, merged: MergedFile, indexed: IndexedFiles, table_id: str) -> bool:
+        change = TableChange.of_merged(merged, self._writer)
+        transaction = self._transactions.begin()
+        known = self._known
+        still_there = all(indexed.live.by_path.get(s.file.path) is s.file for s in merged.sources)
+        unchanged = known.indexed is indexed and known.table_id == table_id and known.version == transaction.version
+        if not still_there or not unchanged:
+            self._writer.delete(change.written)
+            return False  # somebody else has changed the table; the next run looks again
+        document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+        try:
+            with self._commit_lock.held():
+                version = transaction.commit(change.actions(), document)
+        except CommitConflict:
+            self._writer.delete(change.written)
+            return False
+        if version != known.version + 1:
+            known.indexed = None
+            return False
+        known.version = version
+        indexed.apply_merged(merged, change.adds, change.removes)
+        self._figures |= indexed.figures()
+        return True
+
+    def stored_ends(self) -> Mapping[TopicPartition, int]:
+        with self.lock:
+            transaction = self._transactions.begin()
+            if transaction.version < 0:
+                return {}
+            return StoredOffsets(transaction.application_versions(), self._settings.connector).all_ends()
+
+    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Also moves the offsets of partitions that were recreated: deleting them accepts the new topic."""
+        with self.lock:
+            transaction = self._transactions.begin()
+            if transaction.version < 0:
+                return
+            stored = StoredOffsets(transaction.application_versions(), self._settings.connector)
+            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
+            if not moved:
+                return
+            document = TableCommit(self._settings.connector, 0, {}, dict(offsets)).to_json()
+            actions = [transaction_action(identity, end) for identity, end in moved.items()]
+            try:
+                with self._commit_lock.held():
+                    transaction.commit(actions, document, application_ids=moved)
+            except CommitConflict as e:
+                raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+
+    def progress(self) -> Mapping[str, Any]:
+        """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
+        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``."""
+        return dict(self._figures)
+
+    # -- the version that is known -------------------------------------------------------------------------------------
+
+    def _begin(self, rows: pa.Table, commit: OffsetCommit) -> DeltaTransaction | None:
+        """A transaction on the newest version; None when that differs from the known one in more than rows of others."""
+        transaction = self._transactions.begin()
+        known = self._known
+        if transaction.version < 0 or transaction.table_id() != known.table_id:
+            raise ConnectError(
+                f"{self._place} was dropped{'' if transaction.version < 0 else ' and created again'} while "
+                "the connector was writing it, and its rows are gone. Restart the task to continue with new records, or reset "
+                "the connector's offsets over REST (DELETE /connectors/<name>/offsets) to load the table again"
+            )
+        moved = set(ids_of(commit.ends, self._settings.connector, self._identify).values())
+        for version in range(known.version + 1, transaction.version + 1):
+            logged = self._log.commit(version)
+            if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
+                return None
+            refuse_replacement(logged, self._place)
+            if known.indexed is not None:
+                known.indexed.apply(logged.adds, logged.removes)
+            known.version = version
+        for member in rows.schema:
+            # Files of another schema would make the table unreadable.
+            if known.columns.get(member.name) != member.type:
+                return None
+        return transaction
+
+    def _catch_up(self, version: int, table_id: str, columns: Columns) -> None:
+        """Makes this version the known one; keeps the index if the log says how the version came about."""
+        known, self._known = self._known, _KnownVersion(version, table_id, columns)
+        if known.indexed is None or known.table_id != table_id or known.version > version:
+            return
+        for between in range(known.version + 1, version + 1):
+            logged = self._log.commit(between)
+            if logged is None:
+                return
+            known.indexed.apply(logged.adds, logged.removes)
+        self._known.indexed = known.indexed
+
+    def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
+        """The index of the known version; builds it if there is none."""
+        known = self._known
+        if known.indexed is None or not has_keys(known.indexed, upsert.keys, upsert.columns):
+            started = time.monotonic()
+            indexed = self._read_files(transaction, {name: upsert.columns[name] for name in upsert.keys})
+            if indexed.key_count:
+                took_s = time.monotonic() - started
+                log.info("Indexed %d keys of %s in %.1f s", indexed.key_count, self._place, took_s)
+            known.indexed = indexed
+        return known.indexed
+
+    def _read_files(self, transaction: DeltaTransaction, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
+        checksum = self._log.checksum(transaction.version) or {}
+        listed = checksum.get("allFiles")
+        if listed is None and checksum.get("numFiles") == 0:
+            listed = []
+        indexed = IndexedFiles(*open_location(self.path), keys)
+        indexed.apply(transaction.files() if listed is None else listed, ())
+        return indexed
+
+    def _commit(
+        self, transaction: DeltaTransaction, change: TableChange, commit: OffsetCommit, *, reads_table: bool
+    ) -> int | None:
+        identities = ids_of(commit.ends, self._settings.connector, self._identify)
+        actions = [transaction_action(identities[tp], end) for tp, end in commit.ends.items()]
+        document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
+        try:
+            with self._commit_lock.held():
+                version = transaction.commit(
+                    [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
+                )
+        except CommitConflict as e:
+            log.debug("Committing to %s again after a conflict: %s", self._place, e)
+            self._writer.delete(change.written)
+            return None
+        self._follow(version, change)
+        return version
+
+    def _follow(self, version: int, change: TableChange) -> None:
+        """Moves the known version on to an own commit, and over commits of others just before it."""
+        known = self._known
+        for between in range(known.version + 1, version):
+            logged = self._log.commit(between)
+            if logged is None:
+                known.indexed = None
+                break
+            refuse_replacement(logged, self._place)
+            if known.indexed is not None:
+                known.indexed.apply(logged.adds, logged.removes)
+        known.version = version
+        if known.indexed is not None:
+            known.indexed.apply_own(change.adds, change.removes, change.rows)
+            self._figures |= known.indexed.figures()
+
+    # -- offsets -------------------------------------------------------------------------------------------------------
+
+    def _migrate(self, columns: Columns) -> TableState:
+        """Stores the offsets that an earlier release left in the history in the table's state, once."""
+        ends = dict(self._history())
+        if not ends:
+            return TableState(columns, {}, self._known.version)
+        identities = ids_of(ends, self._settings.connector, self._identify)
+        transaction = self._transactions.begin()
+        document = TableCommit(self._settings.connector, 0, {}, dict(ends)).to_json()
+        with self._commit_lock.held():
+            actions = [transaction_action(identities[tp], end) for tp, end in ends.items()]
+            transaction.commit(actions, document, application_ids=identities.values())
+        log.info("Moved the offsets of %s from its history into its state", self._place)
+        return self.load(ends)

@@ -1,0 +1,109 @@
+"""Reads single files of a Delta log: what a commit did, and a version's checksum.
+
+Snapshots, checkpoints, and listings are read by Delta in Spark's JVM. A commit that follows a known version is one small file,
+and reading it here takes no job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyarrow import fs
+
+from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
+
+Action = dict[str, Any]
+_REPLACING = ("RESTORE", "TRUNCATE", "REPLACE", "CREATE OR REPLACE", "CLONE", "CONVERT")
+
+
+@dataclass(slots=True)
+class LoggedCommit:
+    """One commit in the log."""
+
+    version: int
+    info: Mapping[str, Any] = field(default_factory=dict)
+    adds: list[Action] = field(default_factory=list)
+    removes: list[Action] = field(default_factory=list)
+    transactions: dict[str, int] = field(default_factory=dict)
+    changes_metadata: bool = False
+
+    @property
+    def operation(self) -> str:
+        return str(self.info.get("operation", "an unknown operation"))
+
+    @property
+    def user_metadata(self) -> TableCommit | None:
+        return parse_commit(self.info.get("userMetadata"))
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether it exchanged the table's rows for others, so that offsets in the table no longer say what it contains."""
+        if self.operation.startswith(_REPLACING):
+            return True
+        parameters = self.info.get("operationParameters") or {}
+        return (
+            self.operation == "WRITE"
+            and parameters.get("mode") == "Overwrite"
+            and "predicate" not in parameters
+            and self.user_metadata is None
+        )
+
+
+class DeltaLog:
+    """The log of the table at ``folder`` of a file system."""
+
+    def __init__(self, files: fs.FileSystem, folder: str) -> None:
+        self._files = files
+        self._folder = f"{folder}/_delta_log"
+
+    def commit(self, version: int) -> LoggedCommit | None:
+        """Reads a commit; None when its file does not exist (yet, or because it has expired)."""
+        text = self._read(f"{version:020d}.json")
+        if text is None:
+            return None
+        found = LoggedCommit(version)
+        for line in text.splitlines():
+            if not line.strip():
+                continue
+            action = json.loads(line)
+            if "add" in action:
+                found.adds.append(action["add"])
+            elif "remove" in action:
+                found.removes.append(action["remove"])
+            elif "txn" in action:
+                found.transactions[action["txn"]["appId"]] = int(action["txn"]["version"])
+            elif "commitInfo" in action:
+                found.info = action["commitInfo"]
+            elif "metaData" in action or "protocol" in action:
+                found.changes_metadata = True
+        return found
+
+    def backwards(self, version: int) -> Iterator[LoggedCommit]:
+        """Commits from this version to older ones, as far as their files exist."""
+        while version >= 0:
+            found = self.commit(version)
+            if found is None:
+                return
+            yield found
+            version -= 1
+
+    def checksum(self, version: int) -> Mapping[str, Any] | None:
+        """The checksum file of a version, which names metadata, protocol, and transactions; None when there is none."""
+        text = self._read(f"{version:020d}.crc")
+        if text is None:
+            return None
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return None  # half written: every user of checksums has another way
+        return document if isinstance(document, dict) else None
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with self._files.open_input_file(f"{self._folder}/{name}") as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None

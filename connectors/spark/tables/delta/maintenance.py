@@ -1,0 +1,82 @@
+"""Takes care of a Delta table beside its commits: checkpoints, compaction, and removal of old files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyarrow import fs
+
+from connectors.spark.plan.sql import table_at
+from connectors.spark.tables.delta.commit_lock import TableLock
+from connectors.spark.tables.delta.compaction import CompactionSettings
+from connectors.spark.tables.delta.transaction import DeltaTransactions
+from connectors.spark.tables.staging import local_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_CHECKPOINT_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceSettings:
+    """``vacuum_interval_s``: how often files that no version needs any more are deleted; 0 turns it off."""
+
+    compaction: CompactionSettings
+    vacuum_interval_s: float
+
+
+class DeltaMaintenance:
+    """Maintenance of one table. Used by one thread at a time, which is not the one that commits."""
+
+    def __init__(
+        self, session: SparkSession, path: str, files: fs.FileSystem, folder: str, settings: MaintenanceSettings
+    ) -> None:
+        self.settings = settings
+        self._session = session
+        self._path = path
+        self._transactions = DeltaTransactions(session, path)
+        self._files = files
+        self._lock = TableLock(local_folder(path), ".sluice-maintenance.lock")
+        self._last_checkpoint = f"{folder}/_delta_log/_last_checkpoint"
+        self._vacuumed_at = time.monotonic()
+
+    def run(self, compact: Callable[[], bool], is_stopping: Callable[[], bool]) -> None:
+        """Does what is due; ``compact`` merges files once and returns whether there may be more to merge. Does nothing while
+        another task takes care of the table."""
+        with self._lock.tried() as is_held:
+            if not is_held:
+                return
+            while not is_stopping() and compact():
+                pass
+            if not is_stopping():
+                self._checkpoint()
+            if not is_stopping():
+                self._vacuum()
+
+    def _checkpoint(self) -> None:
+        """Writes a checkpoint when the last one is many commits old; Delta removes expired entries of the log with it."""
+        transaction = self._transactions.begin()
+        if transaction.version - self._checkpoint_version() >= _CHECKPOINT_COMMITS:
+            transaction.write_checkpoint()
+
+    def _checkpoint_version(self) -> int:
+        with contextlib.suppress(OSError, ValueError, KeyError), self._files.open_input_file(self._last_checkpoint) as file:
+            return int(json.loads(file.read())["version"])
+        return 0
+
+    def _vacuum(self) -> None:
+        interval_s = self.settings.vacuum_interval_s
+        if not interval_s or time.monotonic() - self._vacuumed_at < interval_s:
+            return
+        self._vacuumed_at = time.monotonic()
+        # The table's retention (7 days by default) is longer than any reader or uncommitted file of the sink lives.
+        self._session.sql(f"VACUUM {table_at(self._path)}")

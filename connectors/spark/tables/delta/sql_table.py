@@ -1,0 +1,266 @@
+"""A Delta table that Spark writes: staged rows are appended with DataFrames or applied with MERGE.
+
+For Spark Connect, whose JVM is out of reach, and for tables with features that only Delta's own writer supports. A MERGE can
+carry a single transaction identifier, so the offsets are in the commits' user metadata, and all tasks of a connector share one
+sequence per table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect import crash_points
+from connect.errors import ConnectError, RetriableError
+from connect.record import TopicPartition
+from connectors.spark import config
+from connectors.spark.errors import error_condition
+from connectors.spark.plan.evolution import Columns, arrow_type
+from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
+from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
+from connectors.spark.tables.delta.data_files import value_range
+from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
+from connectors.spark.tables.staging import Staging
+from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+_APP_ID = "spark.databricks.delta.write.txnAppId"
+_APP_VERSION = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_ABSENT = (
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_MISSING_DELTA_TABLE",
+    "PATH_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "DELTA_SCHEMA_NOT_SET",
+)
+_DEPTHS = (50, 2_000, None)
+_MAX_LITERAL_LENGTH = 128
+
+
+class DeltaSqlTable:
+    """Every commit is a compare-and-set: it fails if another commit of this connector took its sequence number since the offsets
+    were read (Delta's transaction identifiers ensure this)."""
+
+    def __init__(
+        self, session: SparkSession, path: str, table: str, connector: str, staging: Staging, *, fail_unavailable: bool
+    ) -> None:
+        self._session = session
+        self.path = path
+        self._connector = connector
+        self._staging = staging
+        self._fail_unavailable = fail_unavailable
+        self._name = table_at(path)
+        self._app_id = f"sluice:{connector}:{table}"
+        # On Spark Connect, sessions of one user share their temporary views.
+        self._source_view = f"sluice_source_{uuid.uuid4().hex}"
+        self._committed = CommittedOffsets()
+        self._figures = {"unavailable": 0}
+
+    def load(self, partitions: Collection[TopicPartition]) -> TableState:
+        columns = self._columns()
+        committed = CommittedOffsets() if columns is None else self.committed_offsets(partitions)
+        self._committed = committed
+        return TableState(columns, dict(committed.ends))
+
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta")
+
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+        add_columns(self._session, self.path, added)
+
+    def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
+        return self._append(rows, commit, overwrite=False)
+
+    def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
+        deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
+        if upsert.changes.truncated and not upsert.soft_deletes:
+            rows = self._without_unavailable(upsert)
+            return self._append(rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows, commit, overwrite=True)
+        if upsert.changes.truncated:
+            mark_all_deleted(self._session, self.path)
+        if not upsert.rows.num_rows:
+            return self._append(upsert.rows, commit, overwrite=False)
+        return self._merge(upsert, commit, deletes=deletes)
+
+    def stored_ends(self) -> Mapping[TopicPartition, int]:
+        return self.committed_offsets(()).ends
+
+    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        if self._columns() is None:
+            return
+        committed = self.committed_offsets(list(offsets))
+        document = TableCommit(self._connector, next_sequence(committed), {}, {**committed.ends, **offsets})
+        self._clear_last_version()
+        with self._commit_settings(document):
+            self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{document.sequence}')")
+        if self._session.conf.get(_LAST_COMMIT, None) is None:
+            raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
+
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        """Does nothing: Delta checkpoints such tables in their commits, and Spark's OPTIMIZE and VACUUM serve them."""
+
+    def progress(self) -> Mapping[str, Any]:
+        return dict(self._figures)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _columns(self) -> Columns | None:
+        """The table's columns, or None when the table does not exist."""
+        try:
+            schema = self._session.read.format("delta").load(self.path).schema
+        except Exception as e:
+            if error_condition(e).partition(".")[0] in _ABSENT or "is not a Delta table" in str(e):
+                return None
+            raise
+        return {f["name"]: arrow_type(f["type"]) for f in json.loads(schema.json())["fields"]}
+
+    def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+        """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
+
+        History covers ``delta.logRetentionDuration`` (30 days). Every commit of a task names all its partitions, so offsets are
+        missing only if the connector has not written to the table for that long; then the consumer group's offsets apply.
+        """
+        committed_offsets = CommittedOffsets()
+        for depth in _DEPTHS:
+            limit = "" if depth is None else f" LIMIT {depth}"
+            rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("version", "userMetadata").collect()
+            committed_offsets = CommittedOffsets()
+            for row in rows:
+                commit = parse_commit(row["userMetadata"])
+                if commit is not None and commit.connector == self._connector:
+                    committed_offsets.add_older_commit(commit)
+            if committed_offsets.covers(partitions) or depth is None or len(rows) < depth:
+                break
+            if not partitions and depth != _DEPTHS[0]:
+                break  # the caller asked only whether this connector writes to the table
+        return committed_offsets
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _append(self, rows: pa.Table, commit: OffsetCommit, *, overwrite: bool) -> int | None:
+        """Appends rows, or replaces all rows by them."""
+        document = self._document(commit)
+        columns = {f.name: f.type for f in rows.schema}
+        with self._staging.write(rows) as staged:
+            crash_points.point("spark.staged")
+            self._clear_last_version()
+            writer = (
+                self._read(staged.uri, columns)
+                .write.format("delta")
+                .mode("overwrite" if overwrite else "append")
+                .option("txnAppId", self._app_id)
+                .option("txnVersion", str(document.sequence))
+                .option("userMetadata", document.to_json())
+            )
+            writer.save(self.path)
+        return self._landed(document)
+
+    def _merge(self, upsert: Upsert, commit: OffsetCommit, *, deletes: bool) -> int | None:
+        """Always a MERGE, even if no key can be in the table: Delta checks only what a MERGE reads for rows that another writer
+        has added since."""
+        document = self._document(commit)
+        keep = {n: m for n, m in upsert.changes.keep.items() if pc.any(m).as_py()}
+        rows = upsert.rows
+        if deletes:
+            rows = rows.append_column(DELETE_FLAG, upsert.changes.deleted)
+        for column, mask in keep.items():
+            rows = rows.append_column(KEEP_PREFIX + column, mask)
+        low, high = _bounds(upsert.rows[upsert.keys[0]])
+        statement = merge_statement(
+            self._name,
+            self._source_view,
+            upsert.keys,
+            list(upsert.columns),
+            set(upsert.rows.column_names),
+            keep.keys(),
+            (upsert.keys[0], low, high) if _has_literal(low, high) else None,
+            deletes=deletes,
+            soft_flag=config.DELETED if upsert.soft_deletes else None,
+        )
+        with self._staging.write(rows) as staged:
+            crash_points.point("spark.staged")
+            self._clear_last_version()
+            self._read(staged.uri, {f.name: f.type for f in rows.schema}).createOrReplaceTempView(self._source_view)
+            try:
+                if keep:
+                    self._count_unavailable(upsert, keep)
+                with self._commit_settings(document):
+                    self._session.sql(statement)
+            finally:
+                self._session.catalog.dropTempView(self._source_view)
+        return self._landed(document)
+
+    def _count_unavailable(self, upsert: Upsert, kept: Collection[str]) -> None:
+        """Counts unavailable values of rows that the table lacks, which the MERGE inserts as null; or raises for them."""
+        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept)
+        missing = int(self._session.sql(query).collect()[0][0] or 0)
+        if missing and self._fail_unavailable:
+            raise ConnectError(
+                f"changes have {missing} unavailable values in columns {', '.join(kept)}, and the table does not have their "
+                "rows; set unavailable.value=merge to write null, or REPLICA IDENTITY FULL on the source table to get the values"
+            )
+        self._figures["unavailable"] += missing
+
+    def _without_unavailable(self, upsert: Upsert) -> pa.Table:
+        """The rows, with null instead of unavailable values, for a table without rows."""
+        rows = upsert.rows
+        for name, mask in upsert.changes.keep.items():
+            mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
+            self._figures["unavailable"] += pc.sum(mask).as_py() or 0
+            rows = rows.set_column(
+                rows.column_names.index(name), name, pc.if_else(mask, pa.scalar(None, rows[name].type), rows[name])
+            )
+        return rows
+
+    def _document(self, commit: OffsetCommit) -> TableCommit:
+        ends = {**self._committed.ends, **commit.ends}
+        return TableCommit(self._connector, next_sequence(self._committed), commit.ranges, ends)
+
+    def _landed(self, document: TableCommit) -> int | None:
+        """The version of the commit; None when its sequence number was taken."""
+        version = self._session.conf.get(_LAST_COMMIT, None)
+        if version is None:
+            return None
+        self._committed.sequence = document.sequence
+        self._committed.ends.update({tp: end for tp, end in document.ends.items() if end is not None})
+        return int(version)
+
+    def _read(self, staged: str, columns: Columns) -> DataFrame:
+        # With a given schema, Spark opens no file before it writes.
+        return self._session.read.schema(ddl(columns)).parquet(staged)
+
+    @contextlib.contextmanager
+    def _commit_settings(self, commit: TableCommit) -> Iterator[None]:
+        # MERGE reads them only from the session; no other table uses this session (delta-io/delta#3934).
+        settings = {_APP_ID: self._app_id, _APP_VERSION: str(commit.sequence), _USER_METADATA: commit.to_json()}
+        for key, value in settings.items():
+            self._session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in settings:
+                self._session.conf.unset(key)
+
+    def _clear_last_version(self) -> None:
+        self._session.conf.unset(_LAST_COMMIT)
+
+
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    type_ = column.type
+    if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
+        return None, None
+    return value_range(column)
+
+
+def _has_literal(low: Any, high: Any) -> bool:
+    return low is not None and not (isinstance(low, str) and max(len(low), len(high)) > _MAX_LITERAL_LENGTH)

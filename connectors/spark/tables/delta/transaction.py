@@ -1,0 +1,123 @@
+"""Delta's own transactions, in the JVM of the Spark session."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from connectors.spark.tables.delta.log import Action
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONFLICTS = ("io.delta.exceptions.", "org.apache.spark.sql.delta.Concurrent", "org.apache.spark.sql.delta.MetadataChanged")
+
+
+class CommitConflict(Exception):
+    """Another writer committed something that this transaction depends on. Nothing was committed."""
+
+
+class DeltaTransactions:
+    """Transactions on the table at ``path``. May be used by one thread at a time."""
+
+    def __init__(self, session: SparkSession, path: str) -> None:
+        self._jvm: Any = session._jvm
+        self._session: Any = session._jsparkSession
+        self._path = path
+
+    def begin(self) -> DeltaTransaction:
+        """Starts a transaction on the newest version."""
+        jvm = self._jvm
+        # The session of the current JVM thread: Delta reads settings from it.
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
+        return DeltaTransaction(jvm, log, log.startTransaction())
+
+
+class DeltaTransaction:
+    """One transaction: what it reads, and one call of :meth:`commit`."""
+
+    def __init__(self, jvm: Any, log: Any, transaction: Any) -> None:
+        self._jvm = jvm
+        self._log = log
+        self._transaction = transaction
+        self.version = int(transaction.readVersion())
+        """The version that it reads; -1 when there is no table."""
+
+    def metadata(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads(self._transaction.metadata().json())["metaData"]
+        return found
+
+    def table_id(self) -> str:
+        return str(self._transaction.metadata().id())
+
+    def protocol(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = json.loads(self._transaction.protocol().json())["protocol"]
+        return found
+
+    def application_versions(self) -> dict[str, int]:
+        """The transaction identifiers of the table, with their versions, as the snapshot has them. May run a Spark job."""
+        snapshot = self._transaction.snapshot()
+        checksum = snapshot.checksumOpt()
+        found = checksum.get().setTransactions() if checksum.isDefined() else None
+        listed = found.get() if found is not None and found.isDefined() else snapshot.setTransactions()
+        return {str(t.appId()): int(t.version()) for t in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed)}
+
+    def files(self) -> list[Action]:
+        """The ``add`` actions of all data files. Runs a Spark job."""
+        rows = self._transaction.snapshot().allFiles().toJSON().collectAsList()
+        return [json.loads(row) for row in rows]
+
+    def write_checkpoint(self) -> None:
+        """Writes a checkpoint of the newest version."""
+        self._log.checkpoint()
+
+    def commit(
+        self,
+        actions: Iterable[Action],
+        user_metadata: str,
+        *,
+        application_ids: Collection[str] = (),
+        reads_table: bool = False,
+    ) -> int:
+        """Commits the actions; returns the version. Raises CommitConflict.
+
+        It is a conflict when another commit since :attr:`version` has one of ``application_ids``, or changed rows if
+        ``reads_table``, or removed files that this one removes too, or changed the table's metadata.
+        """
+        jvm, transaction = self._jvm, self._transaction
+        if reads_table:
+            transaction.readWholeTable()
+        read = transaction.readTxn()
+        for identity in application_ids:
+            read.addOne(identity)
+        from_json = jvm.org.apache.spark.sql.delta.actions.Action.fromJson
+        parsed = jvm.java.util.ArrayList()
+        for action in actions:
+            parsed.add(from_json(json.dumps(action)))
+        sequence = jvm.scala.jdk.javaapi.CollectionConverters.asScala(parsed).toSeq()
+        nothing = jvm.scala.Option.empty()
+        write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
+        mode = jvm.org.apache.spark.sql.SaveMode.Append
+        metadata = jvm.scala.Option.apply(user_metadata)
+        operation = write(mode, nothing, nothing, metadata, nothing, nothing, nothing, nothing, nothing)
+        try:
+            return int(transaction.commit(sequence, operation))
+        except Exception as e:
+            if _is_conflict(e):
+                raise CommitConflict(str(e).strip().splitlines()[0]) from e
+            raise
+
+
+def _is_conflict(error: Exception) -> bool:
+    thrown = getattr(error, "java_exception", None)
+    if thrown is not None:
+        return str(thrown.getClass().getName()).startswith(_CONFLICTS)
+    return "DELTA_CONCURRENT" in str(error) or "DELTA_METADATA_CHANGED" in str(error)
+
+
+def transaction_action(application_id: str, version: int) -> Action:
+    """The action that stores a version under a transaction identifier."""
+    return {"txn": {"appId": application_id, "version": version, "lastUpdated": int(time.time() * 1000)}}

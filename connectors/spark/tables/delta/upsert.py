@@ -1,0 +1,140 @@
+"""Plans an upsert: which rows of the table go, and which rows come."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from connect.errors import ConnectError
+from connectors.spark.plan.evolution import cast_column
+from connectors.spark.tables.delta.deletion_vectors import Rows
+from connectors.spark.tables.delta.key_index import Ints32, Mask, Matches
+from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles, group_rows
+from connectors.spark.tables.table import Upsert
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertPlan:
+    """``rows`` are written as a new file; ``deleted`` are rows of live files, by file number. ``unavailable`` counts values that
+    became null, because neither the changes nor the table have them."""
+
+    rows: pa.Table
+    deleted: dict[int, Rows]
+    unavailable: int
+
+
+def plan_upsert(upsert: Upsert, matches: Matches, live: LiveFiles, *, fail_unavailable: bool = False) -> UpsertPlan:
+    """Plans the upsert whose keys matched these rows of the table. Reads old rows where values are kept.
+
+    Raises ConnectError with ``fail_unavailable`` when neither the changes nor the table have a value.
+    """
+    rows, masks = upsert.rows, _kept_values(upsert)
+    for name in masks:
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, upsert.columns[name]))
+    unavailable = 0
+    if masks:
+        old = _OldRows(matches, rows.num_rows, live)
+        found, values = old.read(_any(masks.values()), {n: upsert.columns[n] for n in masks})
+        has_old = np.zeros(rows.num_rows, bool)
+        has_old[found] = True
+        deleted = upsert.changes.deleted.to_numpy()
+        for name, mask in masks.items():
+            column = rows[name]
+            # A soft delete of a row that the table lacks keeps its own image; an unavailable value has none.
+            lacking = mask & ~has_old & ~deleted
+            if lacking.any():
+                if fail_unavailable:
+                    raise _no_value(upsert, name, int(np.flatnonzero(lacking)[0]))
+                unavailable += int(lacking.sum())
+                column = pc.if_else(pa.array(lacking), pa.scalar(None, column.type), column)
+            at = np.flatnonzero(mask[found])
+            if len(at):
+                column = _replace(column, found[at], values[name].take(pa.array(at)))
+            rows = rows.set_column(rows.column_names.index(name), name, column)
+    if not upsert.soft_deletes and pc.any(upsert.changes.deleted).as_py():
+        rows = rows.filter(pc.invert(upsert.changes.deleted))
+    return UpsertPlan(rows, group_rows(matches.files, matches.rows), unavailable)
+
+
+def _kept_values(upsert: Upsert) -> dict[str, Mask]:
+    """By column: the rows that keep the table's value."""
+    masks = {name: mask.to_numpy() for name, mask in upsert.changes.keep.items()}
+    deleted = upsert.changes.deleted.to_numpy()
+    if upsert.soft_deletes and deleted.any():
+        # A soft delete keeps all columns of the row, except for metadata columns, which describe the delete.
+        masks |= {name: deleted for name in upsert.columns if name not in upsert.rows.column_names}
+    return {name: mask for name, mask in masks.items() if mask.any()}
+
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    return functools.reduce(np.logical_or, masks)
+
+
+def _no_value(upsert: Upsert, column: str, index: int) -> ConnectError:
+    key = ", ".join(f"{name}={upsert.rows[name][index].as_py()!r}" for name in upsert.keys)
+    return ConnectError(
+        f"a change of the row with {key} has an unavailable value in column {column}, and the table does not have the row; set "
+        "unavailable.value=merge to write null, or REPLICA IDENTITY FULL on the source table to get the value"
+    )
+
+
+def _replace(column: pa.ChunkedArray, at: np.ndarray[Any, np.dtype[np.int64]], values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with these values at these (distinct) positions."""
+    index = np.arange(len(column))
+    index[at] = len(column) + np.arange(len(at))
+    return pa.chunked_array(column.chunks + values.cast(column.type).chunks, column.type).take(pa.array(index))
+
+
+class _OldRows:
+    """The table's rows with the keys of an upsert. If several rows have a key, the last one counts."""
+
+    def __init__(self, matches: Matches, keys: int, live: LiveFiles) -> None:
+        self._live = live
+        self._files: Ints32 = np.full(keys, -1, np.int32)
+        self._rows: Ints32 = np.zeros(keys, np.int32)
+        self._files[matches.keys] = matches.files
+        self._rows[matches.keys] = matches.rows
+
+    def read(
+        self, wanted: Mask, columns: Mapping[str, pa.DataType]
+    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], dict[str, pa.ChunkedArray]]:
+        """Reads columns of the wanted rows that the table has: their positions among the keys, and the values."""
+        at = np.flatnonzero(wanted & (self._files >= 0))
+        if not len(at):
+            return at, {n: pa.chunked_array([], t) for n, t in columns.items()}
+        order = at[np.lexsort((self._rows[at], self._files[at]))]
+        parts = []
+        for number in np.unique(self._files[order]):
+            rows = self._rows[order[self._files[order] == number]].astype(np.int64)
+            parts.append(read_rows(self._live, self._live.at(int(number)), rows, columns))
+        table = pa.concat_tables(parts)
+        return order, {n: table[n] for n in columns}
+
+
+def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """Reads some rows (sorted) of a data file: only the row groups that contain them. Columns that the file lacks are null."""
+    with live.files.open_input_file(live.location(file)) as stream:
+        parquet = pq.ParquetFile(stream)
+        present = [n for n in columns if n in parquet.schema_arrow.names]
+        metadata = parquet.metadata
+        starts = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
+        groups = np.searchsorted(starts, rows, "right") - 1
+        needed = np.unique(groups)
+        # The place of each row among the rows of the groups that are read.
+        shift = np.cumsum([0, *(starts[g + 1] - starts[g] for g in needed)])
+        place = rows - starts[groups] + shift[np.searchsorted(needed, groups)]
+        read = parquet.read_row_groups([int(g) for g in needed], columns=present, use_threads=False).take(pa.array(place))
+    return pa.table(
+        {
+            n: cast_column(read[n], t, n) if n in present else pa.chunked_array([pa.nulls(len(rows), t)])
+            for n, t in columns.items()
+        }
+    )

@@ -1,0 +1,45 @@
+"""Moves the offsets of a stopped sink in all of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connect.errors import BadRequestError
+from connect.record import TopicPartition
+from connectors.spark import session
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.errors import explain
+from connectors.spark.tables.open_table import open_table
+from connectors.spark.tables.staging import Staging, list_tables
+
+
+def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
+    """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
+    routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
+    staging = Staging(config.location, config.connector)
+    found = []
+    for name in list_tables(config.location):
+        table = open_table(config, name, lease, staging, lambda topic: None)
+        try:
+            ends = table.stored_ends()
+        except Exception as e:
+            raise explain(e, f"table {name} at {table.path}") from e
+        moved = {tp: end for tp, end in offsets.items() if tp in ends}
+        if not config.table.upserts and config.table.replay != "repeat":
+            _refuse_replay(name, ends, moved)
+        if moved:
+            found.append((name, table, moved))
+    for name, table, moved in found:
+        try:
+            table.move_offsets(moved)
+        except Exception as e:
+            raise explain(e, f"table {name} at {table.path}") from e
+
+
+def _refuse_replay(name: str, ends: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int | None]) -> None:
+    for tp, end in moved.items():
+        if (end or 0) < ends[tp]:
+            raise BadRequestError(
+                f"table {name} has the records of {tp} up to offset {ends[tp]}; reading them again would append them a second "
+                "time. To do so, set append.replay=repeat"
+            )

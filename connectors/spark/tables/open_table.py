@@ -1,0 +1,65 @@
+"""Opens the tables of a sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connectors.spark import session
+from connectors.spark.config import SparkConfig, SparkSinkConfig
+from connectors.spark.tables.application_ids import Identify
+from connectors.spark.tables.delta.compaction import CompactionSettings
+from connectors.spark.tables.delta.delta_table import DeltaTable
+from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
+from connectors.spark.tables.delta.maintenance import MaintenanceSettings
+from connectors.spark.tables.delta.sql_table import DeltaSqlTable
+from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.parquet_adapter import ParquetSinkTable
+from connectors.spark.tables.staging import Staging
+from connectors.spark.tables.table import Table
+from connectors.spark.tables.writer import TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def make_writer(
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
+) -> TableWriter:
+    """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
+    return TableWriter(table, config.table, open_table(config, table, lease, staging, identify, task))
+
+
+def reaches_jvm(spark: SparkConfig) -> bool:
+    """Whether commits can go to the session's JVM: not with Spark Connect."""
+    return not spark.remote
+
+
+def open_table(
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
+) -> Table:
+    """The table in the configured format. Waits for Spark."""
+    path = f"{config.location}/{table}"
+    if lease is None:
+        parquet = ParquetTable(
+            path,
+            config.connector,
+            task=task,
+            target_file_bytes=config.table.compaction_target_bytes,
+            min_files=config.table.compaction_min_files,
+        )
+        parquet.delete_drafts()
+        return ParquetSinkTable(parquet, config.connector)
+    fail = config.table.unavailable_fails
+    care = MaintenanceSettings(
+        CompactionSettings(config.table.compaction_target_bytes, config.table.compaction_min_files),
+        config.table.vacuum_interval_ms / 1000,
+    )
+    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, care)
+
+    def with_spark(spark: SparkSession) -> DeltaSqlTable:
+        return DeltaSqlTable(spark, path, table, config.connector, staging, fail_unavailable=fail)
+
+    def files(spark: SparkSession) -> DeltaFileTable:
+        return DeltaFileTable(spark, path, settings, identify, lambda: with_spark(spark).committed_offsets(()).ends)
+
+    return DeltaTable(table, lease.session, files if reaches_jvm(config.spark) else None, with_spark)

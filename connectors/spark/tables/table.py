@@ -1,0 +1,97 @@
+"""What the sink needs of a table, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from connect.record import TopicPartition
+from connectors.spark.plan.deduplicate import DeduplicatedChanges
+from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables.offset_ranges import OffsetRanges
+
+
+@dataclass(slots=True)
+class TableState:
+    """What a table contained when it was read."""
+
+    columns: Columns | None
+    """None when the table does not exist."""
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    """By partition: the offset after its last record in the table (promise 6)."""
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """The offsets of one table commit: the ranges that it adds, and the new end of each of their partitions."""
+
+    ranges: OffsetRanges
+    ends: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Changes of a table, one per key."""
+
+    rows: pa.Table
+    """The new rows with their metadata columns. For a deleted key, the columns of its last image that are known."""
+    changes: DeduplicatedChanges
+    keys: tuple[str, ...]
+    columns: Columns
+    """All columns of the table. Those that ``rows`` lacks become null, because the source no longer has them."""
+    soft_deletes: bool
+
+
+class Table(Protocol):
+    """One table of a sink task. Used by one thread at a time.
+
+    ``append`` and ``upsert`` are atomic, and compare-and-set: they return None and change nothing when another commit has moved
+    one of the commit's partitions, or anything else that the call depends on, since :meth:`load`. The caller then loads again.
+    """
+
+    @property
+    def path(self) -> str:
+        """The directory or URI of the table."""
+        ...
+
+    def load(self, partitions: Collection[TopicPartition]) -> TableState:
+        """Reads columns and the ends of these partitions (of all that are known, if none are given)."""
+        ...
+
+    def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        """Creates the table, empty, if it does not exist; ``keys`` are its merge key. The caller loads again."""
+        ...
+
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+        """Adds columns (quoted paths) in a commit of its own; ``columns`` are those that the table then has. The caller loads
+        again."""
+        ...
+
+    def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
+        """Adds rows; without rows, only commits the offsets. Returns the version."""
+        ...
+
+    def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
+        """Applies changes. Returns the version."""
+        ...
+
+    def stored_ends(self) -> Mapping[TopicPartition, int]:
+        """The end of every partition that the table knows, also of topics that no longer exist."""
+        ...
+
+    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Sets the ends of partitions, or deletes them (None), without rows."""
+        ...
+
+    def maintain(self, is_stopping: Callable[[], bool]) -> None:
+        """Does work that keeps reading and committing fast, such as compaction. Called from another thread, beside commits;
+        blocks them only for moments, and ends early when the task stops. After an error, it may be called again."""
+        ...
+
+    def progress(self) -> Mapping[str, Any]:
+        """Figures about the table, callable from any thread."""
+        ...

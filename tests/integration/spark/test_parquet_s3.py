@@ -1,0 +1,137 @@
+"""Parquet tables in an S3 bucket: fencing, crashes, compaction, and the sink task itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from connect.errors import ConnectError
+from connect.record import TopicPartition
+from connectors.spark.tables.committed_offsets import TableCommit
+from connectors.spark.tables.parquet import ParquetTable
+from connectors.spark.tables.staging import open_location
+from tests.support.s3 import EmbeddedS3
+
+PARTITION = TopicPartition("t", 0)
+
+_WRITER = """
+import sys
+import pyarrow as pa
+from connect.record import TopicPartition
+from connectors.spark.tables.committed_offsets import TableCommit
+from connectors.spark.tables.parquet import ParquetTable
+TP = TopicPartition("t", 0)
+table = ParquetTable(sys.argv[1], "c", task=sys.argv[2])
+won = 0
+while (first := table.committed_offsets([TP]).ends.get(TP, 0)) < 40:
+    rows = pa.table({"o": pa.array(range(first, first + 2))})
+    won += table.append(rows, TableCommit("c", first + 1, {TP: (first, first + 2)}, {TP: first + 2})) is not None
+print(won)
+"""
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[EmbeddedS3]:
+    server = EmbeddedS3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def location(s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3a://{s3.create_bucket()}/lake"
+
+
+def start(path: str, task: str, crash_at: str = "") -> subprocess.Popen[str]:
+    environment = {**os.environ, "SLUICE_CRASH_AT": crash_at}
+    return subprocess.Popen([sys.executable, "-c", _WRITER, path, task], stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def offsets(path: str) -> list[int]:
+    files, root = open_location(path)
+    return sorted(ds.dataset(root, filesystem=files, format="parquet").to_table(["o"])["o"].to_pylist())
+
+
+def append(table: ParquetTable, first: int, end: int) -> int | None:
+    rows = pa.table({"o": pa.array(range(first, end))})
+    return table.append(rows, TableCommit("c", first + 1, {PARTITION: (first, end)}, {PARTITION: end}))
+
+
+def test_two_processes_that_append_the_same_ranges_write_each_row_once(location: str) -> None:
+    path = f"{location}/t"
+    writers = [start(path, task) for task in "01"]
+    try:
+        won = [int(writer.communicate(timeout=120)[0]) for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    assert sum(won) == 20
+    assert offsets(path) == list(range(40))
+
+
+def test_killed_writer_is_repaired_by_its_successor(location: str) -> None:
+    path = f"{location}/t"
+    for point, end in (("drafted:2", 2), ("entered:2", 6), ("renamed:3", 10)):
+        killed = start(path, "0", crash_at=f"parquet.{point}")
+        killed.communicate(timeout=60)
+        assert killed.returncode == -signal.SIGKILL
+        successor = ParquetTable(path, "c")
+        successor.delete_drafts()
+        assert successor.committed_offsets([]).ends == {PARTITION: end}
+        assert offsets(path) == list(range(end))
+
+
+def test_outdated_task_is_refused_and_files_are_merged(location: str) -> None:
+    path = f"{location}/t"
+    owner, zombie = (ParquetTable(path, "c", task=task, min_files=3) for task in "01")
+    for table in (owner, zombie):
+        table.committed_offsets([PARTITION])
+    for first in range(6):
+        assert append(owner, first, first + 1) == first + 1
+    assert append(zombie, 0, 3) is None
+    assert owner.compact().merged_files == 5
+    assert offsets(path) == list(range(6))
+    assert ParquetTable(path, "c").committed_offsets([]).ends == {PARTITION: 6}
+
+
+def test_sink_task_writes_into_a_bucket_and_continues_after_a_crash(location: str, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=False)
+    for o in range(10):
+        t.add(None, json.dumps({"o": o}).encode())
+    props = {"name": "lake", "topics": "t", "table.format": "parquet", "table.location": location, "commit.interval.ms": "600000"}
+    crashed = run(props, [t], raw=True, group={})
+    crashed.deliver(upto=6)
+    crashed.commit()
+    restarted = run(props, [t], raw=True, group={})
+    assert restarted.position == {PARTITION: 6}
+    restarted.deliver()
+    restarted.close()
+    crashed.task.close()
+    assert offsets(f"{location}/t") == list(range(10))
+
+
+def test_store_that_ignores_the_condition_is_rejected(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import obstore
+
+    put = obstore.put
+    monkeypatch.setattr(obstore, "put", lambda store, name, content, **_: put(store, name, content))
+    with pytest.raises(ConnectError, match="ignores the condition If-None-Match"):
+        append(ParquetTable(f"{location}/t", "c"), 0, 1)
+
+
+def test_missing_bucket_is_reported_with_its_name(location: str) -> None:
+    path = location.replace("/lake", "-absent/lake/t")
+    with pytest.raises(ConnectError, match="-absent/lake/t"):
+        append(ParquetTable(path, "c"), 0, 1)
