@@ -27,12 +27,13 @@ UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
 
 OP = "__op"
+SEQ = "__seq"
 SOURCE_TS = "__source_ts"
 TOPIC = "__topic"
 PARTITION = "__partition"
 OFFSET = "__offset"
 DELETED = "__deleted"
-METADATA_COLUMNS = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
+METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
 
