@@ -45,7 +45,7 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Offsets are read from checksum files, one entry per partition.
     "spark.databricks.delta.setTransactionsInCrc.maxAllowed": "10000",
-    # On a local disk, the defaults rename through Hadoop's FileContext, which forks a process (readlink) several times per commit:
+    # On a local disk, the defaults rename through Hadoop's FileContext, which forks readlink several times in each commit:
     # nine tenths of a small commit's time.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.streaming.checkpointFileManagerClass": (
