@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,15 @@ class TableChange:
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def writing(self, writer: DataFileWriter) -> Iterator[None]:
+        """Deletes what was written when the block fails: a full disk would stay full."""
+        try:
+            yield
+        except BaseException:
+            writer.delete(self.written)
+            raise
 
     def write_rows(self, writer: DataFileWriter) -> None:
         """Writes the new rows, if there are any."""

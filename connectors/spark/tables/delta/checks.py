@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
+from connectors.spark.tables.delta.suitability import Obstacle
 
 _RETENTION = "delta.setTransactionRetentionDuration"
+_APPEND_ONLY = "delta.appendOnly"
 
 
 def check_retention(metadata: Mapping[str, Any], place: str, path: str) -> None:
@@ -19,6 +21,39 @@ def check_retention(metadata: Mapping[str, Any], place: str, path: str) -> None:
             f"{place} has the property {_RETENTION}, which removes the connector's offsets from the table; remove it: "
             f"ALTER TABLE {table_at(path)} UNSET TBLPROPERTIES ('{_RETENTION}')"
         )
+
+
+def check_not_append_only(configuration: Mapping[str, str], place: str, path: str) -> None:
+    """Raises ConnectError when a table that must be upserted allows only appends."""
+    if configuration.get(_APPEND_ONLY) == "true":
+        raise ConnectError(
+            f"{place} has the property {_APPEND_ONLY}, but write.mode=upsert changes and deletes rows. Allow that with "
+            f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{_APPEND_ONLY}' = 'false') and restart the task, or set "
+            "write.mode=append"
+        )
+
+
+def check_created(exists: bool, place: str) -> None:
+    """Raises ConnectError when a table that Spark was told to create does not exist: CREATE TABLE IF NOT EXISTS ignores a folder
+    with other files."""
+    if not exists:
+        raise ConnectError(
+            f"{place} cannot be created, because there are already files that are no Delta table. Move them away, or write into "
+            "another table (table.location, table.name.format); then restart the task"
+        )
+
+
+def refuse_alteration(obstacle: Obstacle, place: str, path: str) -> NoReturn:
+    """Raises ConnectError for a table that the worker has written and can no longer write."""
+    remedy = (
+        f"Undo it with ALTER TABLE {table_at(path)} {obstacle.remedy} and restart the task, or write"
+        if obstacle.remedy
+        else "Write"
+    )
+    raise ConnectError(
+        f"{place} was altered in a way that the connector does not support: {obstacle.reason}. {remedy} into another table "
+        "(table.name.format)"
+    )
 
 
 def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from connectors.spark.plan.evolution import Columns, cast_column
 from connectors.spark.tables.delta.data_files import DataFileWriter
@@ -136,8 +135,7 @@ def merge_files(
 
 def read_file(live: LiveFiles, file: LiveFile, columns: Columns) -> Iterator[tuple[int, pa.Table]]:
     """Reads a data file in batches, each with the number of its first row. Columns that it lacks are null."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
+    with live.open(file) as parquet:
         present = [n for n in columns if n in parquet.schema_arrow.names]
         first = 0
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=present, use_threads=False):

@@ -25,13 +25,21 @@ from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
-from connectors.spark.tables.delta.checks import check_not_replaced, check_retention, refuse_replacement
+from connectors.spark.tables.delta.checks import (
+    check_created,
+    check_not_append_only,
+    check_not_replaced,
+    check_retention,
+    refuse_alteration,
+    refuse_replacement,
+)
 from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.delta.key_index import Matches
-from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.live_files import UnreadableFile
+from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
 from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacle
@@ -68,6 +76,15 @@ class _KnownVersion:
     table_id: str = ""
     columns: Columns = field(default_factory=dict)
     indexed: IndexedFiles | None = None
+
+    def apply(self, logged: LoggedCommit) -> None:
+        """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may
+        have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
+        if self.indexed is not None:
+            try:
+                self.indexed.apply(logged.adds, logged.removes)
+            except UnreadableFile:
+                self.indexed = None
 
 
 def _stored_versions(checksum: Mapping[str, Any]) -> dict[str, int] | None:
@@ -116,18 +133,17 @@ class DeltaFileTable:
                 return TableState(None)
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
-            reason = find_obstacle(metadata, checksum.get("protocol") or transaction.protocol(), upserts=self._settings.upserts)
+            if self._settings.upserts:
+                check_not_append_only(metadata.get("configuration") or {}, self._place, self.path)
+            obstacle = find_obstacle(metadata, checksum.get("protocol") or transaction.protocol(), upserts=self._settings.upserts)
             versions = _stored_versions(checksum)
             if versions is None:
                 versions = transaction.application_versions()
             stored = StoredOffsets(versions, self._settings.connector)
-            if reason is not None and stored:
-                raise ConnectError(
-                    f"{self._place} was altered in a way that the connector does not support: {reason}. "
-                    "Undo the change, or write into another table (table.name.format)"
-                )
-            if reason is not None:
-                raise UnsuitableTable(reason)
+            if obstacle is not None and stored:
+                refuse_alteration(obstacle, self._place, self.path)
+            if obstacle is not None:
+                raise UnsuitableTable(obstacle.reason)
             check_retention(metadata, self._place, self.path)
             if stored:
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
@@ -139,6 +155,7 @@ class DeltaFileTable:
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         create_table(self._session, self.path, columns, upserts=self._settings.upserts)
+        check_created(self._transactions.begin().version >= 0, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
@@ -149,7 +166,8 @@ class DeltaFileTable:
             if transaction is None:
                 return None
             change = TableChange(rows)
-            change.write_rows(self._writer)
+            with change.writing(self._writer):
+                change.write_rows(self._writer)
             crash_points.point("spark.staged")
             return self._commit(transaction, change, commit, reads_table=False)
 
@@ -161,22 +179,34 @@ class DeltaFileTable:
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
-            indexed = self._index(transaction, upsert)
-            truncates = upsert.truncates and not upsert.soft_deletes
-            matches = Matches.empty() if truncates else indexed.find(upsert.rows)
-            survivors = indexed.surviving(upsert.survivors, upsert.rows) if truncates else None
-            plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
-            change = TableChange(plan.rows)
+            try:
+                change, unavailable = self._write_upsert(transaction, upsert)
+            except UnreadableFile:
+                if self._transactions.begin().version == transaction.version:
+                    raise
+                self._known.indexed = None  # another writer has removed the file from the table, and VACUUM deleted it
+                return None
+            crash_points.point("spark.staged")
+            version = self._commit(transaction, change, commit, reads_table=True)
+            if version is not None:
+                self._figures["unavailable"] += unavailable
+            return version
+
+    def _write_upsert(self, transaction: DeltaTransaction, upsert: Upsert) -> tuple[TableChange, int]:
+        """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
+        indexed = self._index(transaction, upsert)
+        truncates = upsert.truncates and not upsert.soft_deletes
+        matches = Matches.empty() if truncates else indexed.find(upsert.rows)
+        survivors = indexed.surviving(upsert.survivors, upsert.rows) if truncates else None
+        plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
+        change = TableChange(plan.rows)
+        with change.writing(self._writer):
             if truncates:
                 change.remove_all(indexed.live, survivors or {}, self._writer)
             else:
                 change.delete_rows(plan.deleted, indexed.live, self._writer)
             change.write_rows(self._writer)
-            crash_points.point("spark.staged")
-            version = self._commit(transaction, change, commit, reads_table=True)
-            if version is not None:
-                self._figures["unavailable"] += plan.unavailable
-            return version
+        return change, plan.unavailable
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         self._maintenance.run(self._compact, is_stopping)
@@ -214,6 +244,7 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
         try:
             with self._commit_lock.held():
+                self._writer.check_exist(change.written, self._place)
                 version = transaction.commit(change.actions(), document)
         except CommitConflict:
             self._writer.delete(change.written)
@@ -274,8 +305,7 @@ class DeltaFileTable:
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
             refuse_replacement(logged, self._place)
-            if known.indexed is not None:
-                known.indexed.apply(logged.adds, logged.removes)
+            known.apply(logged)
             known.version = version
         for member in rows.schema:
             # Files of another schema would make the table unreadable.
@@ -292,7 +322,7 @@ class DeltaFileTable:
             logged = self._log.commit(between)
             if logged is None:
                 return
-            known.indexed.apply(logged.adds, logged.removes)
+            known.apply(logged)
         self._known.indexed = known.indexed
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
@@ -308,10 +338,7 @@ class DeltaFileTable:
         return known.indexed
 
     def _read_files(self, transaction: DeltaTransaction, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
-        checksum = self._log.checksum(transaction.version) or {}
-        listed = checksum.get("allFiles")
-        if listed is None and checksum.get("numFiles") == 0:
-            listed = []
+        listed = self._log.listed_files(transaction.version)
         indexed = IndexedFiles(*open_location(self.path), keys)
         indexed.apply(transaction.files() if listed is None else listed, ())
         return indexed
@@ -324,6 +351,7 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
             with self._commit_lock.held():
+                self._writer.check_exist(change.written, self._place)
                 version = transaction.commit(
                     [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
                 )
@@ -343,8 +371,7 @@ class DeltaFileTable:
                 known.indexed = None
                 break
             refuse_replacement(logged, self._place)
-            if known.indexed is not None:
-                known.indexed.apply(logged.adds, logged.removes)
+            known.apply(logged)
         known.version = version
         if known.indexed is not None:
             known.indexed.apply_own(change.adds, change.removes, change.rows)

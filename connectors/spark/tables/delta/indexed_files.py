@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connectors.spark.plan.evolution import cast_column
@@ -80,8 +79,7 @@ class IndexedFiles:
         return group_rows(found.files, found.rows)
 
     def _read_keys(self, file: LiveFile) -> None:
-        with self.live.files.open_input_file(self.live.location(file)) as stream:
-            parquet = pq.ParquetFile(stream)
+        with self.live.open(file) as parquet:
             if file.rows < 0:
                 file.rows = parquet.metadata.num_rows
             if not self.keys or not set(self.keys) <= set(parquet.schema_arrow.names):

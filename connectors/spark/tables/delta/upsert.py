@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from connect.errors import ConnectError
 from connectors.spark.plan.evolution import cast_column
@@ -121,8 +120,7 @@ class _OldRows:
 
 def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
     """Reads some rows (sorted) of a data file: only the row groups that contain them. Columns that the file lacks are null."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
+    with live.open(file) as parquet:
         present = [n for n in columns if n in parquet.schema_arrow.names]
         metadata = parquet.metadata
         starts = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
