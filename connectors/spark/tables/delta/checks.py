@@ -33,16 +33,6 @@ def check_not_append_only(configuration: Mapping[str, str], place: str, path: st
         )
 
 
-def check_created(exists: bool, place: str) -> None:
-    """Raises ConnectError when a table that Spark was told to create does not exist: CREATE TABLE IF NOT EXISTS ignores a folder
-    with other files."""
-    if not exists:
-        raise ConnectError(
-            f"{place} cannot be created, because there are already files that are no Delta table. Move them away, or write into "
-            "another table (table.location, table.name.format); then restart the task"
-        )
-
-
 def refuse_alteration(obstacle: Obstacle, place: str, path: str) -> NoReturn:
     """Raises ConnectError for a table that the worker has written and can no longer write."""
     remedy = (

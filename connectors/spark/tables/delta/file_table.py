@@ -26,7 +26,6 @@ from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import (
-    check_created,
     check_not_append_only,
     check_not_replaced,
     check_retention,
@@ -35,13 +34,14 @@ from connectors.spark.tables.delta.checks import (
 )
 from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
+from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.delta.key_index import Matches
 from connectors.spark.tables.delta.live_files import UnreadableFile
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
-from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
+from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
 from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import plan_upsert
@@ -154,8 +154,8 @@ class DeltaFileTable:
             return TableState(columns, stored.ends(self._identify, self._settings.table), self._known.version)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        create_table(self._session, self.path, columns, upserts=self._settings.upserts)
-        check_created(self._transactions.begin().version >= 0, self._place)
+        properties = file_table_properties(self._session, upserts=self._settings.upserts)
+        create_table(self._session, self.path, columns, properties, self._transactions.table_exists, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)

@@ -24,7 +24,7 @@ from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
-from connectors.spark.tables.delta.checks import check_created
+from connectors.spark.tables.delta.creation import create_table
 from connectors.spark.tables.delta.data_files import value_range
 from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
 from connectors.spark.tables.staging import Staging
@@ -75,8 +75,7 @@ class DeltaSqlTable:
         return TableState(columns, dict(committed.ends))
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta")
-        check_created(self._columns() is not None, self._place)
+        create_table(self._session, self.path, columns, {}, lambda: self._columns() is not None, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)

@@ -7,27 +7,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from connectors.spark import config
-from connectors.spark.plan.evolution import Columns, contains_timestamp_ntz, quote, sql_type
-from connectors.spark.plan.sql import ddl, literal, table_at
+from connectors.spark.plan.evolution import contains_timestamp_ntz, quote, sql_type
+from connectors.spark.plan.sql import table_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DEFAULTS = "spark.databricks.delta.properties.defaults."
-_PROPERTIES = {
-    # A commit that is due for a checkpoint waits for it; the sink writes checkpoints beside its commits.
-    "checkpointInterval": "1000",
-    # The offsets are in the table's state, so the log may be shorter than 30 days (no less than deleted files stay).
-    "logRetentionDuration": "interval 7 days",
-}
-
-
-def create_table(session: SparkSession, path: str, columns: Columns, *, upserts: bool) -> None:
-    """Creates an empty table if there is none. Session defaults for table properties win over those of the sink."""
-    wanted = {**_PROPERTIES, "enableDeletionVectors": "true"} if upserts else _PROPERTIES
-    properties = {f"delta.{name}": session.conf.get(_DEFAULTS + name, None) or value for name, value in wanted.items()}
-    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
-    session.sql(f"CREATE TABLE IF NOT EXISTS {table_at(path)} ({ddl(columns)}) USING delta TBLPROPERTIES ({listed})")
 
 
 def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.DataType]]) -> None:
