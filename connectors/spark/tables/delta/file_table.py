@@ -179,7 +179,8 @@ class DeltaFileTable:
             return version
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
-        self._maintenance.run(self._compact, is_stopping)
+        if self._known.version >= 0:
+            self._maintenance.run(self._compact, is_stopping)
 
     def _compact(self) -> bool:
         """Merges files once; returns whether it did."""
