@@ -36,6 +36,7 @@ class SparkSinkTask(SinkTask):
     """
 
     reports_raw = True
+    needs_exact_values = True
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)

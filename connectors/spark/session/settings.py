@@ -86,6 +86,8 @@ def plan_launch(settings: SparkConfig) -> LaunchPlan:
     if local:
         cores = str(_local_cores(settings.master))
         conf |= {"spark.sql.shuffle.partitions": cores, "spark.default.parallelism": cores}
+        # VACUUM lists files in this many tasks: 10,000 by default, which take a minute.
+        conf["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = cores
         # With one task per core there is nothing to adapt, and planning stage by stage takes a third of a merge.
         conf["spark.sql.adaptive.enabled"] = "false"
         # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million

@@ -88,7 +88,9 @@ class TableWriter:
             if not new and not skipped:
                 self.progress.skipped += sum(c.num_rows for c in changes)
                 return
-            prepared = self._rows.prepare(state.columns, new, self._keys) if new else None
+            prepared = (
+                self._rows.prepare(state.columns, new, self._keys, partition_columns=state.partition_columns) if new else None
+            )
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -123,7 +125,7 @@ class TableWriter:
             index = bisect_right(starts, part.start) - 1
             first = part.start - starts[index]
             piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-            prepared = self._rows.prepare(state.columns, [piece], keys, known)
+            prepared = self._rows.prepare(state.columns, [piece], keys, known, partition_columns=state.partition_columns)
             if prepared is not None:
                 known, keys = prepared.incoming, prepared.keys
 

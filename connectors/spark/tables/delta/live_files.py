@@ -19,6 +19,7 @@ from connectors.spark.tables.delta import deletion_vectors
 from connectors.spark.tables.delta.deletion_vectors import DamagedVector, Descriptor, Rows
 from connectors.spark.tables.delta.key_index import Ints32, Mask
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.delta.partition_values import PartitionValues
 
 
 class UnreadableFile(ConnectError):
@@ -62,6 +63,16 @@ class LiveFile:
         return str(self.add["path"])
 
     @property
+    def partition_values(self) -> PartitionValues:
+        """The values that all rows of the file have."""
+        return self.add.get("partitionValues") or {}
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether OPTIMIZE has clustered its rows."""
+        return self.add.get("clusteringProvider") is not None
+
+    @property
     def size_bytes(self) -> int:
         return int(self.add["size"])
 
@@ -101,7 +112,7 @@ class LiveFile:
             "deletionTimestamp": timestamp_ms,
             "dataChange": data_change,
             "extendedFileMetadata": True,
-            "partitionValues": self.add.get("partitionValues") or {},
+            "partitionValues": self.partition_values,
             "size": self.size_bytes,
         }
         if self.descriptor is not None:
@@ -169,10 +180,14 @@ class LiveFiles:
                 live[here] = ~file.deleted[rows[here]]
         return live
 
+    def location(self, file: LiveFile) -> str:
+        """The file's path in the file system."""
+        return _locate(self.folder, unquote(file.path))
+
     @contextlib.contextmanager
     def open(self, file: LiveFile) -> Iterator[pq.ParquetFile]:
         """Opens a data file for a with block. Raises UnreadableFile, also for an error of reading inside the block."""
-        path = _locate(self.folder, unquote(file.path))
+        path = self.location(file)
         with _reading(path), self.files.open_input_file(path) as stream:
             yield pq.ParquetFile(stream)
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.spark.plan.evolution import quote
+from connectors.spark.plan.evolution import quote, sql_type
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.delta.partition_values import has_text
 
 _SUPPORTED_FEATURES = {
     "appendOnly",
@@ -17,6 +19,8 @@ _SUPPORTED_FEATURES = {
     "changeDataFeed",
     "v2Checkpoint",
     "vacuumProtocolCheck",
+    "clustering",
+    "domainMetadata",
     "typeWidening",
     # Features without effect unless a property or a column uses them, which is checked on its own. They stay in the protocol when
     # the last constraint or default is dropped.
@@ -48,14 +52,23 @@ class Obstacle:
     """A clause of ALTER TABLE; empty if the table cannot be altered back."""
 
 
+def find_layout_obstacle(layout: TableLayout) -> Obstacle | None:
+    """Why the worker may not place the rows of a table with this layout; None when it may."""
+    for name in layout.partition_columns:
+        if not has_text(layout.columns[name]):
+            return Obstacle(f"it is partitioned by column {name} of type {sql_type(layout.columns[name])}", "")
+    for name in layout.clustering_columns:
+        if name not in layout.columns:
+            return Obstacle(f"it is clustered by the nested column {name}", "CLUSTER BY NONE")
+    return None
+
+
 def find_obstacle(metadata: Mapping[str, Any], protocol: Mapping[str, Any], *, upserts: bool) -> Obstacle | None:
     """Why a table with this metadata and protocol needs Spark to write its rows; None when the worker may write them.
 
     Upserts need deletion vectors, which are not turned on for existing tables: readers that do not know them could not read the
     table any more.
     """
-    if metadata.get("partitionColumns"):
-        return Obstacle("it is partitioned", "")
     settings = metadata.get("configuration", {})
     for key, value in settings.items():
         if key.startswith(_UNSUPPORTED_SETTINGS) and value not in ("none", "false"):

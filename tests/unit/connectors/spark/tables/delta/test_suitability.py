@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from connectors.spark.tables.delta.suitability import Obstacle, find_obstacle
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.delta.suitability import Obstacle, find_layout_obstacle, find_obstacle
 
 PLAIN: dict[str, Any] = {"partitionColumns": [], "configuration": {}, "schemaString": '{"fields":[]}'}
 
@@ -27,7 +29,6 @@ def features(*names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("metadata", "protocol", "expected"),
     [
-        ({**PLAIN, "partitionColumns": ["a"]}, {}, Obstacle("it is partitioned", "")),
         (
             with_setting("delta.columnMapping.mode", "name"),
             {},
@@ -80,3 +81,12 @@ def test_upserts_need_deletion_vectors() -> None:
     assert found is not None
     assert found.remedy == "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     assert find_obstacle(with_setting("delta.enableDeletionVectors", "true"), features("deletionVectors"), upserts=True) is None
+
+
+def test_layouts_by_columns_without_a_text_or_statistics_need_spark() -> None:
+    columns = {"data": pa.binary(), "day": pa.date32(), "inner": pa.struct([("n", pa.int64())])}
+    assert find_layout_obstacle(TableLayout(columns, ("day",))) is None
+    assert find_layout_obstacle(TableLayout(columns, (), ("day",))) is None
+    binary, nested = TableLayout(columns, ("data",)), TableLayout(columns, (), ("inner.n",))
+    assert find_layout_obstacle(binary) == Obstacle("it is partitioned by column data of type BINARY", "")
+    assert find_layout_obstacle(nested) == Obstacle("it is clustered by the nested column inner.n", "CLUSTER BY NONE")
