@@ -201,11 +201,11 @@ def columns_of(props: dict[str, str]) -> Callable[[str], dict[str, pa.DataType]]
     return columns
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run() -> type[Run]:
     return Run
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def topic() -> type[Topic]:
     return Topic

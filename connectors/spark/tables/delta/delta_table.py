@@ -53,13 +53,7 @@ class DeltaTable:
         if self._session_ended:
             self._table = self._open()
             self._session_ended = False
-        try:
-            return self._watch(lambda: self._table.load(partitions))
-        except UnsuitableTable as e:
-            log.info("Spark writes the rows of table %s at %s because %s", self._name, self.path, e)
-            self._open_files = None
-            self._table = self._open()
-            return self._watch(lambda: self._table.load(partitions))
+        return self._of_either_kind(lambda: self._table.load(partitions))
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._watch(lambda: self._table.create(columns, keys))
@@ -74,8 +68,7 @@ class DeltaTable:
         return self._watch(lambda: self._table.upsert(upsert, commit))
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:
-        self.load(())
-        return self._table.stored_ends()
+        return self._of_either_kind(lambda: self._table.stored_ends())
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         self._table.move_offsets(offsets)
@@ -90,6 +83,15 @@ class DeltaTable:
     def _open(self) -> Table:
         session = self._new_session()
         return self._open_with_spark(session) if self._open_files is None else self._open_files(session)
+
+    def _of_either_kind(self, call: Callable[[], Result]) -> Result:
+        try:
+            return self._watch(call)
+        except UnsuitableTable as e:
+            log.info("Spark writes the rows of table %s at %s because %s", self._name, self.path, e)
+            self._open_files = None
+            self._table = self._open()
+            return self._watch(call)
 
     def _watch(self, call: Callable[[], Result]) -> Result:
         try:

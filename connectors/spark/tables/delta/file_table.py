@@ -293,11 +293,13 @@ class DeltaFileTable:
         return True
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:
+        """Also of a table that :meth:`load` refuses, because new offsets are the way out. Raises UnsuitableTable."""
         with self.lock:
             transaction = self._transactions.begin()
             if transaction.version < 0:
                 return {}
-            return StoredOffsets(transaction.application_versions(), self._settings.connector).all_ends()
+            ends = StoredOffsets(transaction.application_versions(), self._settings.connector).all_ends()
+            return ends or self.load(()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Also moves the offsets of partitions that were recreated: deleting them accepts the new topic."""
