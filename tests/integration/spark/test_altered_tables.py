@@ -63,8 +63,7 @@ def test_wider_key_column_is_written_without_a_restart(open_lake: Callable[[str]
     lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     lake.sql("ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT")
     lake.write()
-    lake.check()
-    lake.restarted_writes_all()
+    lake.restarted_writes_all(with_spark=True)
 
 
 def test_dropped_column_is_reported_with_the_column_mapping_that_it_needs(open_lake: Callable[[str], Lake]) -> None:
