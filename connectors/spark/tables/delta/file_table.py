@@ -8,6 +8,7 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
@@ -37,6 +38,8 @@ from connectors.spark.tables.delta.layout import TableLayout, read_layout
 from connectors.spark.tables.delta.live_files import group_rows
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
+from connectors.spark.tables.delta.offset_moves import move_stored_offsets
+from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
 from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
 from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
@@ -168,7 +171,17 @@ class DeltaFileTable:
         create_table(self._session, self.path, columns, self._settings.layout, upserts=self._settings.upserts)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        add_columns(self._session, self.path, added)
+        with self.lock:
+            new = new_columns(self._known.layout.columns, columns)
+            if new is None:
+                add_columns(self._session, self.path, added)
+                return
+            transaction = self._transactions.begin()
+            if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
+                action = metadata_action(transaction.metadata(), new)
+                document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+                with contextlib.suppress(CommitConflict), self._commit_lock.held():
+                    transaction.commit([action], document)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:
@@ -266,22 +279,8 @@ class DeltaFileTable:
             return StoredOffsets(transaction.application_versions(), self._settings.connector).all_ends()
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Also moves the offsets of partitions that were recreated: deleting them accepts the new topic."""
-        with self.lock:
-            transaction = self._transactions.begin()
-            if transaction.version < 0:
-                return
-            stored = StoredOffsets(transaction.application_versions(), self._settings.connector)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
-            if not moved:
-                return
-            document = TableCommit(self._settings.connector, 0, {}, dict(offsets)).to_json()
-            actions = [transaction_action(identity, end) for identity, end in moved.items()]
-            try:
-                with self._commit_lock.held():
-                    transaction.commit(actions, document, application_ids=moved)
-            except CommitConflict as e:
-                raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+        with self.lock, self._commit_lock.held():
+            move_stored_offsets(self._transactions.begin(), self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
