@@ -215,7 +215,13 @@ class TableWriter:
         """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
-            self._table.create(wanted, prepared.keys)
+            try:
+                self._table.create(wanted, prepared.keys)
+            except Exception as e:
+                # Another task may have created it at the same time.
+                if self._table.load(()).columns is None:
+                    raise
+                log.debug("%s was created by another writer: %s", self._described(), e)
             return True
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
