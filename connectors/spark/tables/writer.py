@@ -221,7 +221,7 @@ class TableWriter:
         """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
-            self._change_schema(wanted, lambda: self._table.create(wanted, prepared.keys))
+            self._change_schema(lambda: self._table.create(wanted, prepared.keys), lambda present: True)
             return True
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
@@ -230,16 +230,16 @@ class TableWriter:
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
         columns = with_additions(state.columns, wanted)
-        self._change_schema(wanted, lambda: self._table.add_columns(added, columns))
+        self._change_schema(lambda: self._table.add_columns(added, columns), lambda present: not missing_columns(present, wanted))
         return True
 
-    def _change_schema(self, wanted: Columns, change: Callable[[], None]) -> None:
+    def _change_schema(self, change: Callable[[], None], is_done: Callable[[Columns], bool]) -> None:
         """Creates the table or adds columns. Another task may have done the same at the same time."""
         try:
             change()
         except Exception as e:
             present = self._table.load(()).columns
-            if present is None or missing_columns(present, wanted):
+            if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
 

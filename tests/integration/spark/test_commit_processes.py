@@ -10,8 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sluice.demo.delta_table import read_delta_table
 
 ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "50"))
@@ -46,7 +44,7 @@ def wait():
 
 def commit(table, write):
     # Like the sink: a call that returns None has changed nothing, and is repeated on the table's new version.
-    for attempt in range(1000):
+    for _ in range(1000):
         state = table.load([partition])
         first = state.ends.get(partition, 0)
         landed = write(state, OffsetCommit({partition: (first, first + 1)}, {partition: first + 1}))

@@ -55,7 +55,8 @@ def read_twice(props: dict[str, str], read: Any, table: str) -> dict[int, dict[s
 def test_random_changes_move_rows_between_partitions(props: Any, run: Any, topic: Any, read: Any, max_keys: str) -> None:
     t, table = topic("pärt 100%/x", schemas=False), "pärt 100%_x"
     own = {"partition.columns": "region", "upsert.index.max.keys": max_keys, "compaction.min.files": "2"}
-    chosen, model = random.Random(7), {}
+    chosen = random.Random(7)
+    model: dict[int, dict[str, Any]] = {}
     group: dict[Any, int] = {}
     task_run = run({**props, **UPSERT, **own}, [t], raw=True, group=group)
     for step in range(3):
@@ -92,8 +93,9 @@ def test_partition_columns_of_every_type_are_read_alike(props: Any, run: Any, to
     spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta PARTITIONED BY ({', '.join(names)})"
               " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")  # fmt: skip
     spark.sql(
-        f"INSERT INTO delta.`{path}` VALUES (1, 'ä %', -5, 1.5, 0.1, true, DATE'2026-01-02', TIMESTAMP'2026-01-02 03:04:05.000006',"
-        " TIMESTAMP_NTZ'1969-12-31 23:59:59.5'), (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+        f"INSERT INTO delta.`{path}` VALUES (1, 'ä %', -5, 1.5, 0.1, true, DATE'2026-01-02',"
+        " TIMESTAMP'2026-01-02 03:04:05.000006', TIMESTAMP_NTZ'1969-12-31 23:59:59.5'),"
+        " (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
     )
     expected = by_id(read("t"))
     t = topic("t", schemas=False)
@@ -132,7 +134,7 @@ def test_columns_of_a_layout_are_checked(props: Any, run: Any, topic: Any) -> No
     add(t, 1, region="x")
     task_run = run({**props, "partition.columns": "regoin", "metadata.columns": "none"}, [t], raw=True, group={})
     task_run.deliver()
-    with pytest.raises(ConfigError, match="regoin.*partition.columns.*only the columns id, region"):
+    with pytest.raises(ConfigError, match=r"regoin.*partition\.columns.*only the columns id, region"):
         task_run.commit()
     task_run.task.close()
 

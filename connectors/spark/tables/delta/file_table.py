@@ -27,7 +27,7 @@ from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import check_not_replaced, check_retention, refuse_replacement
-from connectors.spark.tables.delta.commit_lock import TableLock
+from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.deletion_vectors import Rows
@@ -168,10 +168,11 @@ class DeltaFileTable:
             return TableState(layout.columns, ends, self._known.version, layout.partition_columns)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        create_table(self._session, self.path, columns, self._settings.layout, upserts=self._settings.upserts)
+        with creation_lock(local_folder(self.path)):
+            create_table(self._session, self.path, columns, self._settings.layout, upserts=self._settings.upserts)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        with self.lock:
+        with self.lock, self._commit_lock.held():
             new = new_columns(self._known.layout.columns, columns)
             if new is None:
                 add_columns(self._session, self.path, added)
@@ -180,7 +181,7 @@ class DeltaFileTable:
             if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
                 action = metadata_action(transaction.metadata(), new)
                 document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
-                with contextlib.suppress(CommitConflict), self._commit_lock.held():
+                with contextlib.suppress(CommitConflict):
                     transaction.commit([action], document)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
@@ -197,7 +198,8 @@ class DeltaFileTable:
         with self.lock:
             if upsert.truncates and upsert.soft_deletes:
                 # A commit of its own before the rest; repeating it after a crash changes nothing.
-                mark_all_deleted(self._session, self.path)
+                with self._commit_lock.held():
+                    mark_all_deleted(self._session, self.path)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
