@@ -104,9 +104,27 @@ def _sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
     return changes
 
 
+def until_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
+    """The changes that arrived before the first truncate that has any before it; all of them, if there is none."""
+    first = min(pc.min(one.meta[SEQUENCE]).as_py() for one in changes)
+    truncates = [pc.filter(one.meta[SEQUENCE], _are_truncates(one)) for one in changes]
+    later = [at for found in truncates for at in found.to_pylist() if at > first]
+    if not later:
+        return changes
+    return [kept for one in changes if (kept := one.filter(pc.less(one.meta[SEQUENCE], min(later)))).num_rows]
+
+
+def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:
+    return any(pc.any(_are_truncates(one)).as_py() for one in changes)
+
+
+def _are_truncates(changes: ChangeBatch) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(changes.meta[OPERATION], TRUNCATE), False)
+
+
 def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, bool]:
     """Drops changes before the last truncate. Between partitions, the order of arrival counts: Kafka has no other order."""
-    truncates = pc.fill_null(pc.equal(changes.meta[OPERATION], TRUNCATE), False)
+    truncates = _are_truncates(changes)
     if not pc.any(truncates).as_py():
         return changes, False
     if delete_mode == IGNORE:

@@ -163,7 +163,7 @@ class DeltaFileTable:
                 return None
             indexed = self._index(transaction, upsert)
             truncates = upsert.changes.truncated and not upsert.soft_deletes
-            matches = Matches.empty() if truncates else indexed.find(upsert.rows)
+            matches = Matches.empty() if truncates or not upsert.rows.num_rows else indexed.find(upsert.rows)
             plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
             change = TableChange(plan.rows)
             if truncates:
