@@ -26,6 +26,7 @@ ALL = (
     "lake_freshness",
     "lake_load",
     "lake_tables",
+    "spark_start",
     "registry_converters",
 )
 

@@ -27,12 +27,13 @@ UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
 
 OP = "__op"
+SEQ = "__seq"
 SOURCE_TS = "__source_ts"
 TOPIC = "__topic"
 PARTITION = "__partition"
 OFFSET = "__offset"
 DELETED = "__deleted"
-METADATA_COLUMNS = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
+METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
 
@@ -91,7 +92,8 @@ def config_def() -> ConfigDef:
     d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
              doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
     d.define("spark.jars", t.LIST, "", importance=medium, group="Spark",
-             doc="JARs of the table format, or folders that contain them. Default: SLUICE_SPARK_JARS.")  # fmt: skip
+             doc="JARs of the table format, or folders that contain them. Default: SLUICE_SPARK_JARS, else those of sluice "
+             "setup.")  # fmt: skip
     d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
              doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",

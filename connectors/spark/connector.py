@@ -28,7 +28,6 @@ class SparkSink(SinkConnector):
     open_prefixes = (CONF_PREFIX, FRESHNESS_PREFIX)
     # Range assignment would give all topics with one partition to the first task.
     consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
-    shares_executor = "spark"  # a process has one Spark session, and one is enough for a worker
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}

@@ -31,10 +31,35 @@ _ADVICE = (
 )  # fmt: skip
 
 
+_GONE = re.compile(
+    r"An error occurred while calling [^\n]*\Z"  # py4j's text for a call whose connection broke: without an exception of Java
+    r"|Target Object ID does not exist for this gateway"  # an object of a JVM that another one has replaced
+    r"|Answer from Java side is empty"
+    r"|while trying to connect to the Java server"
+)
+
+
+def is_jvm_gone(error: BaseException) -> bool:
+    """Whether an exception of py4j says that its JVM has ended, or was replaced by another. Needs no py4j."""
+    found: BaseException | None = error
+    while found is not None:
+        names = {cls.__name__ for cls in type(found).__mro__}
+        # py4j does not wrap the errors of a socket that it opens.
+        if "Py4JNetworkError" in names or isinstance(found, ConnectionError):
+            return True
+        if "Py4JError" in names and "Py4JJavaError" not in names and _GONE.search(str(found)):
+            return True
+        found = found.__cause__
+    return False
+
+
 def explain(error: BaseException, doing: str) -> ConnectError:
     """The error to raise for an exception of Spark during ``doing``; RetriableError when a retry may help."""
     if isinstance(error, ConnectError):
         return error
+    if is_jvm_gone(error):
+        # A lease of Spark notices it, too: its next session is in a new JVM.
+        return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")
     text = str(error)
     cause = root_cause(text) or type(error).__name__
     advice = next((what for sign, what in _ADVICE if sign in text), None)

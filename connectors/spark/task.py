@@ -36,15 +36,14 @@ class SparkSinkTask(SinkTask):
     """
 
     reports_raw = True
+    needs_exact_values = True
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
         self._number = config.get(TASK_KEY, "0")
         owner = f"{self._config.connector}-{self._number}"
         self._staging = Staging(self._config.location, owner)
-        self._lease = (
-            None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=self._config.table.upserts)
-        )
+        self._lease = None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=False)
         self._errant_records = SparkErrantRecords(
             self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all"
         )

@@ -138,6 +138,16 @@ class JsonConverter(Converter, HeaderConverter):
         fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # even if schemas are disabled, so that an invalid one is rejected
         self._fixed_schema = fixed if self._schemas_enabled else None
 
+    @property
+    def fixed_schema(self) -> Schema | None:
+        """The schema of every message (``schema.content``); None when messages contain their schemas, or schemas are disabled."""
+        return self._fixed_schema
+
+    @property
+    def replaces_null_with_default(self) -> bool:
+        """Whether a null becomes the default of its field (``replace.null.with.default``)."""
+        return self._read.replace_null_with_default
+
     def _parse_fixed(self, content: str | None) -> Schema | None:
         if not content:
             return None

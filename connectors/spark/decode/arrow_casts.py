@@ -138,7 +138,11 @@ def _decimals(unscaled: list[int | None], scale: int, type_: pa.DataType) -> pa.
 def text_of_variable_decimals(array: pa.Array) -> pa.Array:
     """All digits of ``{scale, value}`` structs whose value is base64."""
     return pa.array(
-        [None if v is None else decimal_text(binascii.a2b_base64(v["value"]), v["scale"]) for v in array.to_pylist()], pa.string()
+        [
+            None if v is None else decimal_text(binascii.a2b_base64(v["value"], strict_mode=True), v["scale"])
+            for v in array.to_pylist()
+        ],
+        pa.string(),
     )
 
 

@@ -1,6 +1,7 @@
 """Maps Connect schemas and table columns to Arrow types, without loss.
 
-A :class:`ColumnConversion` describes how a field arrives (as JSON text, or as Connect's Python value) and its type in the table:
+A :class:`ColumnConversion` describes how a field arrives (as JSON text, as parsed JSON, or as Connect's Python value), and its
+type in the table:
 
 | schema                                               | column in the table                                            |
 | ---------------------------------------------------- | -------------------------------------------------------------- |
@@ -30,8 +31,25 @@ import pyarrow.compute as pc
 from connect.data import logical
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connect.errors import SchemaError
+from connect.errors import DataError, SchemaError
 from connectors.spark.decode import arrow_casts
+from connectors.spark.decode.exact_values import (
+    Reader,
+    inside,
+    or_default,
+    read_boolean,
+    read_bytes,
+    read_decimal,
+    read_double,
+    read_float,
+    read_integer,
+    read_list,
+    read_map,
+    read_string,
+    read_struct,
+    read_unscaled_decimal,
+    read_variable_decimal,
+)
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 NTZ_TIMESTAMP = pa.timestamp("us")
@@ -43,28 +61,48 @@ Prepare = Callable[[Any], Any]
 class ColumnConversion:
     """Converts one field to a table column.
 
-    ``json`` is the type for Arrow's JSON reader, None when the field needs the record path; ``from_json`` converts it to
-    ``table``. ``prepare`` converts Connect's Python value to ``stored``, which ``finish`` converts to ``table``.
+    ``json`` is the type for Arrow's JSON reader, None when it has none for the field; ``from_json`` converts it to ``table``.
+    ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; ``finish`` converts that to
+    ``table``.
     """
 
     table: pa.DataType
     json: pa.DataType | None
     from_json: Finish
     stored: pa.DataType
-    prepare: Prepare | None
+    prepare: Prepare
     finish: Finish
+    read: Reader
 
 
 def _same(array: pa.Array) -> pa.Array:
     return array
 
 
+def _integer_reader(bits: int) -> Reader:
+    return read_integer(-(1 << bits - 1), (1 << bits - 1) - 1, f"int{bits}")
+
+
+_READERS = {
+    pa.int8(): _integer_reader(8),
+    pa.int16(): _integer_reader(16),
+    pa.int32(): _integer_reader(32),
+    pa.int64(): _integer_reader(64),
+    pa.float32(): read_float,
+    pa.float64(): read_double,
+    pa.bool_(): read_boolean,
+    pa.string(): read_string,
+}
+
+
 def _plain(type_: pa.DataType) -> ColumnConversion:
-    return ColumnConversion(type_, type_, _same, type_, None, _same)
+    return _stored(type_, type_, _same)
 
 
 def _stored(stored: pa.DataType, table: pa.DataType, finish: Finish, prepare: Prepare | None = None) -> ColumnConversion:
-    return ColumnConversion(table, stored, finish, stored, prepare, finish)
+    # Arrow truncates 1.5 to the integer 1 and takes True as 1.0; values of a wrong type are refused before.
+    read = _READERS.get(stored, read_decimal)
+    return ColumnConversion(table, stored, finish, stored, prepare or read, finish, read)
 
 
 _PRIMITIVES = {
@@ -72,11 +110,12 @@ _PRIMITIVES = {
     Type.INT16: _plain(pa.int16()),
     Type.INT32: _plain(pa.int32()),
     Type.INT64: _plain(pa.int64()),
-    Type.FLOAT32: _stored(pa.float32(), pa.float32(), arrow_casts.check_overflow),
+    # Arrow's JSON reader takes a number beyond the range as infinite.
+    Type.FLOAT32: replace(_plain(pa.float32()), from_json=arrow_casts.check_overflow),
     Type.FLOAT64: _plain(pa.float64()),
     Type.BOOLEAN: _plain(pa.bool_()),
     Type.STRING: _plain(pa.string()),
-    Type.BYTES: ColumnConversion(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same),
+    Type.BYTES: ColumnConversion(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same, read_bytes),
 }
 _NAMED = {
     (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, logical.date_to_days),
@@ -103,7 +142,13 @@ def column_for_schema(schema: Schema) -> ColumnConversion:
         if schema.name == _VARIABLE_DECIMAL:
             json = pa.struct([("scale", pa.int32()), ("value", pa.string())])
             return ColumnConversion(
-                pa.string(), json, arrow_casts.text_of_variable_decimals, pa.string(), _variable_decimal, _same
+                pa.string(),
+                json,
+                arrow_casts.text_of_variable_decimals,
+                pa.string(),
+                _variable_decimal,
+                _same,
+                read_variable_decimal,
             )
         named = _NAMED.get((schema.name, schema.type))
         if named is not None:
@@ -121,18 +166,18 @@ def column_for_schema(schema: Schema) -> ColumnConversion:
 
 
 def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
-    """Replaces nulls of the fast path by the default in JSON form (see ``read_schema``), like JsonConverter."""
+    """Replaces nulls in JSON by the default in JSON form (see ``read_schema``), like JsonConverter."""
     default = schema.default
-    if default is None or column.json is None:
+    if default is None:
         return column
 
     def from_json(array: pa.Array) -> pa.Array:
         converted = column.from_json(array)
         if not converted.null_count:
             return converted
-        return pc.fill_null(converted, column.from_json(pa.array([default], column.json))[0])
+        return pc.fill_null(converted, column.finish(pa.array([column.read(default)], column.stored))[0])
 
-    return replace(column, from_json=from_json)
+    return replace(column, from_json=from_json, read=or_default(column.read, default))
 
 
 def _decimal(scale: int) -> ColumnConversion:
@@ -146,9 +191,10 @@ def _decimal(scale: int) -> ColumnConversion:
     def finish(array: pa.Array) -> pa.Array:
         return arrow_casts.decimals_of_bytes(array, scale, table)
 
-    return ColumnConversion(
-        table, pa.string(), from_json, pa.binary(), lambda value: logical.decimal_to_bytes(value, scale), finish
-    )
+    def prepare(value: Any) -> bytes:
+        return logical.decimal_to_bytes(value, scale)
+
+    return ColumnConversion(table, pa.string(), from_json, pa.binary(), prepare, finish, read_unscaled_decimal(scale))
 
 
 def _variable_decimal(value: Any) -> str:
@@ -178,10 +224,28 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     def prepare(value: Any) -> Any:
         members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
-        return {n: m if m is None or c.prepare is None else c.prepare(m) for n, c, m in zip(names, columns, members, strict=True)}
+        try:
+            return {n: None if m is None else p(m) for n, p, m in zip(names, prepares, members, strict=True)}
+        except (ValueError, TypeError, OverflowError, DataError):
+            for name, member_prepare, member in zip(names, prepares, members, strict=True):
+                inside(name, _or_none(member_prepare), member)
+            raise
 
+    prepares = [c.prepare for c in columns]
     stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
-    return ColumnConversion(table, json, from_json, stored, prepare, finish)
+    return ColumnConversion(table, json, from_json, stored, prepare, finish, read_struct([(n, c.read) for n, c in fields]))
+
+
+def _or_none(prepare: Prepare) -> Reader:
+    """Raises DataError for every value that is refused."""
+
+    def read(value: Any) -> Any:
+        try:
+            return None if value is None else prepare(value)
+        except (ValueError, TypeError, OverflowError) as e:
+            raise DataError(str(e)) from e
+
+    return read
 
 
 def list_column(element: ColumnConversion) -> ColumnConversion:
@@ -199,7 +263,6 @@ def list_column(element: ColumnConversion) -> ColumnConversion:
         return finish
 
     def prepare(value: Any) -> Any:
-        assert element.prepare is not None
         return [None if v is None else element.prepare(v) for v in value]
 
     return ColumnConversion(
@@ -207,17 +270,15 @@ def list_column(element: ColumnConversion) -> ColumnConversion:
         None if element.json is None else pa.list_(element.json),
         over(element.from_json),
         pa.list_(element.stored),
-        None if element.prepare is None else prepare,
+        prepare,
         over(element.finish),
+        read_list(element.read),
     )
 
 
 def _map(key: ColumnConversion, item: ColumnConversion) -> ColumnConversion:
     def prepare(value: Any) -> Any:
-        return [
-            (k if key.prepare is None else key.prepare(k), v if v is None or item.prepare is None else item.prepare(v))
-            for k, v in value.items()
-        ]
+        return [(key.prepare(k), None if v is None else item.prepare(v)) for k, v in value.items()]
 
     def finish(array: pa.Array) -> pa.Array:
         keys, items = key.finish(array.keys), item.finish(array.items)
@@ -233,8 +294,9 @@ def _map(key: ColumnConversion, item: ColumnConversion) -> ColumnConversion:
             )
         return converted
 
-    # The JSON reader has no type for objects with unknown names, so rows with maps take the record path.
-    return ColumnConversion(pa.map_(key.table, item.table), None, _same, pa.map_(key.stored, item.stored), prepare, finish)
+    stored = pa.map_(key.stored, item.stored)
+    # Arrow's JSON reader has no type for objects with unknown names.
+    return ColumnConversion(pa.map_(key.table, item.table), None, _same, stored, prepare, finish, read_map(key.read, item.read))
 
 
 def _entries(array: pa.MapArray) -> pa.Array:

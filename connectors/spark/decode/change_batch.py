@@ -23,6 +23,7 @@ SOURCE_MS = "source_ms"
 PARTITION_ID = "partition"
 OFFSET_ID = "offset"
 DATABASE, SCHEMA, TABLE = "database", "schema", "table"
+POSITION = "position"
 META = pa.schema(
     [
         (SEQUENCE, pa.int64()),
@@ -33,6 +34,7 @@ META = pa.schema(
         (DATABASE, pa.string()),
         (SCHEMA, pa.string()),
         (TABLE, pa.string()),
+        (POSITION, pa.string()),
     ]
 )
 
@@ -42,9 +44,9 @@ class ChangeBatch:
     """Records of one topic and one schema.
 
     ``meta`` has the columns of META: sequence is the order of arrival within the task, op is null for a plain record and
-    ``tombstone`` for a record without a value. ``image`` has the row's columns: after, or before for a delete; all null if there
-    is no image. ``keys`` has the fields of the record key; it is None when keys were not requested or no record has one. Its
-    row is null for a record without a key.
+    ``tombstone`` for a record without a value, position comes from ``source_positions``. ``image`` has the row's columns: after,
+    or before for a delete; all null if there is no image. ``keys`` has the fields of the record key; it is None when keys were
+    not requested or no record has one. Its row is null for a record without a key.
     """
 
     topic: str
@@ -127,11 +129,14 @@ def make_meta(
     partitions: pa.Array,
     offsets: pa.Array,
     names: Sequence[pa.Array] | None = None,
+    positions: pa.Array | None = None,
 ) -> pa.Table:
-    """Builds ``meta``; ``names`` are database, schema, and table, None when no table name needs them."""
-    count = len(sequences)
-    sources = list(names) if names is not None else [pa.nulls(count, pa.string())] * 3
-    return pa.table([sequences, operations, source_ms, partitions, offsets, *sources], schema=META)
+    """Builds ``meta``; ``names`` are database, schema, and table, None when no table name needs them; ``positions`` are None when
+    nothing needs them."""
+    unknown = pa.nulls(len(sequences), pa.string())
+    sources = list(names) if names is not None else [unknown] * 3
+    positions = unknown if positions is None else positions
+    return pa.table([sequences, operations, source_ms, partitions, offsets, *sources, positions], schema=META)
 
 
 def table_of_struct(array: pa.Array) -> pa.Table:

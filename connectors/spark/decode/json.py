@@ -17,10 +17,12 @@ import pyarrow.json as pj
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
+from connectors.spark.decode.long_numbers import PADDING, changes_number
 
 _OPEN = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _TYPES = {t.value: t for t in Type}
+_PADDING = b" " * PADDING
 _MAX_DEPTH = 1000
 """The limit of Jackson, which JsonConverter uses. Arrow's reader recurses at each level; too many levels crash the process."""
 _NESTING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|([\[{])|([\]}])', re.DOTALL)
@@ -111,13 +113,13 @@ def split_by_prefix(
 def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa.Table:
     """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``.
 
-    Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, and DataError for a line
-    that is not one object or is nested too deeply.
+    Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, DataError for a line that
+    is not one object or is nested too deeply, and NotBatchable when a floating-point column might change a number (promise 8).
     """
     if max(map(len, lines), default=0) > 2 * _MAX_DEPTH:  # a shorter line cannot be as deep
         _check_depth(lines)
-    data = b"\n".join(lines)
-    if data.count(b"\n") != len(lines) - 1:
+    data = b"\n".join([_PADDING, *lines, _PADDING])
+    if data.count(b"\n") != len(lines) + 1:
         raise NotBatchable
     if not data.isascii():
         data.decode()  # the reader accepts any bytes as text, which would make the table unreadable
@@ -128,6 +130,8 @@ def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool) -> pa
     )
     if table.num_rows != len(lines):
         raise DataError("a value is not one JSON object")
+    if changes_number(data, table):
+        raise NotBatchable
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from connect.record import TopicPartition
@@ -25,6 +25,14 @@ class RawBuffer:
         """The record's partition and offset."""
         return TopicPartition(self.topic, self.partitions[index]), self.offsets[index]
 
+    def describe(self, index: int) -> str:
+        """Names the record for messages."""
+        return f"topic {self.topic}, partition {self.partitions[index]}, offset {self.offsets[index]}"
+
+    def places(self, positions: Sequence[int]) -> RawBuffer:
+        """Only partitions and offsets of the records at these positions."""
+        return RawBuffer(self.topic, [self.partitions[at] for at in positions], [self.offsets[at] for at in positions])
+
     def slice(self, part: range) -> RawBuffer:
         """The records at these positions."""
         start, stop = part.start, part.stop
@@ -33,13 +41,14 @@ class RawBuffer:
 
     def without_positions(self, positions: Collection[int]) -> RawBuffer:
         """The records at all other positions."""
-        return self._select([at for at in range(len(self)) if at not in positions])
+        return self.select([at for at in range(len(self)) if at not in positions])
 
     def without_partitions(self, removed: Collection[int]) -> RawBuffer:
         """The records of all other partitions."""
-        return self._select([at for at, partition in enumerate(self.partitions) if partition not in removed])
+        return self.select([at for at, partition in enumerate(self.partitions) if partition not in removed])
 
-    def _select(self, positions: Iterable[int]) -> RawBuffer:
+    def select(self, positions: Iterable[int]) -> RawBuffer:
+        """The records at these positions, in this order."""
         chosen = list(positions)
         return RawBuffer(
             self.topic,

@@ -11,18 +11,16 @@ import base64
 import datetime as dt
 import decimal
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connect.data.logical import FarInstant
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type, struct_column
 from connectors.spark.decode.json import NotBatchable, parse
 
-_EXACT = 1 << 53
 _SAMPLE_SIZE = 15
 """Number of values that decide what a topic contains; a single one may be the bad one."""
 
@@ -71,7 +69,6 @@ class InferredSchema:
         if changed:
             # Again, with the types that are now fixed: the first pass may have read a string as a date.
             table = parse(lines, self._types(source), infer=True)
-        self._check_not_rounded(table, lines)
         return table
 
     def _types(self, source: pa.DataType | None) -> pa.Schema | None:
@@ -105,39 +102,62 @@ class InferredSchema:
         self._column = None
         return changed
 
-    def _check_not_rounded(self, table: pa.Table, lines: Sequence[bytes]) -> None:
-        """Raises DataError when an integer was rounded to a double (promise 8)."""
-        images = [table[n].combine_chunks() for n in ("after", "before")] if self.envelope else None
-        for member in self._row:
-            if not pa.types.is_float64(member.type):
-                continue
-            columns = [pc.struct_field(i, member.name) for i in images] if images is not None else [table[member.name]]
-            if not any(pc.any(pc.greater_equal(pc.abs(c), float(_EXACT))).as_py() for c in columns):
-                continue
-            for line in lines:
-                document = json.loads(line)
-                rows = [document.get("after"), document.get("before")] if self.envelope else [document]
-                for value in (r.get(member.name) for r in rows if r):
-                    if isinstance(value, int) and int(float(value)) != value:
-                        raise DataError(f"field {member.name}: a double column cannot hold the integer {value} exactly")
-
-    def find_misfit(self, line: bytes) -> str | None:
-        """The name of the first field of this line whose value does not have the field's type."""
-        document = json.loads(line)
-        rows = [document.get("after"), document.get("before")] if self.envelope else [document]
-        for row in rows:
-            for name, value in (row or {}).items():
-                index = self._row.get_field_index(name)
-                if index < 0:
-                    continue
-                column = column_for_table_type(self._row.field(index).type)
+    def add_types(self, nodes: Sequence[dict[str, Any]], describe: Callable[[int], str]) -> None:
+        """Infers types of new fields from parsed values, as :meth:`parse` does. Raises DataError that names the record."""
+        rows = [_images_of(node) if self.envelope else [node] for node in nodes]
+        seen = pa.struct([])
+        for images in rows:
+            for image in images:
+                seen = _unify(seen, _type_of(image))
+        try:
+            merged = _merge(self._row, seen, "")
+        except DataError as error:
+            for at, images in enumerate(rows):
                 try:
-                    if column.json is not None:
-                        read = parse([dump({name: value})], pa.schema([(name, column.json)]), infer=False)
-                        column.from_json(read[name].combine_chunks())
-                except (pa.ArrowException, ValueError, DataError, NotBatchable):
-                    return str(name)
-        return None
+                    for image in images:
+                        _merge(self._row, _type_of(image), "")
+                except DataError as e:
+                    raise DataError(f"{describe(at)}: {e.message}") from e
+            raise DataError(f"{describe(0)}: {error.message}") from error
+        if merged != self._row:
+            self._row = merged
+            self._column = None
+
+
+def _images_of(event: Any) -> list[Any]:
+    return [image for image in (event.get("after"), event.get("before")) if isinstance(image, dict)]
+
+
+def _type_of(node: Any) -> pa.DataType:
+    """The type of parsed JSON, as Arrow's reader infers it."""
+    if isinstance(node, dict):
+        return pa.struct([pa.field(name, _type_of(member)) for name, member in node.items()])
+    if isinstance(node, list):
+        element = pa.null()
+        for item in node:
+            element = _unify(element, _type_of(item))
+        return pa.list_(element)
+    if isinstance(node, bool):
+        return pa.bool_()
+    if isinstance(node, int):
+        return pa.int64() if -(1 << 63) <= node < 1 << 63 else pa.float64()
+    if isinstance(node, decimal.Decimal | float):
+        return pa.int64() if str(node) == "-0" else pa.float64()
+    return pa.string() if isinstance(node, str) else pa.null()
+
+
+def _unify(known: pa.DataType, seen: pa.DataType) -> pa.DataType:
+    """The type of two values of one field; the first one's if they do not fit together."""
+    if pa.types.is_null(known) or (pa.types.is_int64(known) and pa.types.is_float64(seen)):
+        return seen
+    if pa.types.is_list(known) and pa.types.is_list(seen):
+        return pa.list_(_unify(known.value_type, seen.value_type))
+    if pa.types.is_struct(known) and pa.types.is_struct(seen):
+        fields = {member.name: member.type for member in known}
+        for member in seen:
+            fields[member.name] = _unify(fields.get(member.name, pa.null()), member.type)
+        return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
+    return known
 
 
 def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
@@ -149,9 +169,19 @@ def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
             type_ = _inferred_type(member.type, name)
             if type_ is not None:
                 fields[member.name] = type_
-        elif pa.types.is_struct(fields[member.name]) and pa.types.is_struct(member.type):
-            fields[member.name] = _merge(fields[member.name], member.type, f"{name}.")
+        else:
+            fields[member.name] = _merge_nested(fields[member.name], member.type, name)
     return pa.struct([pa.field(n, t) for n, t in fields.items()])
+
+
+def _merge_nested(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
+    """The type of a known field with the new fields of its objects."""
+    if pa.types.is_struct(known) and pa.types.is_struct(seen):
+        return _merge(known, seen, f"{path}.")
+    if pa.types.is_list(known) and pa.types.is_list(seen):
+        element = _merge_nested(known.value_type, seen.value_type, f"{path}[]")
+        return known if element == known.value_type else pa.list_(element)
+    return known
 
 
 def _inferred_type(type_: pa.DataType, path: str) -> pa.DataType | None:
@@ -197,8 +227,11 @@ def are_envelopes(lines: Sequence[bytes]) -> bool:
 
 
 def dump(value: Any) -> bytes:
-    """Compact JSON. Instants, dates, and decimals become strings, bytes base64; raises TypeError for other values."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_text).encode()
+    """Compact JSON. Instants, dates, and decimals become strings, bytes base64; raises TypeError for other values.
+
+    Non-finite numbers are written without quotes, as Arrow's reader takes them.
+    """
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_text).encode()
 
 
 def _text(value: Any) -> str:

@@ -45,7 +45,7 @@ def _attempt_raw(decoder: TopicDecoder, raw: RawBuffer) -> Callable[[range], Non
         except (NotBatchable, *DECODE_ERRORS) as e:
             # The slow path decides because it supports more forms; it is used only for records that need it.
             if len(part) == 1 or (isinstance(e, NotBatchable) and len(part) <= _MAX_SLOW_BATCH):
-                decoder.decode_records(decoder.records(some), 0)
+                decoder.decode_exactly(some, 0)
             else:
                 raise DataError(str(e)) from e
 

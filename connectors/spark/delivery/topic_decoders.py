@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from connect.converters.api import Converter
+from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
-from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config import SEQ, SparkSinkConfig
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns
-
-_PROBE = b'{"schema":{"type":"int32","optional":true,"default":1},"payload":null}'
 
 
 class TopicDecoders:
@@ -54,6 +53,7 @@ class TopicDecoders:
             key_name=keys[0] if len(keys) == 1 else None,
             needs_names=self._config.names_need_source,
             needs_keys=self._config.table.upserts,
+            needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
         )
 
     def drop(self, origins: Collection[str]) -> None:
@@ -67,5 +67,5 @@ def _has_schemas(converter: Converter) -> bool:
 
 
 def _fills_defaults(converter: Converter) -> bool:
-    """Whether the converter replaces a null by the field's default (``replace.null.with.default``)."""
-    return _has_schemas(converter) and converter.to_connect_data("probe", _PROBE).value is not None
+    """Whether the converter replaces a null by the field's default."""
+    return isinstance(converter, JsonConverter) and converter.replaces_null_with_default

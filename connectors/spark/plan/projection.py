@@ -10,19 +10,28 @@ import pyarrow.compute as pc
 from connect.errors import DataError, SchemaError
 from connectors.spark import config
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
-from connectors.spark.decode.change_batch import DELETE, OFFSET_ID, OPERATION, PARTITION_ID, SOURCE_MS, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import (
+    DELETE,
+    OFFSET_ID,
+    OPERATION,
+    PARTITION_ID,
+    POSITION,
+    SOURCE_MS,
+    TOMBSTONE,
+    ChangeBatch,
+)
+from connectors.spark.plan.deduplicate import TOPIC_ID
 from connectors.spark.plan.evolution import Columns, cast_column
 
 METADATA_TYPES: Columns = {
     config.OP: pa.string(),
+    config.SEQ: pa.string(),
     config.SOURCE_TS: UTC_TIMESTAMP,
     config.TOPIC: pa.string(),
     config.PARTITION: pa.int32(),
     config.OFFSET: pa.int64(),
     config.DELETED: pa.bool_(),
 }
-TOPIC_ID = "topic"
-"""Column of ``meta`` after changes of several topics are concatenated."""
 
 
 def image_columns(changes: ChangeBatch) -> Columns:
@@ -74,6 +83,8 @@ def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedA
             if deleted is not None:
                 operation = pc.if_else(pc.fill_null(pc.equal(operation, TOMBSTONE), False), DELETE, operation)
             found[name] = operation
+        elif name == config.SEQ:
+            found[name] = meta[POSITION]
         elif name == config.SOURCE_TS:
             found[name] = meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP)
         elif name == config.TOPIC:

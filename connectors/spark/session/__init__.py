@@ -1,7 +1,7 @@
 """Spark for the connectors of a worker: one JVM per worker and address, a session per use.
 
-A *host* process owns the JVM. The first process of the worker that needs Spark starts the host; the others find it and attach to the
-same JVM over py4j. Users of a session call DataFrames and SQL, which also work on Spark Connect, or check for a JVM first.
+A *host* process owns the JVM. The first process of the worker that needs Spark starts the host; the others find it and attach to
+the same JVM over py4j. Users of a session call DataFrames and SQL, which also work on Spark Connect, or check for a JVM first.
 """
 
 from connectors.spark.session.jars import JARS_VARIABLE, find_jars

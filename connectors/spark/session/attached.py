@@ -14,6 +14,7 @@ from connect.errors import ConnectError
 from connect.worker_lifetime import WorkerScope
 from connectors.spark.config import SparkConfig
 from connectors.spark.session.attach import attach, detach
+from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.rendezvous import Rendezvous, connect_host, rendezvous_for
 from connectors.spark.session.settings import plan_launch, session_conf
 from connectors.spark.session.warm_up import warm_up_merge
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WARM_UP_STOP_S = 10.0
+_HOST_ATTEMPTS = 5
 
 
 class AttachedSpark:
@@ -62,7 +64,7 @@ class AttachedSpark:
         session: Any = self._started.result().newSession()
         for key, value in session_conf(settings).items():
             _set_unless_static(session, key, value)
-        return session  # type: ignore[no-any-return]
+        return session
 
     def release(self, session: SparkSession) -> None:
         """Does nothing: the JVM drops a session that no Python object refers to, and stopping one would stop Spark for all."""
@@ -83,6 +85,7 @@ class AttachedSpark:
             return  # callers of new_session get the error
         if self._place is not None and self._place.claim_warm_up():
             warm_up_merge(session)
+        close_connection_of_thread(self._gateway)
 
     def _run(self) -> None:
         try:
@@ -92,6 +95,7 @@ class AttachedSpark:
             self._ended.set()
             self._started.set_exception(e)
             return
+        close_connection_of_thread(self._gateway)
         self._started.set_result(session)
         reason = self._read_line().get("error")
         self._ended.set()
@@ -101,7 +105,9 @@ class AttachedSpark:
     def _join_host(self) -> dict[str, Any]:
         plan = plan_launch(self._settings)
         self._place = rendezvous_for(self._scope, self._settings.master)
-        while not self._is_closing:
+        for _ in range(_HOST_ATTEMPTS):
+            if self._is_closing:
+                break
             self._connection = connect_host(self._place, self._scope, plan)
             with contextlib.suppress(OSError):
                 self._connection.sendall(json.dumps({"linger_ms": self._settings.linger_ms}).encode() + b"\n")
@@ -112,7 +118,7 @@ class AttachedSpark:
                     raise ConnectError(answer["error"])
             # The host has ended in this moment, so the next attempt starts one.
             self._connection.close()
-        raise ConnectError("Spark is no longer needed")
+        raise ConnectError("Spark could not be started: its host process ended again and again; see the worker's log")
 
     def _read_line(self) -> dict[str, Any]:
         """The host's next message; empty when the host has ended."""

@@ -1,9 +1,9 @@
-"""Connects to a Spark JVM through py4j, and recognizes when it is gone."""
+"""Connects to a Spark JVM through py4j."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import re
 from typing import Any
 
 # What PySpark imports into the view of its JVM (pyspark.java_gateway.launch_gateway).
@@ -59,26 +59,15 @@ def disconnect_gateway(gateway: Any) -> None:
 
     client = gateway._gateway_client
     client.is_connected = False
-    client.finalizer_deque.append(SHUTDOWN_FINALIZER_WORKER)
     client.close()
+    # After that: a thread that ends drops its connection without closing it.
+    client.finalizer_deque.append(SHUTDOWN_FINALIZER_WORKER)
 
 
-_GONE = re.compile(
-    r"An error occurred while calling [^\n]*\Z"  # py4j's text for a call whose connection broke: without an exception of Java
-    r"|Target Object ID does not exist for this gateway"  # an object of a JVM that another one has replaced
-    r"|Answer from Java side is empty"
-    r"|while trying to connect to the Java server"
-)
-
-
-def is_jvm_gone(error: BaseException) -> bool:
-    """Whether an exception of py4j says that its JVM has ended, or was replaced by another. Needs no py4j."""
-    found: BaseException | None = error
-    while found is not None:
-        names = {cls.__name__ for cls in type(found).__mro__}
-        if "Py4JNetworkError" in names:
-            return True
-        if "Py4JError" in names and "Py4JJavaError" not in names and _GONE.search(str(found)):
-            return True
-        found = found.__cause__
-    return False
+def close_connection_of_thread(gateway: Any) -> None:
+    """Closes the calling thread's connection, which py4j would leave to the garbage collector. For a thread that ends."""
+    connection = gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        with contextlib.suppress(ValueError):
+            gateway._gateway_client.deque.remove(connection)
+        connection.close()

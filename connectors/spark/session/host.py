@@ -1,7 +1,7 @@
 """The host process: owns one Spark JVM and gives its address to the processes of one worker.
 
-It ends, with the JVM: ``spark.linger.ms`` after its last client has left, at once when the worker shuts down or dies, and when the
-JVM ends. Its clients then see the end of their connection. A client that crashes only closes its connection.
+It ends, with the JVM: ``spark.linger.ms`` after its last client has left, at once when the worker shuts down or dies, and when
+the JVM ends. Its clients then see the end of their connection. A client that crashes only closes its connection.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ class SparkHost:
         self._wake, self._woken = socket.socketpair()
         self._error: ConnectError | None = None
         self._leave_at: float | None = None
+        self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
 
     def run(self) -> None:
         """Returns when the JVM has ended."""
-        starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
         try:
             self._jvm = SparkJvm(self._plan)
             self._jvm_exit = os.pidfd_open(self._jvm.process.pid)
-            starter.start()
+            self._starter.start()
             for source in (self._listener, self._worker, self._woken, self._jvm_exit):
                 self._selector.register(source, selectors.EVENT_READ)
             reason = self._serve()
         except (ConnectError, OSError) as e:
             reason = str(e)
+        except SystemExit:
+            reason = "its host was stopped"
         self._close(reason)
 
     def _start(self) -> None:
@@ -82,12 +84,14 @@ class SparkHost:
                 for client in waiting:
                     self._answer(client)
             if self._jvm_exit in events:
+                if not self._is_ready:
+                    self._starter.join()  # it notices the exit, too
                 return self._error.message if self._error is not None else self._describe_exit()
             if self._listener in events:
                 self._accept()
-            for client in events:
-                if isinstance(client, socket.socket) and client in self._clients:
-                    self._hear(client)
+            for source in events:
+                if isinstance(source, socket.socket) and source in self._clients:
+                    self._hear(source)
             if self._leave_at is not None and time.monotonic() >= self._leave_at and self._withdraw():
                 return ""
 
@@ -168,14 +172,9 @@ class SparkHost:
                 _send(client, {"error": reason, "was_ready": self._is_ready})
             client.close()
         if self._jvm is not None:
+            if not self._is_ready:
+                self._jvm.process.kill()  # it does not watch its standard input yet
             self._jvm.stop()
-        if self._worker_has_ended():
-            self._place.remove_folder()
-
-    def _worker_has_ended(self) -> bool:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._worker, selectors.EVENT_READ)
-            return bool(selector.select(0))
 
 
 def _send(client: socket.socket, message: dict[str, Any]) -> None:
@@ -186,13 +185,13 @@ def _send(client: socket.socket, message: dict[str, Any]) -> None:
 
 
 def main() -> NoReturn:
-    """Arguments: the descriptors of the listening socket and of the worker's lifetime, import paths. The plan is on standard input."""
+    """Arguments: descriptors of the listening socket and of the worker's lifetime, import paths. Standard input has the plan."""
     listener, worker = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     listener.set_inheritable(False)
     os.set_inheritable(worker, False)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the JVM's standard input closes with this process
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     given = json.loads(sys.stdin.buffer.read())
     place = Rendezvous(folder=Path(given["folder"]), name=given["name"])
     SparkHost(listener, worker, place, LaunchPlan(**given["plan"])).run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from typing import Any
 
 from connect.errors import ConfigError, ConnectError
 from connectors.spark.session import class_archive
-from connectors.spark.session.gateway import connect_gateway
+from connectors.spark.session.gateway import close_connection_of_thread, connect_gateway
 from connectors.spark.session.settings import CLASS_PATH, JAVA_OPTIONS, LaunchPlan
 
 _CLASS = "org.apache.spark.deploy.SparkSubmit"
@@ -106,9 +107,7 @@ class SparkJvm:
                 f"Spark could not be started at {self._plan.master}: {first}; see the worker's log for Spark's output"
             ) from e
         finally:
-            for file in Path(self._folder).iterdir():
-                file.unlink()
-            Path(self._folder).rmdir()
+            self._remove_files()
 
     def _read_address(self) -> tuple[int, str]:
         while not self._info.exists():  # Java renames the complete file
@@ -124,6 +123,8 @@ class SparkJvm:
             self.gateway.jvm.java.lang.System.nanoTime()
         except Exception:
             return False
+        finally:
+            close_connection_of_thread(self.gateway)
         return True
 
     def stop(self, timeout_s: float = _STOP_S) -> None:
@@ -136,6 +137,10 @@ class SparkJvm:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def needs_scripts(environment: Mapping[str, str], conf: Mapping[str, str]) -> bool:

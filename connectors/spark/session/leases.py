@@ -1,7 +1,7 @@
 """Leases: who uses Spark in this process, and when it stops.
 
-A process uses one Spark at a time, because PySpark keeps it in class attributes. The first lease starts it or attaches to the one of
-the worker, on its own thread, so that the worker's REST API is available meanwhile.
+A process uses one Spark at a time, because PySpark keeps it in class attributes. The first lease starts it or attaches to the one
+of the worker, on its own thread, so that the worker's REST API is available meanwhile.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.worker_lifetime import WorkerLifetime, WorkerScope, executor_scope
 from connectors.spark.config import SparkConfig
+from connectors.spark.errors import is_jvm_gone
 from connectors.spark.session.attached import AttachedSpark
-from connectors.spark.session.gateway import is_jvm_gone
 from connectors.spark.session.remote import RemoteSpark
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ class _Uses:
                 raise ConfigError.invalid(
                     "spark.remote" if settings.remote else "spark.master",
                     settings.remote or settings.master,
-                    f"this process already uses Spark at {running}, and a process uses only one; use the same address for all Spark "
-                    "connectors, or set task.isolation=dedicated",
+                    f"this process already uses Spark at {running}, and a process uses only one; use the same address for all "
+                    "Spark connectors, or set task.isolation=dedicated",
                 )
             self._address = address
             self._leases.add(lease)

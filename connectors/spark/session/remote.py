@@ -57,7 +57,7 @@ class RemoteSpark:
         for key, value in session_conf(settings).items():
             with contextlib.suppress(Exception):  # a setting that only the server's operator may change
                 session.conf.set(key, value)
-        return session  # type: ignore[no-any-return]
+        return session
 
     def _create(self) -> Any:
         try:

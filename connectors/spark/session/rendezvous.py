@@ -41,13 +41,34 @@ class Rendezvous:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Held for moments: to connect, to start a host, and to remove the socket. The kernel releases it with its process."""
-        descriptor = os.open(self.folder / f"{self.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Held for moments: to connect, to start a host, and to remove the socket. The kernel releases it with its process.
+
+        Creates the directory if necessary. Raises ConnectError if it is not a private directory of this user.
+        """
+        path = self.folder / f"{self.name}.lock"
+        while True:
+            self._ensure_folder()
+            try:
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                continue  # removed in this moment
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_same_file(descriptor, path):
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _ensure_folder(self) -> None:
+        with contextlib.suppress(FileExistsError):
+            self.folder.mkdir(mode=0o700)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+            status = self.folder.lstat()
+        except FileNotFoundError:
+            return  # removed in this moment
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            raise ConnectError(f"{self.folder} is not a private directory of this user; remove it")
 
     def claim_warm_up(self) -> bool:
         """Whether the caller is the first of the host's clients to ask."""
@@ -57,32 +78,33 @@ class Rendezvous:
             return False
         return True
 
-    def remove(self) -> None:
-        """Removes the socket, and the directory if no other address uses it. The caller has the lock."""
+    def remove_socket(self) -> None:
+        """Removes what a host has left. The caller has the lock."""
         for suffix in ("sock", "warm"):
             (self.folder / f"{self.name}.{suffix}").unlink(missing_ok=True)
 
-    def remove_folder(self) -> None:
-        """Removes the directory of a worker that has ended."""
-        for file in self.folder.glob("*"):
-            file.unlink(missing_ok=True)
+    def remove(self) -> None:
+        """Removes everything of this address, and the directory if no other address uses it. The caller has the lock."""
+        self.remove_socket()
+        (self.folder / f"{self.name}.lock").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
 
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 def rendezvous_for(scope: WorkerScope, master: str) -> Rendezvous:
-    """Creates the worker's directory if necessary. Raises ConnectError if somebody else owns it."""
+    """Where the processes of a worker meet for a Spark address. Touches no file."""
     base = tempfile.gettempdir()
     if len(base) + 60 > _MAX_SOCKET_PATH:
         base = "/tmp"
-    folder = Path(base) / f"sluice-{scope.id}"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise ConnectError(f"{folder} is not a private directory of this user; remove it")
     # Processes with another environment have another PySpark.
-    return Rendezvous(folder, hashlib.sha256(f"{master}\n{sys.prefix}".encode()).hexdigest()[:12])
+    return Rendezvous(Path(base) / f"sluice-{scope.id}", hashlib.sha256(f"{master}\n{sys.prefix}".encode()).hexdigest()[:12])
 
 
 def connect_host(place: Rendezvous, scope: WorkerScope, plan: LaunchPlan) -> socket.socket:
@@ -94,7 +116,7 @@ def connect_host(place: Rendezvous, scope: WorkerScope, plan: LaunchPlan) -> soc
             return connection
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()
-        place.remove()  # what a killed host has left
+        place.remove_socket()  # of a host that was killed
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(place.socket))
             listener.listen(64)

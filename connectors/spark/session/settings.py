@@ -43,6 +43,14 @@ SETTINGS = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Offsets are read from checksum files, one entry per partition.
+    "spark.databricks.delta.setTransactionsInCrc.maxAllowed": "10000",
+    # On a local disk, the defaults rename through Hadoop's FileContext, which forks readlink several times in each commit:
+    # nine tenths of a small commit's time.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
 }
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -99,8 +107,8 @@ def _jar_conf(settings: SparkConfig, local: bool) -> dict[str, str]:
     jars = find_jars(settings.jars)
     if not jars:
         log.warning(
-            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark downloads "
-            "%s now, which takes a while",
+            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark "
+            "downloads %s now, which takes a while",
             JARS_VARIABLE,
             DELTA_COORDINATES,
         )

@@ -23,6 +23,7 @@ from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
+from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
@@ -56,6 +57,7 @@ class TableWriter:
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
         self._keys: tuple[str, ...] = settings.key_columns
+        self._order = TruncateOrder()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the end offsets of these partitions from the table (of all that are known, if none are given). Raises
@@ -87,7 +89,7 @@ class TableWriter:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
             # A truncate that keeps the rows as deleted applies to those of earlier commits.
-            part = deduplicate.until_truncate(new) if new and self._settings.soft_deletes else new
+            part = deduplicate.before_truncate(new) if new and self._settings.soft_deletes else new
             is_last = part is new
             prepared = self._rows.prepare(state.columns, part, self._keys) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
@@ -187,6 +189,8 @@ class TableWriter:
             upsert = self._plan_upsert(state, prepared)
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
+            if landed is not None:
+                self._order.committed(upsert.changes, upsert.keys)
         else:
             appended = self._plan_append(prepared)
             rows = appended.num_rows
@@ -211,17 +215,19 @@ class TableWriter:
         self._keys = prepared.keys
         settings = self._settings
         whole = projection.concat_batches(prepared.changes)
+        whole = self._order.before(whole)
         latest = deduplicate.latest_per_key(whole, prepared.keys, settings.delete_mode, settings.unavailable)
         extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
         assert state.columns is not None
         rows = _append_columns(latest.rows, extra)
-        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes)
+        survivors = self._order.survivors(latest, prepared.keys)
+        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
-            self._table.create(wanted, prepared.keys)
+            self._change_schema(wanted, lambda: self._table.create(wanted, prepared.keys))
             return True
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
@@ -229,15 +235,19 @@ class TableWriter:
         if self._settings.schema_evolution == "fail":
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
+        columns = with_additions(state.columns, wanted)
+        self._change_schema(wanted, lambda: self._table.add_columns(added, columns))
+        return True
+
+    def _change_schema(self, wanted: Columns, change: Callable[[], None]) -> None:
+        """Creates the table or adds columns. Another task may have done the same at the same time."""
         try:
-            self._table.add_columns(added, with_additions(state.columns, wanted))
+            change()
         except Exception as e:
-            # Another task may have added them at the same time.
             present = self._table.load(()).columns
             if present is None or missing_columns(present, wanted):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
-        return True
 
 
 def _append_columns(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:

@@ -6,6 +6,8 @@ import ctypes
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
 from connect.config.definition import ConfigValue
+from connect.worker_lifetime import executor_scope
 
 PATH = f"{__name__}:Rogue"
 LEAK: list[bytearray] = []
@@ -43,8 +46,21 @@ def misbehave(where: str, config: Mapping[str, str]) -> None:
             LEAK.append(bytearray(os.urandom(1)) * 200_000_000)
         case "log":
             logging.getLogger("rogue").error("my password is %s", config["password"])
+        case "share":
+            start_shared_process(Path(config["folder"]) / "pid")
         case "fail":
             raise ValueError(f"no login with {config['password']}")
+
+
+def start_shared_process(pid_file: Path) -> None:
+    """Starts a process that serves the whole worker, and ends when the worker does."""
+    scope = executor_scope()
+    assert scope is not None
+    wait = [sys.executable, "-c", f"import os; os.read({scope.descriptor}, 1)"]
+    process = subprocess.Popen(wait, pass_fds=[scope.descriptor], start_new_session=True)
+    draft = pid_file.with_suffix(".tmp")
+    draft.write_text(str(process.pid))
+    draft.rename(pid_file)
 
 
 class Rogue(SourceConnector):

@@ -258,6 +258,23 @@ def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) 
     assert pool.executor.progress(TaskId("bad", 0)) is None
 
 
+def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worker(pool: Pool) -> None:
+    spec = pool.spec("c", does="share@poll", once="true")
+    start_id = pool.running_task(spec)
+    pool.allow("c")
+    file = pool.folder / "c" / "pid"
+    eventually(file.exists, "the shared process has started")
+    shared = psutil.Process(int(file.read_text()))
+    executor = pool.pid("c")
+    assert executor is not None
+    psutil.Process(executor).kill()
+    eventually(lambda: pool.pid("c") not in (None, executor), "another executor has replaced it")
+    pool.listener.wait_for(start_id, "c-0", "RUNNING", 20)
+    assert shared.is_running()
+    pool.executor.close(10)
+    shared.wait(5)  # it has closed its files; the kernel may still be removing it
+
+
 def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
     pool.running_task(pool.spec("c"))
     before = pool.pid("c")

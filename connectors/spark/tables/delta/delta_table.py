@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from connect.record import TopicPartition
+from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.session.gateway import is_jvm_gone
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.delta.suitability import UnsuitableTable

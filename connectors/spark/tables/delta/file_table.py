@@ -155,19 +155,20 @@ class DeltaFileTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         with self.lock:
-            if upsert.changes.truncated and upsert.soft_deletes:
+            if upsert.truncates and upsert.soft_deletes:
                 # A commit of its own before the rest; repeating it after a crash changes nothing.
                 mark_all_deleted(self._session, self.path)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
             indexed = self._index(transaction, upsert)
-            truncates = upsert.changes.truncated and not upsert.soft_deletes
+            truncates = upsert.truncates and not upsert.soft_deletes
             matches = Matches.empty() if truncates or not upsert.rows.num_rows else indexed.find(upsert.rows)
+            survivors = indexed.surviving(upsert.survivors, upsert.rows) if truncates else None
             plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
             change = TableChange(plan.rows)
             if truncates:
-                change.remove_all(indexed.live)
+                change.remove_all(indexed.live, survivors or {}, self._writer)
             else:
                 change.delete_rows(plan.deleted, indexed.live, self._writer)
             change.write_rows(self._writer)

@@ -11,9 +11,10 @@ from pyarrow import fs
 
 from connectors.spark.plan.evolution import cast_column
 from connectors.spark.tables.delta.compaction import MergedFile
+from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.key_encoding import encode_keys
 from connectors.spark.tables.delta.key_index import KeyIndex, Matches
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles, group_rows
 from connectors.spark.tables.delta.log import Action
 
 _BATCH_ROWS = 1 << 20
@@ -65,6 +66,18 @@ class IndexedFiles:
         """The rows of the table that have the keys of these rows."""
         keys, _ = encode_keys([rows[name] for name in self.keys])
         return self._index.find(keys)
+
+    def surviving(self, keys: pa.Table | None, replaced: pa.Table) -> dict[int, Rows]:
+        """By file: the rows with these keys, except for keys that are in ``replaced``."""
+        if keys is None or not keys.num_rows:
+            return {}
+        found = self.find(keys)
+        if replaced.num_rows:
+            other = self.find(replaced)
+            gone = set(zip(other.files.tolist(), other.rows.tolist(), strict=True))
+            places = zip(found.files.tolist(), found.rows.tolist(), strict=True)
+            found = found.filter(np.array([place not in gone for place in places], bool))
+        return group_rows(found.files, found.rows)
 
     def _read_keys(self, file: LiveFile) -> None:
         with self.live.files.open_input_file(self.live.location(file)) as stream:

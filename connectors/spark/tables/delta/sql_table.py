@@ -83,10 +83,10 @@ class DeltaSqlTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
-        if upsert.changes.truncated and not upsert.soft_deletes:
+        if upsert.truncates and not upsert.soft_deletes:
             rows = self._without_unavailable(upsert)
             return self._append(rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows, commit, overwrite=True)
-        if upsert.changes.truncated:
+        if upsert.truncates:
             mark_all_deleted(self._session, self.path)
         if not upsert.rows.num_rows:
             return self._append(upsert.rows, commit, overwrite=False)

@@ -57,11 +57,11 @@ def test_the_majority_decides_which_records_are_bad() -> None:
 class Sink:
     """A task that appends to Parquet files, which needs no Spark."""
 
-    def __init__(self, folder: Path, *, reporter: Any = None, schemas: bool = False, **more: str) -> None:
+    def __init__(self, folder: Path, *, reporter: Any = None, schemas: bool = False, content: str = "", **more: str) -> None:
         self.folder = folder
         key, value = JsonConverter(), JsonConverter()
         for converter, is_key in ((key, True), (value, False)):
-            converter.configure({"schemas.enable": str(schemas).lower()}, is_key)
+            converter.configure({"schemas.enable": str(schemas).lower(), "schema.content": "" if is_key else content}, is_key)
         config = {
             "name": "lake",
             "topics": "t",
@@ -313,3 +313,27 @@ def test_decoded_records_are_reported_unchanged(tmp_path: Path) -> None:
     ((record, error),) = reporter.reported
     assert record is records[1]
     assert "topic t, partition 0, offset 1: field id: " in str(error)
+
+
+def test_the_sequence_column_has_the_position_of_each_change(tmp_path: Path) -> None:
+    sink = Sink(tmp_path, metadata_columns="__offset,__seq,__op")
+    first = envelope(1, sequence='[null,"5"]', lsn=5)
+    sink.put(first, envelope(2, sequence='["8","7"]', lsn=7), envelope(3), None)
+    assert sink.commit() == 4
+    assert [(row["id"], row["__seq"]) for row in sink.rows()] == [
+        (1, "00000000000000000000.00000000000000000005"),
+        (2, "00000000000000000008.00000000000000000007"),
+        (3, None),
+        (None, None),
+    ]
+    assert list(sink.rows()[0]) == ["id", "__op", "__seq", "__offset"]
+
+
+def test_a_fixed_schema_of_the_converter_applies(tmp_path: Path) -> None:
+    reporter = MemoryReporter()
+    fields = [{"field": "n", "type": "double", "optional": False}, {"field": "d", "type": "int8", "default": 7}]
+    sink = Sink(tmp_path, reporter=reporter, schemas=True, content=json.dumps({"type": "struct", "fields": fields}))
+    sink.put({"n": 1.5, "d": 1}, {"n": "NaN"}, {"n": "x"})
+    assert sink.commit() == 3
+    assert [(str(row["n"]), row["d"]) for row in sink.rows()] == [("1.5", 1), ("nan", 7)]
+    assert 'offset 2: field n: "x" is not a number, which double needs' in refused(reporter)[2]

@@ -77,9 +77,23 @@ def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier
 def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
     events: list[Any] = [("c", 1, "a", "a"), ("t", None, None, None), ("c", 2, "b", "b"), ("m", None, None, None)]
     latest = latest_per_key(changes(events), ["id"], "hard")
-    assert latest.truncated
+    assert latest.truncate is not None
     assert latest.rows["id"].to_pylist() == [2]
     assert latest_per_key(changes(events), ["id"], "ignore").rows.num_rows == 2
+
+
+def test_a_truncate_keeps_later_changes_that_were_read_before_it_from_another_partition() -> None:
+    # Partition 1 is ahead: its row at position 9 is newer than the truncate at position 5, and its row at position 3 is not.
+    events: list[Any] = [("c", 9, "a", "a"), ("c", 3, "a", "a"), ("c", 4, "a", "a"), ("t", None, None, None), ("c", 6, "b", "b")]
+    found = changes(events)
+    columns = {"partition": pa.array([1, 1, 0, 0, 0], pa.int32()), "position": pa.array(["9", "3", "4", "5", "6"])}
+    meta = found.meta
+    for name, column in columns.items():
+        meta = meta.set_column(meta.column_names.index(name), name, column)
+    latest = latest_per_key(ChangeBatch("t", meta, found.image, None), ["id"], "hard")
+    assert latest.truncate is not None
+    assert latest.truncate.position == "5"
+    assert sorted(latest.rows["id"].to_pylist()) == [6, 9]
 
 
 def test_the_placeholder_is_configurable() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError
 from connectors.spark.tables.delta.deletion_vectors import (
+    Descriptor,
     decode_vector,
     encode_vector,
     encode_vector_file,
@@ -33,7 +34,7 @@ def test_a_file_has_the_bytes_that_delta_writes() -> None:
 
 
 def test_a_descriptor_of_delta_names_its_file() -> None:
-    descriptor = {"storageType": "u", "pathOrInlineDv": "on]49F^k2HUX/fzibKqZ", "offset": 1, "sizeInBytes": 34}
+    descriptor: Descriptor = {"storageType": "u", "pathOrInlineDv": "on]49F^k2HUX/fzibKqZ", "offset": 1, "sizeInBytes": 34}
     assert vector_location(descriptor) == ("deletion_vector_4b8c929e-8207-4da9-b06d-87d2386d83be.bin", 5, 34)
     prefixed = {**descriptor, "pathOrInlineDv": "ab" + descriptor["pathOrInlineDv"]}
     assert vector_location(prefixed) == ("ab/deletion_vector_4b8c929e-8207-4da9-b06d-87d2386d83be.bin", 5, 34)

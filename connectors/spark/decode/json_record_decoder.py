@@ -1,0 +1,186 @@
+"""The exact path: decodes JSON value by value, in every form that JsonConverter reads, with errors that name record and field.
+
+It reads what Arrow's reader cannot: maps, non-finite numbers, decimals as numbers, other layouts and encodings of the text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from connect.converters.json.schema_text import schema_text
+from connect.converters.json.value_writer import WriteOptions
+from connect.data.schema import Schema
+from connect.errors import DataError
+from connectors.spark.decode.arrow_types import ColumnConversion
+from connectors.spark.decode.change_batch import table_of_struct
+from connectors.spark.decode.decoded_values import DecodedValues, image_of, plain_rows, require_operations, tombstones
+from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
+from connectors.spark.decode.json import read_schema
+from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
+from connectors.spark.decode.source_block import SourceBlock
+
+_CACHED_SCHEMAS = 1000
+_ENVELOPE = (
+    'with schemas.enable, a JSON document needs "schema" and "payload" and no other fields; set schemas.enable=false on the '
+    "converter to read plain JSON"
+)
+_KEPT_TYPE = "; a column keeps the type of its first values"
+
+
+class JsonDocument(NamedTuple):
+    """A parsed value and its schema."""
+
+    schema: Schema | None
+    node: Any
+
+
+class DocumentReader:
+    """Parses keys or values of one topic and caches their schemas. ``fixed`` is the converter's ``schema.content``."""
+
+    def __init__(self, *, with_schemas: bool, fill_defaults: bool, fixed: Schema | None) -> None:
+        self._with_schemas = with_schemas
+        self._fill_defaults = fill_defaults
+        self._schemas: dict[str, Schema] = {}
+        # Through its JSON form, in which defaults are read.
+        self._fixed = None if fixed is None else self._schema(json.loads(schema_text(fixed, WriteOptions())))
+
+    def read(self, data: bytes) -> JsonDocument:
+        """Parses a document. Raises DataError."""
+        node = parse_document(data)
+        if not self._with_schemas or self._fixed is not None:
+            return JsonDocument(self._fixed, node)
+        if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
+            raise DataError(_ENVELOPE)
+        schema = node["schema"]
+        return JsonDocument(None if schema is None else self._schema(schema), node["payload"])
+
+    def _schema(self, node: Any) -> Schema:
+        if not isinstance(node, dict):
+            raise DataError(f"{show(node)} is not a JSON schema")
+        # Schemas are cached by identity: equal ones must be one object.
+        key = json.dumps(node, default=str)
+        known = self._schemas.get(key)
+        if known is None:
+            if len(self._schemas) >= _CACHED_SCHEMAS:
+                self._schemas.clear()
+            known = self._schemas[key] = read_schema(node, defaults=self._fill_defaults)
+        return known
+
+
+def read_rows(nodes: Sequence[Any], row: ColumnConversion, describe: Callable[[int], str], hint: str = "") -> pa.Array:
+    """The rows of parsed JSON. Raises DataError that names the record, as ``describe`` does, and the field."""
+    read = []
+    for at, node in enumerate(nodes):
+        try:
+            read.append(row.read(node))
+        except DataError as e:
+            raise DataError(f"{describe(at)}: {prefixed(e)}{hint}") from e
+        except RecursionError as e:
+            raise DataError(f"{describe(at)}: a value is nested too deeply") from e
+    return finish_rows(read, row, describe)
+
+
+def finish_rows(prepared: Sequence[Any], row: ColumnConversion, describe: Callable[[int], str]) -> pa.Array:
+    """The rows of values of the row's stored type. Raises DataError that names the record and the field."""
+    errors = (ValueError, TypeError, OverflowError, DataError, pa.ArrowException)
+    try:
+        return row.finish(pa.array(prepared, row.stored))
+    except errors as error:
+        for at, value in enumerate(prepared):
+            try:
+                row.finish(pa.array([value], row.stored))
+            except errors as e:
+                raise DataError(f"{describe(at)}: {_bad_field(value, row)}{e}") from e
+        raise DataError(f"{describe(0)}: {error}") from error
+
+
+def _bad_field(value: Any, row: ColumnConversion) -> str:
+    """``field x: `` for the first field that the row's type cannot hold."""
+    for name in value or ():
+        only = {other: value[name] if other == name else None for other in value}
+        try:
+            row.finish(pa.array([only], row.stored))
+        except (ValueError, TypeError, OverflowError, DataError, pa.ArrowException):
+            return f"field {name}: "
+    return ""
+
+
+class JsonRecordDecoder:
+    """Decodes values of one topic."""
+
+    def __init__(self, schemas: SchemaCache, inferred: InferredSchema, source: SourceBlock, reader: DocumentReader) -> None:
+        self._schemas = schemas
+        self._inferred = inferred
+        self._source = source
+        self._reader = reader
+
+    def decode(self, raw: RawBuffer) -> list[DecodedValues]:
+        """Decodes the values of all records; groups are in no order. Raises DataError that names record and field."""
+        groups: dict[int, tuple[Schema | None, list[int], list[Any]]] = {}
+        nulls = []
+        for position, value in enumerate(raw.values):
+            document = None if value is None else self._read(raw, position, value)
+            if document is None or document.node is None:
+                nulls.append(position)
+                continue
+            _, positions, nodes = groups.setdefault(id(document.schema), (document.schema, [], []))
+            positions.append(position)
+            nodes.append(document.node)
+        found = [
+            self.decode_schemaless(raw, positions, nodes) if schema is None else self._with_schema(raw, schema, positions, nodes)
+            for schema, positions, nodes in groups.values()
+        ]
+        if nulls:
+            found.append(tombstones(nulls))
+        return found
+
+    def _read(self, raw: RawBuffer, position: int, value: bytes) -> JsonDocument:
+        try:
+            return self._reader.read(value)
+        except DataError as e:
+            raise DataError(f"{raw.describe(position)}: the value cannot be read: {e.message}") from e
+
+    def _with_schema(self, raw: RawBuffer, schema: Schema, positions: list[int], nodes: list[Any]) -> DecodedValues:
+        layout = self._schemas.layout(schema)
+        if layout.single:
+            nodes = [{SINGLE_FIELD: node} for node in nodes]
+        if layout.envelope:
+            return self._envelopes(raw, positions, nodes, layout.row, "")
+        return plain_rows(positions, read_rows(nodes, layout.row, lambda at: raw.describe(positions[at])))
+
+    def decode_schemaless(self, raw: RawBuffer, positions: Sequence[int], nodes: list[Any]) -> DecodedValues:
+        """Decodes parsed values without a schema. Raises DataError that names record and field."""
+        inferred = self._inferred
+        if inferred.envelope is None:
+            inferred.envelope = sum(1 if is_envelope(node) else -1 for node in nodes) >= 0
+        for at, node in enumerate(nodes):
+            if not isinstance(node, dict):
+                raise DataError(f"{raw.describe(positions[at])}: {show(node)} is not one JSON object")
+        inferred.add_types(nodes, lambda at: raw.describe(positions[at]))
+        if inferred.envelope:
+            return self._envelopes(raw, positions, nodes, inferred.column(), _KEPT_TYPE)
+        return plain_rows(positions, read_rows(nodes, inferred.column(), lambda at: raw.describe(positions[at]), _KEPT_TYPE))
+
+    def _envelopes(
+        self, raw: RawBuffer, positions: Sequence[int], nodes: list[Any], row: ColumnConversion, hint: str
+    ) -> DecodedValues:
+        operations, sources = [], []
+        for at, node in enumerate(nodes):
+            try:
+                if not isinstance(node, dict):
+                    raise DataError(f"{show(node)} is not a change event")
+                operations.append(inside("op", read_string, node.get("op")))
+                sources.append(self._source.read(node.get("source")))
+            except DataError as e:
+                raise DataError(f"{raw.describe(positions[at])}: {prefixed(e)}") from e
+        found = pa.array(operations, pa.string())
+        require_operations(found, raw, positions)
+        rows = read_rows([image_of(node) for node in nodes], row, lambda at: raw.describe(positions[at]), hint)
+        source = self._source.columns(pa.array(sources, self._source.type))
+        return DecodedValues(positions, found, source, table_of_struct(rows))

@@ -1,0 +1,147 @@
+"""Decodes record keys of one topic to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect.data.schema import Schema, Type
+from connect.errors import DataError
+from connect.record import SinkRecord
+from connectors.spark.decode import schema_inference
+from connectors.spark.decode.change_batch import DELETE, TOMBSTONE, scatter, table_of_struct
+from connectors.spark.decode.decoded_values import struct_of
+from connectors.spark.decode.exact_values import parse_document
+from connectors.spark.decode.json import NotBatchable, Prefix, parse, split_by_prefix
+from connectors.spark.decode.json_record_decoder import DocumentReader, JsonDocument, read_rows
+from connectors.spark.decode.layouts import SchemaCache
+from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.record_decoder import convert_values, dump_value
+from connectors.spark.decode.schema_inference import InferredSchema
+
+_WITHOUT_ROW = pa.array([DELETE, TOMBSTONE])
+Part = tuple[Sequence[int], pa.Table]
+
+
+class KeyDecoder:
+    """Decodes the keys of all records, or without ``needs_keys`` only those of deletes and tombstones: other rows have their
+    columns in the image."""
+
+    def __init__(
+        self, schemas: SchemaCache, inferred: InferredSchema, reader: DocumentReader, *, with_schemas: bool, needs_keys: bool
+    ) -> None:
+        self._schemas = schemas
+        self._inferred = inferred
+        self._reader = reader
+        self._with_schemas = with_schemas
+        self._needs_keys = needs_keys
+        self._prefixes: list[Prefix] = []
+
+    def _wanted(self, operations: pa.Array) -> list[bool] | None:
+        """Which keys are needed; None for all of them."""
+        if self._needs_keys:
+            return None
+        wanted = pc.fill_null(pc.is_in(operations, _WITHOUT_ROW), False)
+        return wanted.to_pylist() if pc.any(wanted).as_py() else []
+
+    def _select(self, keys: list[bytes | None], operations: pa.Array) -> list[bytes | None]:
+        wanted = self._wanted(operations)
+        return keys if wanted is None else [k if t else None for k, t in zip(keys, wanted, strict=False)]
+
+    def decode_batch(self, raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
+        """Decodes JSON in the usual form in native code; None when no record needs its key, or none has one.
+
+        Raises NotBatchable, or errors that name no record.
+        """
+        keys = self._select(raw.keys, operations)
+        present = [at for at, k in enumerate(keys) if k is not None]
+        if not present:
+            return None
+        if self._with_schemas:
+            groups, _ = split_by_prefix(keys, self._prefixes)
+            return scatter([(where, self._with_schema(prefix, payloads)) for prefix, where, payloads in groups], len(keys))
+        lines = [k for k in keys if k is not None]
+        if not all(line.startswith(b"{") for line in lines):
+            lines = [_wrap(line, self._schemas.key_name()) for line in lines]
+        return scatter([(present, self._schemaless(lines))], len(keys))
+
+    def _with_schema(self, prefix: Prefix, payloads: list[bytes]) -> pa.Table:
+        column = self._schemas.key_column(prefix.schema)
+        if prefix.schema.type is not Type.STRUCT:
+            payloads = [_wrap(p, self._schemas.key_name()) for p in payloads]
+        if column.json is None:
+            raise NotBatchable
+        return table_of_struct(column.from_json(struct_of(parse(payloads, pa.schema(list(column.json)), infer=False))))
+
+    def _schemaless(self, lines: list[bytes]) -> pa.Table:
+        table = self._inferred.parse(lines, None)
+        return table_of_struct(self._inferred.column().from_json(struct_of(table)))
+
+    def decode_exactly(self, raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
+        """Like :meth:`decode_batch`, value by value. Raises DataError that names record and field."""
+        groups: dict[int, tuple[Schema | None, list[int], list[JsonDocument]]] = {}
+        for at, key in enumerate(self._select(raw.keys, operations)):
+            if key is None:
+                continue
+            try:
+                document = self._reader.read(key)
+            except DataError as e:
+                raise DataError(f"{raw.describe(at)}: the key cannot be read: {e.message}") from e
+            if document.node is not None:
+                _, positions, documents = groups.setdefault(id(document.schema), (document.schema, [], []))
+                positions.append(at)
+                documents.append(document)
+        parts: list[Part] = []
+        for schema, positions, documents in groups.values():
+            nodes = [d.node for d in documents]
+            if schema is None or schema.type is not Type.STRUCT:
+                nodes = [n if schema is None and isinstance(n, dict) else {self._schemas.key_name(): n} for n in nodes]
+            describe = _describer(raw, positions)
+            if schema is None:
+                self._inferred.add_types(nodes, describe)
+                column = self._inferred.column()
+            else:
+                column = self._schemas.key_column(schema)
+            parts.append((positions, table_of_struct(read_rows(nodes, column, describe))))
+        return scatter(parts, len(raw))
+
+    def decode_records(self, records: Sequence[SinkRecord], raw: RawBuffer, operations: pa.Array) -> pa.Table | None:
+        """The keys of records of any converter. Raises DataError that names record and field."""
+        wanted = self._wanted(operations)
+        groups: dict[int, tuple[Schema | None, list[int]]] = {}
+        for at, record in enumerate(records):
+            if record.key is not None and (wanted is None or (wanted and wanted[at])):
+                groups.setdefault(id(record.key_schema), (record.key_schema, []))[1].append(at)
+        parts: list[Part] = []
+        for schema, positions in groups.values():
+            keys = [records[i].key for i in positions]
+            describe = _describer(raw, positions)
+            if schema is None:
+                rows = [k if isinstance(k, dict) else {self._schemas.key_name(): k} for k in keys]
+                parts.append((positions, self._schemaless_records(rows, describe)))
+                continue
+            if schema.type is not Type.STRUCT:
+                keys = [{self._schemas.key_name(): k} for k in keys]
+            parts.append((positions, table_of_struct(convert_values(keys, self._schemas.key_column(schema), describe))))
+        return scatter(parts, len(records))
+
+    def _schemaless_records(self, rows: list[dict[str, object]], describe: Callable[[int], str]) -> pa.Table:
+        lines = [dump_value(row, at, describe) for at, row in enumerate(rows)]
+        state = self._inferred.state()
+        try:
+            return self._schemaless(lines)
+        except (pa.ArrowException, ValueError, DataError, NotBatchable):
+            self._inferred.restore(state)
+        nodes = [parse_document(line) for line in lines]
+        self._inferred.add_types(nodes, describe)
+        return table_of_struct(read_rows(nodes, self._inferred.column(), describe))
+
+
+def _describer(raw: RawBuffer, positions: Sequence[int]) -> Callable[[int], str]:
+    return lambda at: raw.describe(positions[at])
+
+
+def _wrap(text: bytes, name: str) -> bytes:
+    return b"{" + schema_inference.dump(name) + b":" + text + b"}"

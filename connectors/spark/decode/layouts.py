@@ -1,0 +1,68 @@
+"""How values and keys of a schema become rows, cached by schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connect.data.schema import Schema, Type
+from connect.errors import DataError, SchemaError
+from connectors.spark.decode.arrow_types import ColumnConversion, column_for_schema, struct_column
+
+SINGLE_FIELD = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLayout:
+    """The layout of values of one schema: an envelope, a plain row, or a single value (a row with one column)."""
+
+    envelope: bool
+    row: ColumnConversion
+    single: bool = False
+
+
+def detect_layout(schema: Schema) -> ValueLayout:
+    """The layout of values of this schema. Raises SchemaError."""
+    if schema.type is not Type.STRUCT:
+        return ValueLayout(False, struct_column([(SINGLE_FIELD, column_for_schema(schema))]), single=True)
+    names = set(schema.field_names)
+    if (schema.name or "").endswith(".Envelope") or {"before", "after", "op", "source"} <= names:
+        after = schema.field("after")
+        if after is None or after.schema.type is not Type.STRUCT:
+            raise SchemaError(f"envelope {schema.name} has no struct field 'after'")
+        return ValueLayout(True, column_for_schema(after.schema))
+    return ValueLayout(False, column_for_schema(schema))
+
+
+class SchemaCache:
+    """The layouts of one topic's schemas, by identity of the schema: a cached schema stays alive, so no other gets its id."""
+
+    def __init__(self, topic: str, key_name: str | None) -> None:
+        self._topic = topic
+        self._key_name = key_name
+        self._layouts: dict[int, tuple[Schema, ValueLayout]] = {}
+        self._key_columns: dict[int, tuple[Schema, ColumnConversion]] = {}
+
+    def layout(self, schema: Schema) -> ValueLayout:
+        """The layout of values of this schema. Raises SchemaError."""
+        known = self._layouts.get(id(schema))
+        if known is None:
+            known = self._layouts[id(schema)] = (schema, detect_layout(schema))
+        return known[1]
+
+    def key_column(self, schema: Schema) -> ColumnConversion:
+        """The row of keys of this schema. Raises DataError for a single value without a name, and SchemaError."""
+        known = self._key_columns.get(id(schema))
+        if known is None:
+            column = column_for_schema(schema)
+            if schema.type is not Type.STRUCT:
+                column = struct_column([(self.key_name(), column)])
+            known = self._key_columns[id(schema)] = (schema, column)
+        return known[1]
+
+    def key_name(self) -> str:
+        """The column of a key that is a single value. Raises DataError when the configuration names none."""
+        if self._key_name is None:
+            raise DataError(
+                f"topic {self._topic}: the record key is a single value without a name; set key.columns to its column name"
+            )
+        return self._key_name
