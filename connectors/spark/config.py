@@ -22,6 +22,8 @@ DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
 FRESHNESS = "freshness.ms"
+PARTITION_COLUMNS = "partition.columns"
+CLUSTER_COLUMNS = "cluster.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
@@ -39,6 +41,7 @@ NO_METADATA = "none"
 
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
+_MAX_CLUSTER_COLUMNS = 4
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -107,6 +110,14 @@ def config_def() -> ConfigDef:
              doc="append keeps every event as a row; upsert keeps the newest row per key.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Table",
              doc="Columns that identify a row with write.mode=upsert. Default: the fields of the record key.")  # fmt: skip
+    d.define("upsert.index.max.keys", t.LONG, 50_000_000, validator=at_least(0), importance=low, group="Table",
+             doc="Maximum number of rows of a table whose keys the task indexes (16 to 24 bytes each) to find the rows that an "
+             "upsert replaces. In larger tables Spark finds them, which takes longer.")  # fmt: skip
+    d.define(PARTITION_COLUMNS, t.LIST, "", importance=medium, group="Table",
+             doc="Columns by which new Delta tables are partitioned. Existing tables stay as they are.")  # fmt: skip
+    d.define(CLUSTER_COLUMNS, t.LIST, "", importance=medium, group="Table",
+             doc="Columns by which OPTIMIZE clusters new Delta tables (liquid clustering), instead of partition.columns. "
+             "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
     d.define("schema.evolution", t.STRING, "add", validator=one_of("add", "none", "fail"), importance=medium, group="Table",
@@ -157,6 +168,14 @@ class SparkConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedLayout:
+    """How new tables are divided; only one of both."""
+
+    partition_columns: tuple[str, ...] = ()
+    cluster_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableConfig:
     """Settings of every table of the connector."""
 
@@ -169,6 +188,8 @@ class TableConfig:
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
+    layout: WantedLayout = WantedLayout()
+    max_index_keys: int = 50_000_000
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
@@ -268,6 +289,7 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
     else:
         metadata = tuple(c for c in metadata if c != DELETED)
     keys = values["key.columns"]
+    layout = _parse_layout(values, parquet)
     return TableConfig(
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
@@ -278,10 +300,30 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
+        layout=layout,
+        max_index_keys=values["upsert.index.max.keys"],  # type: ignore[arg-type]
         compaction_target_bytes=values["compaction.target.file.bytes"],  # type: ignore[arg-type]
         compaction_min_files=values["compaction.min.files"],  # type: ignore[arg-type]
         vacuum_interval_ms=values["vacuum.interval.ms"],  # type: ignore[arg-type]
     )
+
+
+def _parse_layout(values: Mapping[str, object], parquet: bool) -> WantedLayout:
+    found: list[tuple[str, ...]] = []
+    for key in (PARTITION_COLUMNS, CLUSTER_COLUMNS):
+        listed = values[key]
+        names = tuple(listed) if isinstance(listed, list) else ()
+        if parquet and names:
+            raise ConfigError.invalid(key, ",".join(names), "parquet tables have no such layout; use table.format=delta")
+        if len({name.lower() for name in names}) < len(names):
+            raise ConfigError.invalid(key, ",".join(names), "a column is named twice")
+        found.append(names)
+    partition, cluster = found
+    if partition and cluster:
+        raise ConfigError.invalid(CLUSTER_COLUMNS, ",".join(cluster), f"a table has either these or {PARTITION_COLUMNS}")
+    if len(cluster) > _MAX_CLUSTER_COLUMNS:
+        raise ConfigError.invalid(CLUSTER_COLUMNS, ",".join(cluster), f"Delta allows {_MAX_CLUSTER_COLUMNS} columns")
+    return WantedLayout(partition, cluster)
 
 
 def _absolute(location: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
 from connectors.spark.config import TableConfig
-from connectors.spark.decode.change_batch import MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, with_additions
 
@@ -38,12 +38,20 @@ class RowPreparation:
         self._settings = settings
 
     def prepare(
-        self, table: Columns | None, changes: Sequence[ChangeBatch], keys: tuple[str, ...], known: Columns | None = None
+        self,
+        table: Columns | None,
+        changes: Sequence[ChangeBatch],
+        keys: tuple[str, ...],
+        known: Columns | None = None,
+        *,
+        partition_columns: Collection[str] = (),
     ) -> PreparedRows | None:
         """Converts changes to rows for a table with these columns (None: it does not exist); None when there are no rows.
 
         ``keys`` are the key columns if known, ``known`` the columns of other records. A DataError raised here is about records.
         """
+        if table is None:
+            partition_columns = self._settings.layout.partition_columns
         try:
             if self._settings.upserts:
                 found = self._key_columns(changes, keys)
@@ -60,7 +68,10 @@ class RowPreparation:
                 return None
             incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
             columns = self._columns_for(table, incoming)
-            return PreparedRows([projection.project(c, columns) for c in changes], incoming, columns, keys)
+            projected = [projection.project(c, columns) for c in changes]
+            for part in projected:
+                self._check_partitions(part, partition_columns)
+            return PreparedRows(projected, incoming, columns, keys)
         except pa.ArrowException as e:
             raise DataError(f"table {self._name}: {e}") from e
 
@@ -82,6 +93,22 @@ class RowPreparation:
         missing_columns(table, wanted)  # raises for names that differ only in case
         columns = with_additions(table, wanted) if self._settings.schema_evolution == "add" else table
         return {n: columns[n] for n in incoming if n in columns}
+
+    def _check_partitions(self, changes: ChangeBatch, names: Collection[str]) -> None:
+        """Promise 8: empty text would become null in a partition column. Raises DataError."""
+        for name in names:
+            if name not in changes.image.column_names or not pa.types.is_string(changes.image[name].type):
+                continue
+            empty = pc.fill_null(pc.equal(changes.image[name], ""), False)
+            if self._settings.upserts:
+                # The other columns of a delete are not written, and may have made-up values.
+                operations = changes.meta[OPERATION]
+                empty = pc.and_(empty, pc.invert(pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)))
+            if pc.any(empty).as_py():
+                raise DataError(
+                    f"{changes.describe_record(pc.index(empty, True).as_py())}: partition column {name} is empty text, which "
+                    "Delta cannot tell from null"
+                )
 
     def _key_columns(self, changes: Sequence[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
         """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a

@@ -10,6 +10,7 @@ from connectors.spark.tables.application_ids import Identify
 from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.delta_table import DeltaTable
 from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
+from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.maintenance import MaintenanceSettings
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.parquet import ParquetTable
@@ -54,12 +55,14 @@ def open_table(
         CompactionSettings(config.table.compaction_target_bytes, config.table.compaction_min_files),
         config.table.vacuum_interval_ms / 1000,
     )
-    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, care)
+    layout, max_keys = config.table.layout, config.table.max_index_keys
+    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, max_keys, layout, care)
 
     def with_spark(spark: SparkSession) -> DeltaSqlTable:
-        return DeltaSqlTable(spark, path, table, config.connector, staging, fail_unavailable=fail)
+        return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)
 
     def files(spark: SparkSession) -> DeltaFileTable:
-        return DeltaFileTable(spark, path, settings, identify, lambda: with_spark(spark).committed_offsets(()).ends)
+        search = KeySearch(spark, path, staging)
+        return DeltaFileTable(spark, path, settings, identify, lambda: with_spark(spark).committed_offsets(()).ends, search)
 
     return DeltaTable(table, lease.session, files if reaches_jvm(config.spark) else None, with_spark)

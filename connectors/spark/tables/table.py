@@ -23,6 +23,7 @@ class TableState:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     """By partition: the offset after its last record in the table (promise 6)."""
     version: int | None = None
+    partition_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

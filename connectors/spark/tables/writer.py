@@ -91,7 +91,9 @@ class TableWriter:
             # A truncate that keeps the rows as deleted applies to those of earlier commits.
             part = deduplicate.before_truncate(new) if new and self._settings.soft_deletes else new
             is_last = part is new
-            prepared = self._rows.prepare(state.columns, part, self._keys) if part else None
+            prepared = (
+                self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
+            )
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -131,7 +133,7 @@ class TableWriter:
             index = bisect_right(starts, part.start) - 1
             first = part.start - starts[index]
             piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-            prepared = self._rows.prepare(state.columns, [piece], keys, known)
+            prepared = self._rows.prepare(state.columns, [piece], keys, known, partition_columns=state.partition_columns)
             if prepared is not None:
                 known, keys = prepared.incoming, prepared.keys
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from connectors.spark.tables.delta.compaction import MergedFile
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.deletion_vectors import Rows, encode_vector_file, vector_file_name
+from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.delta.log import Action
 
@@ -24,13 +25,18 @@ class TableChange:
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+    new_rows: dict[str, pa.Table] = field(default_factory=dict)
+    """By path: the rows of a new data file, in its order, with all their columns."""
 
-    def write_rows(self, writer: DataFileWriter) -> None:
-        """Writes the new rows, if there are any."""
-        if self.rows.num_rows:
-            add = writer.write(self.rows)
+    def write_rows(self, writer: DataFileWriter, layout: TableLayout) -> None:
+        """Writes the new rows, if there are any: one file per partition."""
+        if not self.rows.num_rows:
+            return
+        for values, rows in layout.split(self.rows):
+            add = writer.write(rows, layout, values)
             self.adds.append(add)
             self.written.append(add["path"])
+            self.new_rows[add["path"]] = rows
 
     def delete_rows(self, deleted: Mapping[int, Rows], live: LiveFiles, writer: DataFileWriter) -> None:
         """Marks rows of live files as deleted, and removes files without any other rows."""

@@ -27,9 +27,13 @@ class TableLock:
 
     @contextlib.contextmanager
     def tried(self) -> Iterator[bool]:
-        """Tries to hold the lock for a with block, and says whether it does."""
+        """Tries to hold the lock for a with block, and says whether it does. Nobody holds the lock of a table that does not
+        exist."""
         if self._path is None:
             yield True
+            return
+        if not self._path.parent.exists():
+            yield False
             return
         with self._path.open("a+") as file:
             yield _try_lock(file.fileno())

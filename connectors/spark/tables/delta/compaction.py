@@ -10,17 +10,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from connectors.spark.plan.evolution import Columns, cast_column
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.deletion_vectors import Rows
+from connectors.spark.tables.delta.file_reader import read_file
 from connectors.spark.tables.delta.key_encoding import encode_keys
 from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
+from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.delta.log import Action
 
@@ -75,19 +74,20 @@ def choose_sources(files: Sequence[LiveFile], settings: CompactionSettings) -> l
     """The files of one compaction, which make at most one file of the target size; none when there is nothing to do."""
     if not settings.min_files:
         return []
-    small: dict[int, list[LiveFile]] = defaultdict(list)
+    small: dict[tuple[int, frozenset[tuple[str, str | None]]], list[LiveFile]] = defaultdict(list)
     for file in files:
-        if file.rows < 0:
+        if file.rows < 0 or file.is_clustered:
             continue
         share = file.deleted_count / file.rows if file.rows else 1.0
         if share > _DELETED_SHARE and file.size_bytes >= settings.target_bytes // 2:
             return [_source(file)]
         if file.size_bytes < settings.target_bytes // 2:
             # Files of about the same size, so that a row is rewritten a few times only, however many commits there are.
-            small[int(math.log(max(file.size_bytes, 1024), _TIER_FACTOR))].append(file)
-    for tier in sorted(small):
+            tier = int(math.log(max(file.size_bytes, 1024), _TIER_FACTOR))
+            small[tier, frozenset(file.partition_values.items())].append(file)
+    for _, candidates in sorted(small.items(), key=lambda item: item[0][0]):
         chosen, size = [], 0
-        for file in sorted(small[tier], key=lambda f: int(f.add.get("modificationTime", 0))):
+        for file in sorted(candidates, key=lambda f: int(f.add.get("modificationTime", 0))):
             if size + file.size_bytes > settings.target_bytes:
                 break
             chosen.append(file)
@@ -102,9 +102,10 @@ def _source(file: LiveFile) -> Source:
 
 
 def merge_files(
-    live: LiveFiles, sources: Sequence[Source], columns: Columns, keys: Mapping[str, pa.DataType], writer: DataFileWriter
+    live: LiveFiles, sources: Sequence[Source], layout: TableLayout, keys: Mapping[str, pa.DataType], writer: DataFileWriter
 ) -> MergedFile:
-    """Writes the rows of the sources into one new file. ``keys`` are the key columns of an index, or empty."""
+    """Writes the rows of the sources, which are in one partition, into one new file. ``keys`` are the key columns of an index,
+    or empty."""
     rows: dict[int, Rows] = {}
     encoded: list[EncodedKeys] = []
     valid: list[Mask] = []
@@ -114,7 +115,7 @@ def merge_files(
         nonlocal count
         for source in sources:
             numbers = np.full(source.file.rows, -1, np.int64)
-            for first, batch in read_file(live, source.file, columns):
+            for first, batch in read_file(live, source.file, layout.columns, _BATCH_ROWS):
                 kept = np.arange(batch.num_rows)
                 if source.deleted is not None:
                     kept = np.flatnonzero(~source.deleted[first : first + batch.num_rows])
@@ -122,32 +123,16 @@ def merge_files(
                 numbers[first + kept] = count + np.arange(len(kept))
                 count += len(kept)
                 if keys and batch.num_rows:
-                    found, has_key = encode_keys([cast_column(batch[n], t, n) for n, t in keys.items()])
+                    found, has_key = encode_keys([batch[n] for n in keys])
                     encoded.append(found)
                     valid.append(has_key)
                 yield batch
             rows[source.file.number] = numbers
 
-    add = writer.write_batches(batches(), columns)
+    add = writer.write_batches(batches(), layout, sources[0].file.partition_values)
     if add is not None:
         add["dataChange"] = False
     return MergedFile(add, sources, rows, count, _concatenate(encoded), np.concatenate(valid) if valid else None)
-
-
-def read_file(live: LiveFiles, file: LiveFile, columns: Columns) -> Iterator[tuple[int, pa.Table]]:
-    """Reads a data file in batches, each with the number of its first row. Columns that it lacks are null."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
-        present = [n for n in columns if n in parquet.schema_arrow.names]
-        first = 0
-        for batch in parquet.iter_batches(_BATCH_ROWS, columns=present, use_threads=False):
-            table = pa.table(batch) if present else None
-            read: dict[str, Any] = {
-                n: cast_column(table[n], t, n) if table is not None and n in present else pa.nulls(batch.num_rows, t)
-                for n, t in columns.items()
-            }
-            yield first, pa.table(read)
-            first += batch.num_rows
 
 
 def _concatenate(parts: Sequence[EncodedKeys]) -> EncodedKeys | None:

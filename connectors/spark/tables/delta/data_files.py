@@ -8,7 +8,7 @@ import decimal
 import math
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.delta.partition_values import PartitionValues
 
 APPEND_ROW_GROUP = 256 * 1024
 UPSERT_ROW_GROUP = 20_000
@@ -35,16 +37,22 @@ class DataFileWriter:
         self._folder = folder
         self._row_group_size = row_group_size
 
-    def write(self, rows: pa.Table) -> Action:
-        """Writes one file; returns the action that adds it. Until that is committed, the file belongs to nobody: VACUUM
-        removes it, as it does with files of every other writer that did not commit."""
+    def write(self, rows: pa.Table, layout: TableLayout | None = None, partition: PartitionValues | None = None) -> Action:
+        """Writes the rows of one partition into a file; returns the action that adds it. Until that is committed, the file
+        belongs to nobody: VACUUM removes it, as it does with files of every other writer that did not commit.
+
+        The file is directly in the table's folder, whatever its partition: readers find the values in the log.
+        """
+        layout = layout or TableLayout()
+        rows = layout.file_rows(rows)
         name = _new_name()
         with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
             pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=self._row_group_size)
-        return self._add_action(name, file_statistics(rows))
+        return self._add_action(name, file_statistics(rows, layout.clustering_columns), partition)
 
-    def write_batches(self, batches: Iterable[pa.Table], columns: Mapping[str, pa.DataType]) -> Action | None:
-        """Writes one file from batches with these columns, as they come; None, and no file, when there are no rows."""
+    def write_batches(self, batches: Iterable[pa.Table], layout: TableLayout, partition: PartitionValues) -> Action | None:
+        """Writes one file from batches with all columns of the table, as they come; None, and no file, when there are no
+        rows."""
         name = _new_name()
         where = f"{self._folder}/{name}"
         statistics: dict[str, Any] | None = None
@@ -52,10 +60,15 @@ class DataFileWriter:
         try:
             with (
                 self._files.open_output_stream(where) as stream,
-                pq.ParquetWriter(stream, pa.schema(list(columns.items())), compression="zstd", compression_level=1) as parquet,
+                pq.ParquetWriter(
+                    stream, pa.schema(list(layout.file_columns.items())), compression="zstd", compression_level=1
+                ) as parquet,
             ):
                 for batch in batches:
-                    statistics = merge_statistics(statistics, file_statistics(batch)) if batch.num_rows else statistics
+                    if not batch.num_rows:
+                        continue
+                    batch = layout.file_rows(batch)
+                    statistics = merge_statistics(statistics, file_statistics(batch, layout.clustering_columns))
                     pending.append(batch)
                     while sum(part.num_rows for part in pending) >= self._row_group_size:
                         whole = pa.concat_tables(pending)
@@ -69,12 +82,12 @@ class DataFileWriter:
         if statistics is None:
             self.delete([name])
             return None
-        return self._add_action(name, statistics)
+        return self._add_action(name, statistics, partition)
 
-    def _add_action(self, name: str, statistics: Mapping[str, Any]) -> Action:
+    def _add_action(self, name: str, statistics: Mapping[str, Any], partition: PartitionValues | None) -> Action:
         return {
             "path": name,
-            "partitionValues": {},
+            "partitionValues": dict(partition or {}),
             "size": self._files.get_file_info(f"{self._folder}/{name}").size,
             "modificationTime": int(time.time() * 1000),
             "dataChange": True,
@@ -106,12 +119,16 @@ def value_range(column: pa.ChunkedArray) -> tuple[Any, Any]:
         return None, None
 
 
-def file_statistics(rows: pa.Table) -> dict[str, Any]:
-    """Delta's statistics of a file: row count, and by column the smallest and largest value and the number of nulls."""
+def file_statistics(rows: pa.Table, required: Sequence[str] = ()) -> dict[str, Any]:
+    """Delta's statistics of a file: row count, and by column the smallest and largest value and the number of nulls.
+
+    ``required`` columns have statistics even if they are not among the first ones, or not in the file.
+    """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in rows.column_names[:_INDEXED_COLUMNS]:
+    nulls = {name: rows.num_rows for name in required if name not in rows.column_names}
+    present = [name for name in required if name in rows.column_names]
+    for name in dict.fromkeys([*rows.column_names[:_INDEXED_COLUMNS], *present]):
         column = rows[name]
         if pa.types.is_nested(column.type):
             continue

@@ -8,7 +8,6 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -21,7 +20,8 @@ import pyarrow as pa
 from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
-from connectors.spark.plan.evolution import Columns, arrow_type
+from connectors.spark.config import WantedLayout
+from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
@@ -29,12 +29,16 @@ from connectors.spark.tables.delta.checks import check_not_replaced, check_reten
 from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.delta.key_index import Matches
+from connectors.spark.tables.delta.key_search import KeySearch
+from connectors.spark.tables.delta.layout import TableLayout, read_layout
+from connectors.spark.tables.delta.live_files import group_rows
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
-from connectors.spark.tables.delta.suitability import UnsuitableTable, find_obstacle
+from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import plan_upsert
 from connectors.spark.tables.staging import local_folder, open_location
@@ -57,6 +61,8 @@ class DeltaTableSettings:
     connector: str
     upserts: bool
     fail_unavailable: bool
+    max_index_keys: int
+    layout: WantedLayout
     maintenance: MaintenanceSettings
 
 
@@ -66,7 +72,7 @@ class _KnownVersion:
 
     version: int = -1
     table_id: str = ""
-    columns: Columns = field(default_factory=dict)
+    layout: TableLayout = field(default_factory=TableLayout)
     indexed: IndexedFiles | None = None
 
 
@@ -74,6 +80,23 @@ def _stored_versions(checksum: Mapping[str, Any]) -> dict[str, int] | None:
     """The transaction identifiers in a checksum file; None when it does not list them."""
     listed = checksum.get("setTransactions")
     return None if listed is None else {t["appId"]: int(t["version"]) for t in listed}
+
+
+def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], checksum: Mapping[str, Any]) -> TableLayout:
+    domains = checksum.get("domainMetadata")
+    return read_layout(metadata, transaction.domains() if domains is None else domains)
+
+
+def _read_files(
+    transaction: DeltaTransaction, delta_log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]
+) -> IndexedFiles:
+    checksum = delta_log.checksum(transaction.version) or {}
+    listed = checksum.get("allFiles")
+    if listed is None and checksum.get("numFiles") == 0:
+        listed = []
+    indexed = IndexedFiles(delta_log.files, delta_log.table_folder, keys, max_keys)
+    indexed.apply(transaction.files() if listed is None else listed, ())
+    return indexed
 
 
 class DeltaFileTable:
@@ -86,12 +109,14 @@ class DeltaFileTable:
         settings: DeltaTableSettings,
         identify: Identify,
         history: History,
+        search: KeySearch,
     ) -> None:
         self.path = path
         self.lock = threading.RLock()
         self._settings = settings
         self._identify = identify
         self._history = history
+        self._search = search
         self._session = session
         self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path)
@@ -116,7 +141,9 @@ class DeltaFileTable:
                 return TableState(None)
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
-            reason = find_obstacle(metadata, checksum.get("protocol") or transaction.protocol(), upserts=self._settings.upserts)
+            protocol = checksum.get("protocol") or transaction.protocol()
+            layout = _read_layout(transaction, metadata, checksum)
+            reason = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
             versions = _stored_versions(checksum)
             if versions is None:
                 versions = transaction.application_versions()
@@ -131,14 +158,14 @@ class DeltaFileTable:
             check_retention(metadata, self._place, self.path)
             if stored:
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
-            columns = {f["name"]: arrow_type(f["type"]) for f in json.loads(metadata["schemaString"])["fields"]}
-            self._catch_up(transaction.version, str(metadata["id"]), columns)
+            self._catch_up(transaction.version, str(metadata["id"]), layout)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
-                return self._migrate(columns)
-            return TableState(columns, stored.ends(self._identify, self._settings.table), self._known.version)
+                return self._migrate(layout)
+            ends = stored.ends(self._identify, self._settings.table)
+            return TableState(layout.columns, ends, self._known.version, layout.partition_columns)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        create_table(self._session, self.path, columns, upserts=self._settings.upserts)
+        create_table(self._session, self.path, columns, self._settings.layout, upserts=self._settings.upserts)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
@@ -149,7 +176,7 @@ class DeltaFileTable:
             if transaction is None:
                 return None
             change = TableChange(rows)
-            change.write_rows(self._writer)
+            change.write_rows(self._writer, self._known.layout)
             crash_points.point("spark.staged")
             return self._commit(transaction, change, commit, reads_table=False)
 
@@ -163,15 +190,19 @@ class DeltaFileTable:
                 return None
             indexed = self._index(transaction, upsert)
             truncates = upsert.truncates and not upsert.soft_deletes
-            matches = Matches.empty() if truncates or not upsert.rows.num_rows else indexed.find(upsert.rows)
-            survivors = indexed.surviving(upsert.survivors, upsert.rows) if truncates else None
+            matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.rows)
+            survivors: dict[int, Rows] = {}
+            if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
+                replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()
+                kept = self._find(indexed, upsert.survivors).without(replaced)
+                survivors = group_rows(kept.files, kept.rows)
             plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
             change = TableChange(plan.rows)
             if truncates:
-                change.remove_all(indexed.live, survivors or {}, self._writer)
+                change.remove_all(indexed.live, survivors, self._writer)
             else:
                 change.delete_rows(plan.deleted, indexed.live, self._writer)
-            change.write_rows(self._writer)
+            change.write_rows(self._writer, self._known.layout)
             crash_points.point("spark.staged")
             version = self._commit(transaction, change, commit, reads_table=True)
             if version is not None:
@@ -192,16 +223,16 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                self._catch_up(transaction.version, transaction.table_id(), known.columns)
+                self._catch_up(transaction.version, transaction.table_id(), known.layout)
                 known = self._known
-                known.indexed = self._read_files(transaction, {})
-            indexed, version, columns = known.indexed, known.table_id, dict(known.columns)
+                known.indexed = _read_files(transaction, self._log, self._settings.max_index_keys, {})
+            indexed, table_id, layout = known.indexed, known.table_id, known.layout
             sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
         if not sources:
             return False
-        merged = merge_files(indexed.live, sources, columns, indexed.keys, self._writer)
+        merged = merge_files(indexed.live, sources, layout, indexed.indexed_keys, self._writer)
         with self.lock:
-            return self._commit_merged(merged, indexed, version)
+            return self._commit_merged(merged, indexed, table_id)
 
     def _commit_merged(self, merged: MergedFile, indexed: IndexedFiles, table_id: str) -> bool:
         change = TableChange.of_merged(merged, self._writer)
@@ -254,7 +285,8 @@ class DeltaFileTable:
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
-        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``."""
+        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``; without an index also
+        ``search_ms``, the time that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------
@@ -280,13 +312,13 @@ class DeltaFileTable:
             known.version = version
         for member in rows.schema:
             # Files of another schema would make the table unreadable.
-            if known.columns.get(member.name) != member.type:
+            if known.layout.columns.get(member.name) != member.type:
                 return None
         return transaction
 
-    def _catch_up(self, version: int, table_id: str, columns: Columns) -> None:
+    def _catch_up(self, version: int, table_id: str, layout: TableLayout) -> None:
         """Makes this version the known one; keeps the index if the log says how the version came about."""
-        known, self._known = self._known, _KnownVersion(version, table_id, columns)
+        known, self._known = self._known, _KnownVersion(version, table_id, layout)
         if known.indexed is None or known.table_id != table_id or known.version > version:
             return
         for between in range(known.version + 1, version + 1):
@@ -301,21 +333,22 @@ class DeltaFileTable:
         known = self._known
         if known.indexed is None or not has_keys(known.indexed, upsert.keys, upsert.columns):
             started = time.monotonic()
-            indexed = self._read_files(transaction, {name: upsert.columns[name] for name in upsert.keys})
+            indexed = _read_files(
+                transaction, self._log, self._settings.max_index_keys, {name: upsert.columns[name] for name in upsert.keys}
+            )
             if indexed.key_count:
                 took_s = time.monotonic() - started
                 log.info("Indexed %d keys of %s in %.1f s", indexed.key_count, self._place, took_s)
             known.indexed = indexed
         return known.indexed
 
-    def _read_files(self, transaction: DeltaTransaction, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
-        checksum = self._log.checksum(transaction.version) or {}
-        listed = checksum.get("allFiles")
-        if listed is None and checksum.get("numFiles") == 0:
-            listed = []
-        indexed = IndexedFiles(*open_location(self.path), keys)
-        indexed.apply(transaction.files() if listed is None else listed, ())
-        return indexed
+    def _find(self, indexed: IndexedFiles, rows: pa.Table) -> Matches:
+        """The rows of the known version that have the keys of these rows."""
+        if indexed.has_index:
+            return indexed.find(rows)
+        matches = self._search.find(rows, indexed.keys, self._known.version, indexed.live)
+        self._figures["search_ms"] = self._search.last_ms
+        return matches
 
     def _commit(
         self, transaction: DeltaTransaction, change: TableChange, commit: OffsetCommit, *, reads_table: bool
@@ -348,16 +381,16 @@ class DeltaFileTable:
                 known.indexed.apply(logged.adds, logged.removes)
         known.version = version
         if known.indexed is not None:
-            known.indexed.apply_own(change.adds, change.removes, change.rows)
+            known.indexed.apply_own(change.adds, change.removes, change.new_rows)
             self._figures |= known.indexed.figures()
 
     # -- offsets -------------------------------------------------------------------------------------------------------
 
-    def _migrate(self, columns: Columns) -> TableState:
+    def _migrate(self, layout: TableLayout) -> TableState:
         """Stores the offsets that an earlier release left in the history in the table's state, once."""
         ends = dict(self._history())
         if not ends:
-            return TableState(columns, {}, self._known.version)
+            return TableState(layout.columns, {}, self._known.version, layout.partition_columns)
         identities = ids_of(ends, self._settings.connector, self._identify)
         transaction = self._transactions.begin()
         document = TableCommit(self._settings.connector, 0, {}, dict(ends)).to_json()

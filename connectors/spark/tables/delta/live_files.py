@@ -16,6 +16,7 @@ from connectors.spark.tables.delta import deletion_vectors
 from connectors.spark.tables.delta.deletion_vectors import Descriptor, Rows
 from connectors.spark.tables.delta.key_index import Ints32, Mask
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.delta.partition_values import PartitionValues
 
 
 @dataclass(slots=True)
@@ -36,6 +37,16 @@ class LiveFile:
     def path(self) -> str:
         """The path as the log writes it: URL-encoded, relative to the table or absolute."""
         return str(self.add["path"])
+
+    @property
+    def partition_values(self) -> PartitionValues:
+        """The values that all rows of the file have."""
+        return self.add.get("partitionValues") or {}
+
+    @property
+    def is_clustered(self) -> bool:
+        """Whether OPTIMIZE has clustered its rows."""
+        return self.add.get("clusteringProvider") is not None
 
     @property
     def size_bytes(self) -> int:
@@ -77,7 +88,7 @@ class LiveFile:
             "deletionTimestamp": timestamp_ms,
             "dataChange": data_change,
             "extendedFileMetadata": True,
-            "partitionValues": self.add.get("partitionValues") or {},
+            "partitionValues": self.partition_values,
             "size": self.size_bytes,
         }
         if self.descriptor is not None:

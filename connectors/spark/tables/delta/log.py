@@ -56,8 +56,8 @@ class DeltaLog:
     """The log of the table at ``folder`` of a file system."""
 
     def __init__(self, files: fs.FileSystem, folder: str) -> None:
-        self._files = files
-        self._folder = f"{folder}/_delta_log"
+        self.files = files
+        self.table_folder = folder
 
     def commit(self, version: int) -> LoggedCommit | None:
         """Reads a commit; None when its file does not exist (yet, or because it has expired)."""
@@ -77,7 +77,7 @@ class DeltaLog:
                 found.transactions[action["txn"]["appId"]] = int(action["txn"]["version"])
             elif "commitInfo" in action:
                 found.info = action["commitInfo"]
-            elif "metaData" in action or "protocol" in action:
+            elif "metaData" in action or "protocol" in action or "domainMetadata" in action:
                 found.changes_metadata = True
         return found
 
@@ -103,7 +103,7 @@ class DeltaLog:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            with self._files.open_input_file(f"{self._folder}/{name}") as file:
+            with self.files.open_input_file(f"{self.table_folder}/_delta_log/{name}") as file:
                 return bytes(file.read())
         except FileNotFoundError:
             return None

@@ -20,12 +20,12 @@ from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark import config
+from connectors.spark.config import WantedLayout
 from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
-from connectors.spark.tables.delta.data_files import value_range
-from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
+from connectors.spark.tables.delta.statements import add_columns, key_bounds, layout_clause, mark_all_deleted
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 
@@ -44,7 +44,6 @@ _ABSENT = (
     "DELTA_SCHEMA_NOT_SET",
 )
 _DEPTHS = (50, 2_000, None)
-_MAX_LITERAL_LENGTH = 128
 
 
 class DeltaSqlTable:
@@ -52,12 +51,21 @@ class DeltaSqlTable:
     were read (Delta's transaction identifiers ensure this)."""
 
     def __init__(
-        self, session: SparkSession, path: str, table: str, connector: str, staging: Staging, *, fail_unavailable: bool
+        self,
+        session: SparkSession,
+        path: str,
+        table: str,
+        connector: str,
+        staging: Staging,
+        layout: WantedLayout,
+        *,
+        fail_unavailable: bool,
     ) -> None:
         self._session = session
         self.path = path
         self._connector = connector
         self._staging = staging
+        self._wanted_layout = layout
         self._fail_unavailable = fail_unavailable
         self._name = table_at(path)
         self._app_id = f"sluice:{connector}:{table}"
@@ -70,10 +78,12 @@ class DeltaSqlTable:
         columns = self._columns()
         committed = CommittedOffsets() if columns is None else self.committed_offsets(partitions)
         self._committed = committed
-        return TableState(columns, dict(committed.ends))
+        partitions_of = () if columns is None else self._partition_columns()
+        return TableState(columns, dict(committed.ends), partition_columns=partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta")
+        clause = layout_clause(columns, self._wanted_layout)
+        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta{clause}")
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
@@ -123,6 +133,10 @@ class DeltaSqlTable:
                 return None
             raise
         return {f["name"]: arrow_type(f["type"]) for f in json.loads(schema.json())["fields"]}
+
+    def _partition_columns(self) -> tuple[str, ...]:
+        (row,) = self._session.sql(f"DESCRIBE DETAIL {self._name}").select("partitionColumns").collect()
+        return tuple(row[0])
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
         """Reads the committed offsets of these partitions from the table's history, newest commits first, as far as needed.
@@ -175,7 +189,7 @@ class DeltaSqlTable:
             rows = rows.append_column(DELETE_FLAG, upsert.changes.deleted)
         for column, mask in keep.items():
             rows = rows.append_column(KEEP_PREFIX + column, mask)
-        low, high = _bounds(upsert.rows[upsert.keys[0]])
+        low, high = key_bounds(upsert.rows[upsert.keys[0]])
         statement = merge_statement(
             self._name,
             self._source_view,
@@ -183,7 +197,7 @@ class DeltaSqlTable:
             list(upsert.columns),
             set(upsert.rows.column_names),
             keep.keys(),
-            (upsert.keys[0], low, high) if _has_literal(low, high) else None,
+            None if low is None else (upsert.keys[0], low, high),
             deletes=deletes,
             soft_flag=config.DELETED if upsert.soft_deletes else None,
         )
@@ -253,14 +267,3 @@ class DeltaSqlTable:
 
     def _clear_last_version(self) -> None:
         self._session.conf.unset(_LAST_COMMIT)
-
-
-def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    type_ = column.type
-    if not (pa.types.is_integer(type_) or pa.types.is_date(type_) or pa.types.is_string(type_)):
-        return None, None
-    return value_range(column)
-
-
-def _has_literal(low: Any, high: Any) -> bool:
-    return low is not None and not (isinstance(low, str) and max(len(low), len(high)) > _MAX_LITERAL_LENGTH)

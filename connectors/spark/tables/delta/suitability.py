@@ -6,6 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from connectors.spark.plan.evolution import sql_type
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.delta.partition_values import has_text
+
 _SUPPORTED_FEATURES = {
     "appendOnly",
     "invariants",
@@ -14,6 +18,8 @@ _SUPPORTED_FEATURES = {
     "changeDataFeed",
     "v2Checkpoint",
     "vacuumProtocolCheck",
+    "clustering",
+    "domainMetadata",
 }
 _UNSUPPORTED_SETTINGS = (
     "delta.columnMapping.mode",
@@ -28,14 +34,23 @@ class UnsuitableTable(Exception):
     """The table has a feature that only Delta's own writer supports."""
 
 
+def find_layout_obstacle(layout: TableLayout) -> str | None:
+    """Why the worker may not place the rows of a table with this layout; None when it may."""
+    for name in layout.partition_columns:
+        if not has_text(layout.columns[name]):
+            return f"it is partitioned by column {name} of type {sql_type(layout.columns[name])}"
+    for name in layout.clustering_columns:
+        if name not in layout.columns:
+            return f"it is clustered by the nested column {name}"
+    return None
+
+
 def find_obstacle(metadata: Mapping[str, Any], protocol: Mapping[str, Any], *, upserts: bool) -> str | None:
     """Why a table with this metadata and protocol needs Spark to write its rows; None when the worker may write them.
 
     Upserts need deletion vectors, which are not turned on for existing tables: readers that do not know them could not read the
     table any more.
     """
-    if metadata.get("partitionColumns"):
-        return "it is partitioned"
     for key in metadata.get("configuration", {}):
         if key.startswith(_UNSUPPORTED_SETTINGS) and metadata["configuration"][key] not in ("none", "false"):
             return f"it has {key}"

@@ -57,6 +57,11 @@ class DeltaTransaction:
         found: Mapping[str, Any] = json.loads(self._transaction.protocol().json())["protocol"]
         return found
 
+    def domains(self) -> list[Mapping[str, Any]]:
+        """The ``domainMetadata`` actions of the table."""
+        listed = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._transaction.snapshot().domainMetadata())
+        return [json.loads(domain.json())["domainMetadata"] for domain in listed]
+
     def application_versions(self) -> dict[str, int]:
         """The transaction identifiers of the table, with their versions, as the snapshot has them. May run a Spark job."""
         snapshot = self._transaction.snapshot()

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from connect.errors import ConnectError
-from connectors.spark.plan.evolution import cast_column
 from connectors.spark.tables.delta.deletion_vectors import Rows
+from connectors.spark.tables.delta.file_reader import read_rows
 from connectors.spark.tables.delta.key_index import Ints32, Mask, Matches
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles, group_rows
+from connectors.spark.tables.delta.live_files import LiveFiles, group_rows
 from connectors.spark.tables.table import Upsert
 
 
@@ -117,24 +116,3 @@ class _OldRows:
             parts.append(read_rows(self._live, self._live.at(int(number)), rows, columns))
         table = pa.concat_tables(parts)
         return order, {n: table[n] for n in columns}
-
-
-def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Reads some rows (sorted) of a data file: only the row groups that contain them. Columns that the file lacks are null."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
-        present = [n for n in columns if n in parquet.schema_arrow.names]
-        metadata = parquet.metadata
-        starts = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
-        groups = np.searchsorted(starts, rows, "right") - 1
-        needed = np.unique(groups)
-        # The place of each row among the rows of the groups that are read.
-        shift = np.cumsum([0, *(starts[g + 1] - starts[g] for g in needed)])
-        place = rows - starts[groups] + shift[np.searchsorted(needed, groups)]
-        read = parquet.read_row_groups([int(g) for g in needed], columns=present, use_threads=False).take(pa.array(place))
-    return pa.table(
-        {
-            n: cast_column(read[n], t, n) if n in present else pa.chunked_array([pa.nulls(len(rows), t)])
-            for n, t in columns.items()
-        }
-    )

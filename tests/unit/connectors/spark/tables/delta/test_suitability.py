@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from connectors.spark.tables.delta.suitability import find_obstacle
+import pyarrow as pa
+
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 
 
 def test_tables_that_need_spark_are_recognized_by_their_metadata() -> None:
     plain: dict[str, Any] = {"partitionColumns": [], "configuration": {}, "schemaString": '{"fields":[]}'}
     assert find_obstacle(plain, {"minWriterVersion": 2}, upserts=False) is None
     assert find_obstacle(plain, {"minWriterVersion": 7, "writerFeatures": ["appendOnly", "timestampNtz"]}, upserts=False) is None
-    assert find_obstacle({**plain, "partitionColumns": ["a"]}, {}, upserts=False) == "it is partitioned"
     assert find_obstacle({**plain, "configuration": {"delta.columnMapping.mode": "name"}}, {}, upserts=False) is not None
     assert (
         find_obstacle(plain, {"minWriterVersion": 7, "writerFeatures": ["rowTracking"]}, upserts=False)
@@ -28,3 +30,11 @@ def test_upserts_need_deletion_vectors() -> None:
     assert "deletion vectors" in (find_obstacle(plain, {}, upserts=True) or "")
     enabled = {**plain, "configuration": {"delta.enableDeletionVectors": "true"}}
     assert find_obstacle(enabled, {"minWriterVersion": 7, "writerFeatures": ["deletionVectors"]}, upserts=True) is None
+
+
+def test_layouts_by_columns_without_a_text_or_statistics_need_spark() -> None:
+    columns = {"data": pa.binary(), "day": pa.date32(), "inner": pa.struct([("n", pa.int64())])}
+    assert find_layout_obstacle(TableLayout(columns, ("day",))) is None
+    assert find_layout_obstacle(TableLayout(columns, (), ("day",))) is None
+    assert find_layout_obstacle(TableLayout(columns, ("data",))) == "it is partitioned by column data of type BINARY"
+    assert find_layout_obstacle(TableLayout(columns, (), ("inner.n",))) == "it is clustered by the nested column inner.n"

@@ -1,0 +1,102 @@
+"""The text of partition values in Delta's log.
+
+Format: "Partition Value Serialization" of Delta's protocol. There, null and empty text are the same.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from connect.errors import ConnectError
+from connectors.spark.plan.evolution import sql_type
+
+PartitionValues = Mapping[str, str | None]
+"""By partition column: the text of its value; None for null."""
+
+_DAY_US = 86_400_000_000
+_MOMENT = re.compile(r"([+-]?)(\d{4,7})-(\d\d?)-(\d\d?)(?:[ T](\d\d?):(\d\d?):(\d\d?)(?:\.(\d{1,6}))?)?Z?", re.ASCII)
+
+
+def has_text(type_: pa.DataType) -> bool:
+    """Whether every value of this type has a text: not so of bytes and nested values."""
+    return not (pa.types.is_nested(type_) or pa.types.is_binary(type_))
+
+
+def value_text(value: pa.Scalar) -> str | None:
+    """The text of a value; None for null. Instants are in UTC."""
+    if not value.is_valid:
+        return None
+    t, type_ = pa.types, value.type
+    if t.is_date32(type_):
+        return _day_text(int(value.value))
+    if t.is_timestamp(type_):
+        days, us = divmod(int(value.value), _DAY_US)
+        seconds, us = divmod(us, 1_000_000)
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{us:06d}"
+        return f"{_day_text(days)}T{clock}Z" if type_.tz else f"{_day_text(days)} {clock}"
+    plain = value.as_py()
+    if isinstance(plain, bool):
+        return str(plain).lower()
+    if isinstance(plain, decimal.Decimal):
+        return f"{plain:f}"
+    if isinstance(plain, float):
+        return _number_text(plain, type_)
+    return str(plain) or None
+
+
+def _number_text(number: float, type_: pa.DataType) -> str:
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return str(np.float32(number)) if pa.types.is_float32(type_) else repr(number)
+
+
+def _day_text(days: int) -> str:
+    sign, year, rest = re.fullmatch(r"(-?)(\d+)(-\d\d-\d\d)", str(np.datetime64(days, "D"))).groups()  # type: ignore[union-attr]
+    return ("+" if not sign and len(year) > 4 else sign) + year.zfill(4) + rest
+
+
+def parse_value(text: str | None, type_: pa.DataType, column: str) -> pa.Scalar:
+    """The value of a text in a column of this type. Raises ConnectError."""
+    if not text:
+        return pa.scalar(None, type_)
+    try:
+        return _parse(text, type_)
+    except (ValueError, ArithmeticError, pa.ArrowException) as e:
+        raise ConnectError(f"the partition value {text!r} of column {column} is not of the type {sql_type(type_)}: {e}") from e
+
+
+def _parse(text: str, type_: pa.DataType) -> pa.Scalar:
+    t = pa.types
+    if t.is_date32(type_):
+        return pa.scalar(_moment_us(text) // _DAY_US, pa.int32()).cast(type_)
+    if t.is_timestamp(type_):
+        return pa.scalar(_moment_us(text), pa.int64()).cast(type_)
+    if t.is_boolean(type_):
+        if text.lower() not in ("true", "false"):
+            raise ValueError("expected true or false")
+        return pa.scalar(text.lower() == "true")
+    if t.is_integer(type_):
+        return pa.scalar(int(text), type_)
+    if t.is_floating(type_):
+        return pa.scalar(float(text), type_)
+    if t.is_decimal(type_):
+        return pa.scalar(decimal.Decimal(text), type_)
+    return pa.scalar(text, type_)
+
+
+def _moment_us(text: str) -> int:
+    """Microseconds since 1970. A time without a zone is in UTC, as in the sink's Spark sessions."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        raise ValueError("expected a date, or a date and a time")
+    sign, year, month, day, hour, minute, second, fraction = found.groups()
+    date = np.datetime64(f"{'-' if sign == '-' else ''}{year}-{month.zfill(2)}-{day.zfill(2)}", "D")
+    seconds = (int(hour or 0) * 60 + int(minute or 0)) * 60 + int(second or 0)
+    return (int(date.astype(np.int64)) * 86_400 + seconds) * 1_000_000 + int((fraction or "").ljust(6, "0"))
