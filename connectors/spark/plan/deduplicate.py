@@ -7,6 +7,7 @@ kept.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -123,26 +124,53 @@ def _sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
     return changes
 
 
-def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
-    """Drops changes before the last truncate. In its own partition, order is the order of arrival; a change from another
-    partition is compared by its position in the source, and by arrival only if that is unknown."""
-    truncates = pc.fill_null(pc.equal(changes.meta[OPERATION], TRUNCATE), False)
+def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
+    """The changes from before the last truncate; all of them, if there are none before it."""
+    meta = pa.concat_tables([one.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes])
+    found = _find_truncate(meta)
+    if found is None:
+        return changes
+    at, kept = found
+    earlier = pc.and_(pc.invert(kept), pc.not_equal(meta[SEQUENCE], meta[SEQUENCE][at]))
+    if not pc.any(earlier).as_py():
+        return changes
+    starts = itertools.accumulate((one.num_rows for one in changes), initial=0)
+    parts = [one.filter(earlier.slice(start, one.num_rows)) for one, start in zip(changes, starts, strict=False)]
+    return [part for part in parts if part.num_rows]
+
+
+def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:
+    return any(_find_truncate(one.meta) is not None for one in changes)
+
+
+def _find_truncate(meta: pa.Table) -> tuple[int, pa.ChunkedArray] | None:
+    """The row of the last truncate, and a mask of the changes after it. In its own partition, order is the order of arrival; a
+    change from another partition is compared by its position in the source, and by arrival only if that is unknown."""
+    truncates = pc.fill_null(pc.equal(meta[OPERATION], TRUNCATE), False)
     if not pc.any(truncates).as_py():
-        return changes, None
-    if delete_mode == IGNORE:
-        return changes.filter(pc.invert(truncates)), None
-    meta = changes.meta
-    at = max(pc.indices_nonzero(truncates).to_pylist(), key=lambda i: (meta[POSITION][i].as_py() or "", i))
+        return None
+    rows = pc.indices_nonzero(truncates).to_pylist()
+    at = max(rows, key=lambda i: (meta[POSITION][i].as_py() or "", meta[SEQUENCE][i].as_py()))
     position = meta[POSITION][at].as_py()
-    arrived_later = pa.array(range(len(meta))).cast(pa.int64())
-    kept = pc.greater(arrived_later, at)
+    kept = pc.greater(meta[SEQUENCE], meta[SEQUENCE][at])
     if position is not None:
         elsewhere = pc.not_equal(meta[PARTITION_ID], meta[PARTITION_ID][at])
         if TOPIC_ID in meta.column_names:
             elsewhere = pc.or_(elsewhere, pc.not_equal(meta[TOPIC_ID], meta[TOPIC_ID][at]))
         is_later = pc.fill_null(pc.greater(meta[POSITION], position), kept)
         kept = pc.if_else(elsewhere, is_later, kept)
-    return changes.filter(pc.and_(kept, pc.invert(truncates))), TruncatePoint(position)
+    return at, pc.and_(kept, pc.invert(truncates))
+
+
+def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
+    """Drops changes before the last truncate."""
+    found = _find_truncate(changes.meta)
+    if found is None:
+        return changes, None
+    if delete_mode == IGNORE:
+        return changes.filter(pc.fill_null(pc.not_equal(changes.meta[OPERATION], TRUNCATE), True)), None
+    at, kept = found
+    return changes.filter(kept), TruncatePoint(changes.meta[POSITION][at].as_py())
 
 
 def drop_truncated(changes: ChangeBatch, position: str) -> ChangeBatch:

@@ -17,7 +17,6 @@ from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark import config
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
@@ -80,33 +79,42 @@ class TableWriter:
         :meth:`split_bad_records` finds them.
         """
         started = time.monotonic()
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = written = 0
+        while attempts < _MAX_ATTEMPTS:
             state = self._state or self._load(partitions)
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
             new = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
             skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.ends.get(tp, 0)}
             if not new and not skipped:
-                self.progress.skipped += sum(c.num_rows for c in changes)
+                self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
+            # A truncate that keeps the rows as deleted applies to those of earlier commits.
+            part = deduplicate.before_truncate(new) if new and self._settings.soft_deletes else new
+            is_last = part is new
             prepared = (
-                self._rows.prepare(state.columns, new, self._keys, partition_columns=state.partition_columns) if new else None
+                self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
             )
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
-                landed = self._write(state, new, prepared, skipped)
+                landed = self._write(state, part, prepared, skipped if is_last else {})
             except (DataError, RetriableError):
                 raise
             except Exception as e:
                 raise explain(e, self._described()) from e
-            if landed:
-                self._state = state
-                self.progress.skipped += sum(c.num_rows for c in changes) - sum(c.num_rows for c in new)
+            if not landed:
+                attempts += 1
+                continue
+            self._state = state
+            written += sum(c.num_rows for c in part)
+            if is_last:
+                self.progress.skipped += sum(c.num_rows for c in changes) - written
                 self.progress.last_commit_ms = int(time.time() * 1000)
                 self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
                 self.progress.table = self._table.progress()
                 crash_points.point("spark.committed")
                 return
+            attempts = 0
         raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
 
     def split_bad_records(
@@ -165,7 +173,7 @@ class TableWriter:
         return f"table {self.name} at {self._table.path}"
 
     def _write(
-        self, state: TableState, changes: list[ChangeBatch], prepared: PreparedRows | None, excluded: OffsetRanges
+        self, state: TableState, changes: Sequence[ChangeBatch], prepared: PreparedRows | None, excluded: OffsetRanges
     ) -> bool:
         """Whether the changes are committed; if not, the state must be read again. Updates the state."""
         ranges = find_offset_ranges(changes, excluded, state.ends)
@@ -215,7 +223,7 @@ class TableWriter:
         assert state.columns is not None
         rows = _append_columns(latest.rows, extra)
         survivors = self._order.survivors(latest, prepared.keys)
-        return Upsert(rows, latest, prepared.keys, state.columns, settings.delete_mode == config.SOFT, survivors)
+        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""

@@ -205,7 +205,7 @@ class DeltaFileTable:
                 return None
             indexed = self._index(transaction, upsert)
             truncates = upsert.truncates and not upsert.soft_deletes
-            matches = Matches.empty() if truncates else self._find(indexed, upsert.rows)
+            matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.rows)
             survivors: dict[int, Rows] = {}
             if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
                 replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()
