@@ -32,7 +32,10 @@ def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataTyp
         return pa.struct([pa.field(n, t) for n, t in fields.items()])
     if pa.types.is_list(known) and pa.types.is_list(other):
         return pa.list_(common_type(known.value_type, other.value_type, f"{path}.element"))
-    raise SchemaError(f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records")
+    raise SchemaError(
+        f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records; write them to different "
+        "tables with table.name.format, or convert one of them with a transformation"
+    )
 
 
 def merge_columns(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,15 @@ class TableChange:
     written: list[str] = field(default_factory=list)
     new_rows: dict[str, pa.Table] = field(default_factory=dict)
     """By path: the rows of a new data file, in its order, with all their columns."""
+
+    @contextlib.contextmanager
+    def writing(self, writer: DataFileWriter) -> Iterator[None]:
+        """Deletes what was written when the block fails: a full disk would stay full."""
+        try:
+            yield
+        except BaseException:
+            writer.delete(self.written)
+            raise
 
     def write_rows(self, writer: DataFileWriter, layout: TableLayout) -> None:
         """Writes the new rows, if there are any: one file per partition."""

@@ -25,7 +25,8 @@ from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
-from connectors.spark.tables.delta.statements import add_columns, key_bounds, layout_clause, mark_all_deleted
+from connectors.spark.tables.delta.creation import create_table
+from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 
@@ -68,6 +69,7 @@ class DeltaSqlTable:
         self._wanted_layout = layout
         self._fail_unavailable = fail_unavailable
         self._name = table_at(path)
+        self._place = f"table {table} at {path}"
         self._app_id = f"sluice:{connector}:{table}"
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
@@ -82,8 +84,7 @@ class DeltaSqlTable:
         return TableState(columns, dict(committed.ends), partition_columns=partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        clause = layout_clause(columns, self._wanted_layout)
-        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta{clause}")
+        create_table(self._session, self.path, columns, self._wanted_layout, {}, lambda: self._columns() is not None, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
@@ -114,7 +115,7 @@ class DeltaSqlTable:
         with self._commit_settings(document):
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{document.sequence}')")
         if self._session.conf.get(_LAST_COMMIT, None) is None:
-            raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
+            raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first")
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Does nothing: Delta checkpoints such tables in their commits, and Spark's OPTIMIZE and VACUUM serve them."""
