@@ -7,9 +7,10 @@ kept.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +34,7 @@ TOPIC_ID = "topic"
 """Column of ``meta`` after changes of several topics are concatenated."""
 _ROW = "row"
 _GROUP = "group"
+_NULLS = "nulls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +47,28 @@ class TruncatePoint:
 @dataclass(frozen=True, slots=True)
 class DeduplicatedChanges:
     """One row per key. ``deleted`` marks keys whose last change was a delete; ``keep`` marks, by column, rows that keep the
-    table's value. ``truncate``: the table must be emptied first."""
+    table's value. ``truncate``: the table must be emptied first. ``unavailable`` counts values that are null because they are
+    unavailable."""
 
     rows: pa.Table
     meta: pa.Table
     deleted: pa.ChunkedArray
     keep: dict[str, pa.ChunkedArray]
     truncate: TruncatePoint | None
+    unavailable: int = 0
 
 
 def latest_per_key(
-    changes: ChangeBatch, keys: Sequence[str], delete_mode: str, unavailable: str = UNAVAILABLE
+    changes: ChangeBatch,
+    keys: Sequence[str],
+    delete_mode: str,
+    unavailable: str = UNAVAILABLE,
+    *,
+    unavailable_is_null: bool = False,
 ) -> DeduplicatedChanges:
     """The latest change per key. The image must contain the key columns (see :func:`with_key_columns`).
 
-    ``unavailable`` is the placeholder for unavailable values.
+    ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null.
     """
     changes = _sort_by_sequence(changes)
     changes, truncate = _drop_before_truncate(changes, delete_mode)
@@ -69,10 +78,25 @@ def latest_per_key(
         changes = changes.filter(pc.invert(deleted))
         deleted = pa.chunked_array([pa.array([False] * changes.num_rows, pa.bool_())])
     keep = _find_unavailable(changes.image, keys, deleted, unavailable)
+    if keep and unavailable_is_null:
+        changes, keep = _replace_by_null(changes, keep), {}
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete does not set the other columns: the row keeps its last values.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
-    return _take_latest(changes, keys, deleted, keep, truncate)
+    latest = _take_latest(changes, keys, deleted, keep, truncate)
+    if _NULLS not in latest.meta.column_names:
+        return latest
+    return replace(latest, meta=latest.meta.drop_columns([_NULLS]), unavailable=pc.sum(latest.meta[_NULLS]).as_py() or 0)
+
+
+def _replace_by_null(changes: ChangeBatch, masks: dict[str, pa.ChunkedArray]) -> ChangeBatch:
+    """The changes without these values; ``meta`` gets their number by row."""
+    image = changes.image
+    for name, mask in masks.items():
+        column = pc.if_else(mask, pa.scalar(None, image[name].type), image[name])
+        image = image.set_column(image.column_names.index(name), name, column)
+    nulls = functools.reduce(pc.add, [mask.cast(pa.int64()) for mask in masks.values()])
+    return ChangeBatch(changes.topic, changes.meta.append_column(_NULLS, nulls), image, changes.keys)
 
 
 def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool) -> ChangeBatch:

@@ -111,7 +111,7 @@ class TableWriter:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 self.progress.last_commit_ms = int(time.time() * 1000)
                 self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
-                self.progress.table = self._table.progress()
+                self._update_figures()
                 crash_points.point("spark.committed")
                 return
             attempts = 0
@@ -160,7 +160,16 @@ class TableWriter:
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
         self._table.maintain(is_stopping)
-        self.progress.table = self._table.progress()
+        self._update_figures()
+
+    def _update_figures(self) -> None:
+        before, self.progress.table = self.progress.table, self._table.progress()
+        if self.progress.table.get("unavailable") and not before.get("unavailable"):
+            log.warning(
+                "%s: unavailable values have become null (unavailable.value=%s); the task's progress counts them as unavailable",
+                self._described(),
+                self._settings.unavailable_value,
+            )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
         try:
@@ -218,7 +227,13 @@ class TableWriter:
         settings = self._settings
         whole = projection.concat_batches(prepared.changes)
         whole = self._order.before(whole)
-        latest = deduplicate.latest_per_key(whole, prepared.keys, settings.delete_mode, settings.unavailable)
+        latest = deduplicate.latest_per_key(
+            whole,
+            prepared.keys,
+            settings.delete_mode,
+            settings.unavailable,
+            unavailable_is_null=settings.unavailable_value == "null",
+        )
         extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
         assert state.columns is not None
         rows = _append_columns(latest.rows, extra)

@@ -318,9 +318,10 @@ class DeltaFileTable:
             move_stored_offsets(self._transactions.begin(), self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
-        """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
-        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``; without an index also
-        ``search_ms``, the time that Spark took to find the rows of the last commit."""
+        """``unavailable``: values that became null because neither the change nor the table had them, or with
+        ``unavailable.value=null``. For upsert tables also ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors),
+        ``index_keys``, and ``index_bytes``; without an index also ``search_ms``, the time
+        that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------
