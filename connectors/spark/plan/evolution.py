@@ -246,6 +246,28 @@ def arrow_type(node: object) -> pa.DataType:
     raise SchemaError(f"columns of Spark type {node} are not supported")
 
 
+def spark_json_type(type_: pa.DataType) -> object:
+    """A type as Spark's JSON schema has it: the inverse of :func:`arrow_type`. Raises SchemaError if there is none."""
+    for name, known in _NAMES.items():
+        if known == type_:
+            return name
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_struct(type_):
+        return {"type": "struct", "fields": [spark_json_field(f.name, f.type) for f in type_]}
+    if pa.types.is_list(type_):
+        return {"type": "array", "elementType": spark_json_type(type_.value_type), "containsNull": True}
+    if pa.types.is_map(type_):
+        key, value = spark_json_type(type_.key_type), spark_json_type(type_.item_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    raise SchemaError(f"Spark has no column type for {type_}")
+
+
+def spark_json_field(name: str, type_: pa.DataType) -> dict[str, object]:
+    """A nullable column as Spark's JSON schema has it."""
+    return {"name": name, "type": spark_json_type(type_), "nullable": True, "metadata": {}}
+
+
 def contains_timestamp_ntz(type_: pa.DataType) -> bool:
     """True when the type contains TIMESTAMP_NTZ, which must be enabled first on an older Delta table."""
     if pa.types.is_struct(type_):

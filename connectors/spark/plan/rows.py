@@ -55,9 +55,9 @@ class RowPreparation:
         try:
             if self._settings.upserts:
                 found = self._key_columns(changes, keys)
-                if found is None:
+                if found is None and (table is None or not deduplicate.contains_truncate(changes)):
                     return None
-                keys = found
+                keys = found or ()  # a truncate needs no key
                 changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
             else:
                 if not self._settings.keep_tombstones:

@@ -45,6 +45,8 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Offsets are read from checksum files, one entry per partition.
     "spark.databricks.delta.setTransactionsInCrc.maxAllowed": "10000",
+    # The files in checksum files are recomputed by a Spark job after each change of the schema.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
     # On a local disk, the defaults rename through Hadoop's FileContext, which forks readlink several times in each commit:
     # nine tenths of a small commit's time.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",

@@ -57,7 +57,7 @@ class Event:
         schema = VERSIONS[self.version]
         if self.op == "t":
             return change("t", None, None, schema)
-        image = {f["field"]: None for f in schema} | {"id": self.id}
+        image: dict[str, object] = {f["field"]: None for f in schema} | {"id": self.id}
         if self.op == "d":
             return change("d", image, None, schema)
         image |= {name: _encode(value) for name, value in self.row.items()}
@@ -212,7 +212,7 @@ class Model:
         is_chosen = f"id % 7 = {chosen}"
         if action == "update":
             for row in rows:
-                if row["id"] is not None and row["id"] % 7 == chosen:
+                if isinstance(row["id"], int) and row["id"] % 7 == chosen:
                     row["name"] = FOREIGN
             return f"UPDATE {{table}} SET name = '{FOREIGN}' WHERE {is_chosen}"
         if action == "delete":

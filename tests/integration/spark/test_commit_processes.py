@@ -10,8 +10,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sluice.demo.delta_table import read_delta_table
 
 ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "50"))
@@ -46,7 +44,7 @@ def wait():
 
 def commit(table, write):
     # Like the sink: a call that returns None has changed nothing, and is repeated on the table's new version.
-    for attempt in range(1000):
+    for _ in range(1000):
         state = table.load([partition])
         first = state.ends.get(partition, 0)
         landed = write(state, OffsetCommit({partition: (first, first + 1)}, {partition: first + 1}))
@@ -62,7 +60,7 @@ def appended(number, round):
 def upsert(state, commit, round):
     # One row of its own per round, and one that both processes write.
     rows = pa.table({"id": pa.array([100 * number + round, -1], pa.int64()), "by": pa.array([number, number], pa.int64())})
-    changes = DeduplicatedChanges(rows, pa.table({}), pa.chunked_array([[False, False]]), {}, False)
+    changes = DeduplicatedChanges(rows, pa.table({}), pa.chunked_array([[False, False]]), {}, None)
     return table.upsert(Upsert(rows, changes, ("id",), state.columns, False), commit)
 
 

@@ -61,6 +61,27 @@ class TableLock:
             yield
 
 
+@contextlib.contextmanager
+def creation_lock(folder: str | None) -> Iterator[None]:
+    """Held while the table in a local folder is created: by one process at a time for all tables beside it. Without a folder
+    (``None``), it locks nothing."""
+    if folder is None:
+        yield
+        return
+    parent = Path(folder).parent
+    parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _WAIT_S
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                raise RetriableError(f"another process has been creating a table in {parent} for more than {_WAIT_S:g} s")
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

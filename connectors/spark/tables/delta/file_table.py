@@ -8,6 +8,7 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import RetriableError
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
@@ -33,7 +33,7 @@ from connectors.spark.tables.delta.checks import (
     refuse_obstacle,
     refuse_replacement,
 )
-from connectors.spark.tables.delta.commit_lock import TableLock
+from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
@@ -45,6 +45,8 @@ from connectors.spark.tables.delta.layout import TableLayout, read_layout
 from connectors.spark.tables.delta.live_files import UnreadableFile, group_rows
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
+from connectors.spark.tables.delta.offset_moves import move_stored_offsets
+from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
 from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
@@ -185,10 +187,21 @@ class DeltaFileTable:
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, exists = self._settings.layout, self._transactions.table_exists
         properties = file_table_properties(self._session, upserts=self._settings.upserts)
-        create_table(self._session, self.path, columns, layout, properties, exists, self._place)
+        with creation_lock(local_folder(self.path)):
+            create_table(self._session, self.path, columns, layout, properties, exists, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        add_columns(self._session, self.path, added)
+        with self.lock, self._commit_lock.held():
+            new = new_columns(self._known.layout.columns, columns)
+            if new is None:
+                add_columns(self._session, self.path, added)
+                return
+            transaction = self._transactions.begin()
+            if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
+                action = metadata_action(transaction.metadata(), new)
+                document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+                with contextlib.suppress(CommitConflict):
+                    transaction.commit([action], document)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:
@@ -205,7 +218,8 @@ class DeltaFileTable:
         with self.lock:
             if upsert.truncates and upsert.soft_deletes:
                 # A commit of its own before the rest; repeating it after a crash changes nothing.
-                mark_all_deleted(self._session, self.path)
+                with self._commit_lock.held():
+                    mark_all_deleted(self._session, self.path)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
@@ -226,7 +240,7 @@ class DeltaFileTable:
         """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
         indexed = self._index(transaction, upsert)
         truncates = upsert.truncates and not upsert.soft_deletes
-        matches = Matches.empty() if truncates else self._find(indexed, upsert.rows)
+        matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.rows)
         survivors: dict[int, Rows] = {}
         if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
             replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()
@@ -302,27 +316,14 @@ class DeltaFileTable:
             return ends or self.load(()).ends
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Also moves the offsets of partitions that were recreated: deleting them accepts the new topic."""
-        with self.lock:
-            transaction = self._transactions.begin()
-            if transaction.version < 0:
-                return
-            stored = StoredOffsets(transaction.application_versions(), self._settings.connector)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
-            if not moved:
-                return
-            document = TableCommit(self._settings.connector, 0, {}, dict(offsets)).to_json()
-            actions = [transaction_action(identity, end) for identity, end in moved.items()]
-            try:
-                with self._commit_lock.held():
-                    transaction.commit(actions, document, application_ids=moved)
-            except CommitConflict as e:
-                raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+        with self.lock, self._commit_lock.held():
+            move_stored_offsets(self._transactions.begin(), self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
-        """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
-        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``; without an index also
-        ``search_ms``, the time that Spark took to find the rows of the last commit."""
+        """``unavailable``: values that became null because neither the change nor the table had them, or with
+        ``unavailable.value=null``. For upsert tables also ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors),
+        ``index_keys``, and ``index_bytes``; without an index also ``search_ms``, the time
+        that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------

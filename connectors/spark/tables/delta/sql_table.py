@@ -95,8 +95,10 @@ class DeltaSqlTable:
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
         if upsert.truncates and not upsert.soft_deletes:
-            rows = self._without_unavailable(upsert)
-            return self._append(rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows, commit, overwrite=True)
+            rows, missing = _without_unavailable(upsert)
+            self._refuse_unavailable(missing, upsert.changes.keep)
+            rows = rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows
+            return self._count_unavailable(self._append(rows, commit, overwrite=True), missing + upsert.changes.unavailable)
         if upsert.truncates:
             mark_all_deleted(self._session, self.path)
         if not upsert.rows.num_rows:
@@ -202,40 +204,38 @@ class DeltaSqlTable:
             deletes=deletes,
             soft_flag=config.DELETED if upsert.soft_deletes else None,
         )
+        missing = 0
         with self._staging.write(rows) as staged:
             crash_points.point("spark.staged")
             self._clear_last_version()
             self._read(staged.uri, {f.name: f.type for f in rows.schema}).createOrReplaceTempView(self._source_view)
             try:
                 if keep:
-                    self._count_unavailable(upsert, keep)
+                    missing = self._find_missing(upsert, keep)
+                    self._refuse_unavailable(missing, keep)
                 with self._commit_settings(document):
                     self._session.sql(statement)
             finally:
                 self._session.catalog.dropTempView(self._source_view)
-        return self._landed(document)
+        return self._count_unavailable(self._landed(document), missing + upsert.changes.unavailable)
 
-    def _count_unavailable(self, upsert: Upsert, kept: Collection[str]) -> None:
-        """Counts unavailable values of rows that the table lacks, which the MERGE inserts as null; or raises for them."""
-        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept)
-        missing = int(self._session.sql(query).collect()[0][0] or 0)
+    def _find_missing(self, upsert: Upsert, kept: Collection[str]) -> int:
+        """The number of unavailable values of rows that the table lacks, which the MERGE inserts as null."""
+        soft_flag = config.DELETED if upsert.soft_deletes else None
+        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept, soft_flag)
+        return int(self._session.sql(query).collect()[0][0] or 0)
+
+    def _refuse_unavailable(self, missing: int, kept: Collection[str]) -> None:
         if missing and self._fail_unavailable:
             raise ConnectError(
                 f"changes have {missing} unavailable values in columns {', '.join(kept)}, and the table does not have their "
                 "rows; set unavailable.value=merge to write null, or REPLICA IDENTITY FULL on the source table to get the values"
             )
-        self._figures["unavailable"] += missing
 
-    def _without_unavailable(self, upsert: Upsert) -> pa.Table:
-        """The rows, with null instead of unavailable values, for a table without rows."""
-        rows = upsert.rows
-        for name, mask in upsert.changes.keep.items():
-            mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
-            self._figures["unavailable"] += pc.sum(mask).as_py() or 0
-            rows = rows.set_column(
-                rows.column_names.index(name), name, pc.if_else(mask, pa.scalar(None, rows[name].type), rows[name])
-            )
-        return rows
+    def _count_unavailable(self, landed: int | None, unavailable: int) -> int | None:
+        if landed is not None:
+            self._figures["unavailable"] += unavailable
+        return landed
 
     def _document(self, commit: OffsetCommit) -> TableCommit:
         ends = {**self._committed.ends, **commit.ends}
@@ -268,3 +268,14 @@ class DeltaSqlTable:
 
     def _clear_last_version(self) -> None:
         self._session.conf.unset(_LAST_COMMIT)
+
+
+def _without_unavailable(upsert: Upsert) -> tuple[pa.Table, int]:
+    """The rows, with null instead of unavailable values, for a table without rows; and the number of those values."""
+    rows, count = upsert.rows, 0
+    for name, mask in upsert.changes.keep.items():
+        mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
+        count += pc.sum(mask).as_py() or 0
+        null = pa.scalar(None, rows[name].type)
+        rows = rows.set_column(rows.column_names.index(name), name, pc.if_else(mask, null, rows[name]))
+    return rows, count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from connect.errors import DataError
 from connectors.spark.config import UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
-from connectors.spark.plan.deduplicate import latest_per_key, with_key_columns
+from connectors.spark.plan.deduplicate import before_truncate, latest_per_key, with_key_columns
 
 VALUES = st.sampled_from(["a", "b", None, UNAVAILABLE])
 EVENTS = st.lists(st.tuples(st.sampled_from("cuud"), st.integers(0, 4), VALUES, VALUES), max_size=30)
@@ -72,6 +73,38 @@ def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier
         kx, ky = keep["x"][i], keep["y"][i]
         got[row["id"]] = (deleted[i], None if kx else row["x"], None if ky else row["y"], kx, ky)
     assert got == model(events, mode)
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS, st.sampled_from(["hard", "soft", "ignore"]))
+def test_unavailable_values_become_null_and_are_counted_where_the_config_asks_for_it(events: Any, mode: str) -> None:
+    latest = latest_per_key(changes(events), ["id"], mode, unavailable_is_null=True)
+    with_nulls = [(op, key, *(None if v == UNAVAILABLE else v for v in (x, y))) for op, key, x, y in events]
+    expected = latest_per_key(changes(with_nulls), ["id"], mode)
+    assert (latest.rows, latest.meta, latest.keep) == (expected.rows, expected.meta, expected.keep)
+    last = {key: (op, x, y) for op, key, x, y in events if (op, mode) != ("d", "ignore")}
+    assert latest.unavailable == sum((x, y).count(UNAVAILABLE) for op, x, y in last.values() if op != "d")
+
+
+def test_changes_before_a_truncate_come_first() -> None:
+    events: list[Any] = [
+        ("c", 1, "a", "a"),
+        ("t", None, None, None),
+        ("c", 2, "b", "b"),
+        ("t", None, None, None),
+        ("c", 3, "", ""),
+    ]
+    batch = changes(events)
+    parts = []
+    rest = [batch.slice(range(2)), batch.slice(range(2, 5))]
+    for _ in range(3):
+        part = before_truncate(rest)
+        offsets = [o for one in part for o in one.meta["offset"].to_pylist()]
+        parts.append(offsets)
+        rest = [r for one in rest if (r := one.filter(pc.greater(one.meta["offset"], offsets[-1]))).num_rows]
+        if not rest:
+            break
+    assert parts == [[0], [1, 2], [3, 4]]
 
 
 def test_messages_are_skipped_and_a_truncate_drops_earlier_changes() -> None:
