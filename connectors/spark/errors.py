@@ -54,7 +54,7 @@ _ADVICE = (
     ("Not a directory", "a file is where a folder is needed: move it away, or set another table.location"),
     ("No space left", _DISK),
     ("Disk quota exceeded", _DISK),
-    ("ChecksumException", "the file or its checksum (.<name>.crc beside it) is damaged: restore the file, or delete the checksum"),
+    ("ChecksumException", "the file or its checksum (.<name>.crc beside it) is damaged: restore one, or delete the checksum"),
     ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "set delta.appendOnly=false on the table, or write.mode=append"),
     ("DELTA_UNSUPPORTED_FEATURES", "remove the feature (ALTER TABLE ... DROP FEATURE), or write into another table"),
 )  # fmt: skip
