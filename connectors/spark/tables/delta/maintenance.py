@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_COMMITS = 100
+_VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +79,7 @@ class DeltaMaintenance:
         if not interval_s or time.monotonic() - self._vacuumed_at < interval_s:
             return
         self._vacuumed_at = time.monotonic()
+        # VACUUM would otherwise make two commits to the log, without the lock that guards commits of several processes.
+        self._session.conf.set(_VACUUM_LOGGING, "false")
         # The table's retention (7 days by default) is longer than any reader or uncommitted file of the sink lives.
         self._session.sql(f"VACUUM {table_at(self._path)}")
