@@ -121,6 +121,10 @@ class SinkTask(ABC):
     """Set to True in a task whose ``put_raw`` passes each record that it cannot decode to
     ``context.errant_record_reporter.report_raw``, or skips it if there is no reporter and ``errors.tolerance=all``."""
 
+    needs_exact_values: ClassVar[bool] = False
+    """Set to True in a task that must not receive a value that a converter changed silently: its converters then have
+    ``conversion.strict=true``, unless the connector sets it."""
+
     context: SinkTaskContext
 
     def initialize(self, context: SinkTaskContext) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from itertools import product
-from re import _constants, _parser  # no public way tells the width of a pattern
 from typing import Any
+
+# No public way tells the width of a pattern.
+_constants: Any = import_module("re._constants")
+_parser: Any = import_module("re._parser")
 
 _MOST_VARIANTS = 256
 

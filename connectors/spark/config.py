@@ -199,6 +199,10 @@ class TableConfig:
         return self.unavailable_value == "fail"
 
     @property
+    def soft_deletes(self) -> bool:
+        return self.upserts and self.delete_mode == SOFT
+
+    @property
     def upserts(self) -> bool:
         return self.write_mode == UPSERT
 

@@ -19,15 +19,43 @@ _TRANSIENT = (
     "SocketTimeoutException",
     "ConnectException",
     "UNAVAILABLE",
+    # An object store, by Arrow and by obstore.
+    "AWS Error NETWORK_CONNECTION",
+    "AWS Error SLOW_DOWN",
+    "AWS Error REQUEST_TIMEOUT",
+    "AWS Error INTERNAL_FAILURE",
+    "error sending request",
+    "operation timed out",
 )
+_PERMISSIONS = "let the worker and Spark write into the table's folder, then restart the task"
+_CREDENTIALS = (
+    "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment, or its role) and their "
+    "permissions on table.location, then restart the task"
+)
+_S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
+_DISK = "free disk space, then restart the task"
 _ADVICE = (
     ("OutOfMemoryError", "give Spark more memory with spark.conf.spark.driver.memory, or lower commit.max.records"),
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("S3AFileSystem", _S3),
+    ("No FileSystem for scheme", _S3),
     ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
-    ("Permission denied", "check write permissions"),
-    ("No space left", "free disk space"),
+    ("Permission denied", _PERMISSIONS),
+    ("Operation not permitted", _PERMISSIONS),
+    ("Read-only file system", _PERMISSIONS),
+    ("NO_SUCH_BUCKET", "create the bucket, or correct table.location"),
+    ("ACCESS_DENIED", _CREDENTIALS),
+    ("INVALID_ACCESS_KEY_ID", _CREDENTIALS),
+    ("SIGNATURE_DOES_NOT_MATCH", _CREDENTIALS),
+    ("HTTP status 403", _CREDENTIALS),
+    ("403 Forbidden", _CREDENTIALS),
+    ("Not a directory", "a file is where a folder is needed: move it away, or set another table.location"),
+    ("No space left", _DISK),
+    ("Disk quota exceeded", _DISK),
+    ("DELTA_CANNOT_MODIFY_APPEND_ONLY", "set delta.appendOnly=false on the table, or write.mode=append"),
+    ("DELTA_UNSUPPORTED_FEATURES", "remove the feature (ALTER TABLE ... DROP FEATURE), or write into another table"),
 )  # fmt: skip
 
 

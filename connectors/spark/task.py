@@ -36,6 +36,7 @@ class SparkSinkTask(SinkTask):
     """
 
     reports_raw = True
+    needs_exact_values = True
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = parse_config(config)
@@ -62,7 +63,8 @@ class SparkSinkTask(SinkTask):
         self._is_stopping = False
         self._received_before = 0
         self._failure: BaseException | None = None
-        self._staging.clear()
+        if self._lease is not None:
+            self._staging.clear()
 
     def _open_writer(self, table: str) -> TableWriter:
         return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
@@ -218,10 +220,13 @@ class SparkSinkTask(SinkTask):
             maintenance.close()
         if delivery is not None:
             delivery.close()
-        if staging is not None:
-            staging.clear()
         if lease is not None:
             lease.release()
+        if lease is not None and staging is not None:
+            try:
+                staging.clear()
+            except ConnectError as e:
+                log.warning("%s. The next start clears it", e.message)
 
 
 def _check_topic_not_recreated(tp: TopicPartition, end: int, log_end: int | None, table: str) -> None:

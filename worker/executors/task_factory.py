@@ -14,6 +14,7 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.plugins import Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
+from connect.strict import STRICT
 from connect.transforms.chain import build_steps
 from worker.config.client_overrides import client_properties, with_transactions
 from worker.config.secrets import SecretMask
@@ -147,7 +148,7 @@ class TaskFactory:
         self, request: TaskRequest, task_class: type[SinkTask], rebalance: RebalanceListener
     ) -> SinkTaskRuntime:
         config = request.connector_config
-        converters, chain = self.converters(config), self.chain(config)
+        converters, chain = self.converters(config, exact=task_class.needs_exact_values), self.chain(config)
         errors = self._error_handler(request, "sink")
         java = self._client(ClientKind.CONSUMER, request)
         subscription = parse_subscription(config, int(java["metadata.max.age.ms"]) / 1000)
@@ -186,8 +187,11 @@ class TaskFactory:
         path = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
         return self._class_names.get(path, path)
 
-    def converters(self, config: Mapping[str, str]) -> Converters:
-        """Creates the converters: the connector's with its settings, or the worker's with the worker's settings."""
+    def converters(self, config: Mapping[str, str], *, exact: bool = False) -> Converters:
+        """Creates the converters: the connector's with its settings, or the worker's with the worker's settings. With ``exact``,
+        they refuse to change values silently unless the connector sets ``conversion.strict``."""
+        if exact:
+            config = {STRICT: "true", **config}
         return Converters(
             self._converter("key.converter", self._worker.key_converter, config, is_key=True),
             self._converter("value.converter", self._worker.value_converter, config, is_key=False),

@@ -69,7 +69,7 @@ def _converter(schema: Schema, options: ReadOptions) -> tuple[set[type], Column]
             return {int}, integer_column(*INT_RANGES[schema.type])
         case Type.FLOAT64:
             # Adding zero removes the sign of -0.0, which the decimals that Apache parses do not have.
-            return {float}, lambda nodes: [n + 0.0 for n in nodes]
+            return {float}, keep_column if options.strict else lambda nodes: [n + 0.0 for n in nodes]
         case Type.FLOAT32:
             # Strict reading depends on the number of digits in the text, which the codec does not return.
             return {float}, _refuse if options.strict else lambda nodes: [_float32(n) for n in nodes]

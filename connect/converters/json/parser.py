@@ -206,7 +206,8 @@ class _JsonParser:
         exponent = number.as_tuple().exponent
         if not isinstance(exponent, int) or abs(exponent) > _MAX_SCALE:
             raise self._malformed("an exponent beyond all bounds")
-        return number if number else number.copy_abs()  # Java's decimals have no negative zero
+        # Java's decimals have no negative zero; losing the sign is a loss.
+        return number if number or self._strict else number.copy_abs()
 
     def _string(self) -> str:
         text = self._text

@@ -7,19 +7,23 @@ would truncate, wrap, round, replace, or drop something, an error names the fiel
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from connect.converters.json.parser import MISSING
-from connect.converters.json.value_reader import node_type, to_float, to_float32
+from connect.converters.json.value_reader import NON_FINITE, node_type, to_float, to_float32
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
 from connect.errors import DataError
+from connect.java.float_digits import shortest_float32
+from connect.java.number_text import double_text, float_text
 from connect.strict import STRICT
 
 _TEXT = {Type.STRING: "text", Type.BYTES: "base64 text"}
 _SHOWN_CHARACTERS = 60
+_DOUBLE_TEXTS: Sequence[Callable[[float], str]] = repr, double_text
+_FLOAT_TEXTS: Sequence[Callable[[float], str]] = (lambda number: repr(_shortest_float(number))), float_text
 _OTHERWISE_CHECKED = {DECIMAL, DATE, TIME}
 """Logical types that are never read with loss: reading rejects invalid values."""
 
@@ -110,9 +114,12 @@ def _is_whole(number: decimal.Decimal) -> bool:
 
 
 def _check_float(type_: Type, node: Any, path: str) -> None:
+    if type(node) is str and node in NON_FINITE:
+        return
     if type(node) is not int and type(node) is not decimal.Decimal:
         raise _loss_error(path, node, "is no number")
-    if _rounds(node, to_float32(node) if type_ is Type.FLOAT32 else to_float(node)):
+    number = to_float32(node) if type_ is Type.FLOAT32 else to_float(node)
+    if _rounds(node, number, _FLOAT_TEXTS if type_ is Type.FLOAT32 else _DOUBLE_TEXTS):
         raise _loss_error(path, node, f"has more digits than {type_.value} keeps, or is beyond its range")
 
 
@@ -122,7 +129,7 @@ def _check_schemaless(node: Any, path: str) -> None:
         if not low <= node <= high:
             raise _loss_error(path, node, "is beyond 64 bits")
     elif type(node) is decimal.Decimal:
-        if _rounds(node, to_float(node)):
+        if _rounds(node, to_float(node), _DOUBLE_TEXTS):
             raise _loss_error(path, node, "has more digits than a double keeps, or is beyond its range")
     elif isinstance(node, list):
         _check_all(None, ((f"{path}[{i}]", element) for i, element in enumerate(node)))
@@ -131,13 +138,22 @@ def _check_schemaless(node: Any, path: str) -> None:
         _check_all(None, ((f"{dot}{name}", element) for name, element in node.items()))
 
 
-def _rounds(node: int | decimal.Decimal, number: float) -> bool:
+def _rounds(node: int | decimal.Decimal, number: float, texts: Sequence[Callable[[float], str]]) -> bool:
     """Returns whether converting to binary changes the number. 0.1 does not change: written with as many digits as the text, its
-    double is 0.1 again."""
+    double is 0.1 again. For powers of two, the shortest text and that of Java up to version 18 may have another last digit."""
     if number in (float("inf"), float("-inf")):
         return True
+    if any(decimal.Decimal(text(number)) == node for text in texts):
+        return False
     digits = max(len(decimal.Decimal(node).as_tuple().digits), 1)
     return decimal.Decimal(format(number, f".{digits - 1}e")) != node
+
+
+def _shortest_float(number: float) -> float:
+    try:
+        return shortest_float32(number)
+    except OverflowError:
+        return number  # a shorter text of the largest float is beyond the range
 
 
 def _loss_error(path: str, node: Any, why: str) -> DataError:

@@ -39,6 +39,10 @@ _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 _INT64_RANGE = (-(1 << 63), (1 << 63) - 1)
 
 
+NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+"""How JsonConverter writes the doubles for which JSON has no number. Apache's reads them as 0.0, strict reading as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """The settings of JsonConverter for reading."""
@@ -153,6 +157,8 @@ def _read(schema: Schema | None, node: Any, options: ReadOptions) -> Any:
             return wrap_integer(to_integer(node, 32), _INT_BITS[schema.type])
         case Type.INT32 | Type.INT64:
             return to_integer(node, _INT_BITS[schema.type])
+        case Type.FLOAT32 | Type.FLOAT64 if options.strict and type(node) is str and node in NON_FINITE:
+            return NON_FINITE[node]
         case Type.FLOAT32:
             return to_float32(node)
         case Type.FLOAT64:

@@ -62,8 +62,8 @@ class ColumnConversion:
     """Converts one field to a table column.
 
     ``json`` is the type for Arrow's JSON reader, None when it has none for the field; ``from_json`` converts it to ``table``.
-    ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; ``finish`` converts that to
-    ``table``.
+    ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; ``finish`` converts that to ``table``.
+    Arrow itself stores or refuses values of exactly the Python type ``unprepared``.
     """
 
     table: pa.DataType
@@ -73,6 +73,7 @@ class ColumnConversion:
     prepare: Prepare
     finish: Finish
     read: Reader
+    unprepared: type | None = None
 
 
 def _same(array: pa.Array) -> pa.Array:
@@ -95,6 +96,14 @@ _READERS = {
 }
 
 
+_UNPREPARED: dict[pa.DataType, type] = {
+    **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), int),
+    pa.float64(): float,
+    pa.bool_(): bool,
+    pa.string(): str,
+}
+
+
 def _plain(type_: pa.DataType) -> ColumnConversion:
     return _stored(type_, type_, _same)
 
@@ -102,7 +111,8 @@ def _plain(type_: pa.DataType) -> ColumnConversion:
 def _stored(stored: pa.DataType, table: pa.DataType, finish: Finish, prepare: Prepare | None = None) -> ColumnConversion:
     # Arrow truncates 1.5 to the integer 1 and takes True as 1.0; values of a wrong type are refused before.
     read = _READERS.get(stored, read_decimal)
-    return ColumnConversion(table, stored, finish, stored, prepare or read, finish, read)
+    unprepared = None if prepare is not None else _UNPREPARED.get(stored)
+    return ColumnConversion(table, stored, finish, stored, prepare or read, finish, read, unprepared)
 
 
 _PRIMITIVES = {
@@ -115,7 +125,9 @@ _PRIMITIVES = {
     Type.FLOAT64: _plain(pa.float64()),
     Type.BOOLEAN: _plain(pa.bool_()),
     Type.STRING: _plain(pa.string()),
-    Type.BYTES: ColumnConversion(pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same, read_bytes),
+    Type.BYTES: ColumnConversion(
+        pa.binary(), pa.string(), arrow_casts.binary_of_base64, pa.binary(), bytes, _same, read_bytes, bytes
+    ),
 }
 _NAMED = {
     (logical.DATE, Type.INT32): _stored(pa.int32(), pa.date32(), arrow_casts.date_of_days, logical.date_to_days),
@@ -225,13 +237,16 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
     def prepare(value: Any) -> Any:
         members = value.values if isinstance(value, Struct) else [value.get(n) for n in names]
         try:
-            return {n: None if m is None else p(m) for n, p, m in zip(names, prepares, members, strict=True)}
+            return {
+                n: m if m is None or type(m) is t else p(m)
+                for n, t, p, m in zip(names, unprepared, prepares, members, strict=True)
+            }
         except (ValueError, TypeError, OverflowError, DataError):
             for name, member_prepare, member in zip(names, prepares, members, strict=True):
                 inside(name, _or_none(member_prepare), member)
             raise
 
-    prepares = [c.prepare for c in columns]
+    prepares, unprepared = [c.prepare for c in columns], [c.unprepared for c in columns]
     stored = pa.struct([pa.field(n, c.stored) for n, c in fields])
     return ColumnConversion(table, json, from_json, stored, prepare, finish, read_struct([(n, c.read) for n, c in fields]))
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from connect.converters.json.value_reader import decode_base64
+from connect.converters.json.value_reader import NON_FINITE, decode_base64
 from connect.data.logical import decimal_to_bytes
 from connect.errors import DataError
 from connectors.spark.decode import arrow_casts
@@ -21,8 +21,6 @@ from connectors.spark.decode.number_text import exact_double, exact_float
 Reader = Callable[[Any], Any]
 """Reads one node, also None. Raises DataError, whose ``field`` is the path inside the value."""
 
-_NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-"""How JsonConverter writes the doubles for which JSON has no number."""
 _MAX_SHOWN = 60
 _MAX_EXPONENT = 400
 
@@ -93,8 +91,8 @@ def read_floating(type_name: str, exact: Callable[[Any], float | None]) -> Reade
         if node is None:
             return None
         if type(node) is str:
-            if node in _NON_FINITE:
-                return _NON_FINITE[node]
+            if node in NON_FINITE:
+                return NON_FINITE[node]
         elif not isinstance(node, bool | dict | list):
             value = exact(node)
             if value is None:

@@ -19,13 +19,13 @@ from connectors.spark.decode.arrow_types import ColumnConversion
 from connectors.spark.decode.change_batch import table_of_struct
 from connectors.spark.decode.decoded_values import DecodedValues, image_of, plain_rows, require_operations, tombstones
 from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
-from connectors.spark.decode.json import read_schema
+from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, read_schema
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
 from connectors.spark.decode.source_block import SourceBlock
 
-_CACHED_SCHEMAS = 1000
+_CACHED_SCHEMAS, _CACHED_PREFIXES = 1000, 32
 _ENVELOPE = (
     'with schemas.enable, a JSON document needs "schema" and "payload" and no other fields; set schemas.enable=false on the '
     "converter to read plain JSON"
@@ -47,18 +47,33 @@ class DocumentReader:
         self._with_schemas = with_schemas
         self._fill_defaults = fill_defaults
         self._schemas: dict[str, Schema] = {}
+        self._prefixes: list[Prefix] = []
         # Through its JSON form, in which defaults are read.
         self._fixed = None if fixed is None else self._schema(json.loads(schema_text(fixed, WriteOptions())))
 
     def read(self, data: bytes) -> JsonDocument:
         """Parses a document. Raises DataError."""
-        node = parse_document(data)
         if not self._with_schemas or self._fixed is not None:
-            return JsonDocument(self._fixed, node)
+            return JsonDocument(self._fixed, parse_document(data))
+        prefix = self._prefix(data)
+        if prefix is not None and data.endswith(b"}"):
+            return JsonDocument(prefix.schema, parse_document(data[len(prefix.text) : -1] or b"}"))
+        node = parse_document(data)
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
         schema = node["schema"]
         return JsonDocument(None if schema is None else self._schema(schema), node["payload"])
+
+    def _prefix(self, data: bytes) -> Prefix | None:
+        known = next((p for p in self._prefixes if data.startswith(p.text)), None)
+        if known is None:
+            try:
+                known = find_prefix(data, defaults=self._fill_defaults)
+            except NotBatchable:
+                return None
+            self._prefixes.insert(0, known)
+            del self._prefixes[_CACHED_PREFIXES:]
+        return known
 
     def _schema(self, node: Any) -> Schema:
         if not isinstance(node, dict):

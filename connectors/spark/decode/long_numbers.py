@@ -25,6 +25,8 @@ from connectors.spark.decode.number_text import Number, exact_double, exact_floa
 PADDING = 32
 """The text must begin and end with this many blanks, so that words can be read around every number."""
 _WIDTH = 24
+_TINY = 1e-290
+"""Smaller doubles may have lost digits of a short number, which then has an exponent."""
 _WINDOW = 1 << 20
 """Size of text to look at together: its temporary arrays stay in the processor's caches."""
 _ENDS = np.isin(np.arange(256), np.frombuffer(b",]} \t\r\n", np.uint8))
@@ -85,19 +87,25 @@ def changes_number(data: bytes, table: pa.Table) -> bool:
         return True
     if floats and (_changes_long_number(data, floats, exact_float) or _changes_exponent(data, exact_float, negative=False)):
         return True
-    return bool(doubles) and any(map(_has_zero, table.columns)) and _changes_exponent(data, exact_double, negative=True)
+    if not doubles:
+        return False
+    # A number beyond the range without an exponent is a long one.
+    found = [column for top in table.columns for column in _doubles(top)]
+    if any(pc.any(pc.is_inf(column)).as_py() for column in found):
+        return _changes_exponent(data, exact_double, negative=False)
+    is_tiny = any(pc.any(pc.less(pc.abs(column), _TINY)).as_py() for column in found)
+    return is_tiny and _changes_exponent(data, exact_double, negative=True)
 
 
-def _has_zero(column: pa.ChunkedArray) -> bool:
-    """Whether a number is so small that it may have lost digits."""
+def _doubles(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
     type_ = column.type
     if pa.types.is_struct(type_):
-        return any(_has_zero(pc.struct_field(column, [at])) for at in range(type_.num_fields))
-    if pa.types.is_list(type_):
-        return _has_zero(pc.list_flatten(column))
-    if not pa.types.is_float64(type_):
-        return False
-    return bool(pc.any(pc.less(pc.abs(column), 1e-290)).as_py())
+        for at in range(type_.num_fields):
+            yield from _doubles(pc.struct_field(column, [at]))
+    elif pa.types.is_list(type_):
+        yield from _doubles(pc.list_flatten(column))
+    elif pa.types.is_float64(type_):
+        yield column
 
 
 def _is_numeric(text: Bytes) -> npt.NDArray[np.bool_]:

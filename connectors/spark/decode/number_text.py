@@ -1,6 +1,7 @@
 """Decides whether a binary number keeps the decimal number of a text (promise 8).
 
 A double keeps 0.1, because the text of the double is 0.1 again; it does not keep 12345678901234567.89 or 18446744073709551615.
+Texts of a value are the shortest one and that of Java up to version 18, which differ in the last digit for a few powers of two.
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import decimal
 import math
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
 from connect.converters.json.value_reader import to_float32
+from connect.java.number_text import double_text, float_text
 
 Number = int | decimal.Decimal | float
 _FLOAT = struct.Struct("<f")
-_JAVA_FLOAT_DIGITS = 8
 
 
 def exact_double(number: Number) -> float | None:
@@ -26,7 +28,7 @@ def exact_double(number: Number) -> float | None:
         value = float(number)
     except OverflowError:
         return None
-    return value if _keeps(value, repr(value), decimal.Decimal(number)) else None
+    return value if _keeps(value, (repr(value), double_text(value)), decimal.Decimal(number)) else None
 
 
 def exact_float(number: Number) -> float | None:
@@ -45,25 +47,14 @@ def exact_float(number: Number) -> float | None:
     if not text:
         return -0.0 if text.is_signed() else 0.0
     value = to_float32(number)
-    if _keeps(value, str(np.float32(value)), text) or _is_float_of_java(value, text):
-        return value
-    return None
+    return value if _keeps(value, (str(np.float32(value)), float_text(value)), text) else None
 
 
-def _keeps(value: float, shortest: str, number: decimal.Decimal) -> bool:
-    """Whether the number is the value's shortest text, or the value rounded to as many digits as the number has."""
+def _keeps(value: float, texts: Sequence[str], number: decimal.Decimal) -> bool:
+    """Whether the number is one of the value's texts, or the value rounded to as many digits as the number has."""
     if not math.isfinite(value):
         return False
-    if decimal.Decimal(shortest) == number:
+    if any(decimal.Decimal(text) == number for text in texts):
         return True
     digits = len(number.as_tuple().digits)
     return decimal.Decimal(format(value, f".{digits - 1}e")) == number
-
-
-def _is_float_of_java(value: float, number: decimal.Decimal) -> bool:
-    """Whether the number may be Java's text of a 32-bit float: before version 19, the last of 8 digits can be off by one, mostly
-    for powers of two."""
-    _, digits, exponent = number.as_tuple()
-    if len(digits) != _JAVA_FLOAT_DIGITS or not isinstance(exponent, int) or not math.isfinite(value):
-        return False
-    return abs(number - decimal.Decimal(value)) < decimal.Decimal(1).scaleb(exponent)

@@ -77,15 +77,21 @@ class RecordDecoder:
             return plain_rows(positions, convert_values(values, layout.row, describe))
         operations = pa.array([v.get("op") for v in values], pa.string())
         require_operations(operations, raw, positions)
-        sources = []
-        for at, value in enumerate(values):
+        source = self._source.columns(self._read_sources([v.get("source") for v in values], describe))
+        image = convert_values([image_of(v) for v in values], layout.row, describe)
+        return DecodedValues(positions, operations, source, table_of_struct(image))
+
+    def _read_sources(self, blocks: list[Any], describe: Callable[[int], str]) -> pa.Array:
+        found = self._source.read_structs(blocks)
+        if found is not None:
+            return found
+        read = []
+        for at, block in enumerate(blocks):
             try:
-                sources.append(self._source.read(value.get("source")))
+                read.append(self._source.read(block))
             except DataError as e:
                 raise DataError(f"{describe(at)}: {prefixed(e)}") from e
-        image = convert_values([image_of(v) for v in values], layout.row, describe)
-        source = self._source.columns(pa.array(sources, self._source.type))
-        return DecodedValues(positions, operations, source, table_of_struct(image))
+        return pa.array(read, self._source.type)
 
     def _schemaless(self, raw: RawBuffer, positions: list[int], values: list[Any]) -> DecodedValues:
         lines = [dump_value(v, at, lambda at: raw.describe(positions[at])) for at, v in enumerate(values)]

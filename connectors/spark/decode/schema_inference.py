@@ -105,10 +105,13 @@ class InferredSchema:
     def add_types(self, nodes: Sequence[dict[str, Any]], describe: Callable[[int], str]) -> None:
         """Infers types of new fields from parsed values, as :meth:`parse` does. Raises DataError that names the record."""
         rows = [_images_of(node) if self.envelope else [node] for node in nodes]
+        known = {member.name for member in self._row}
         seen = pa.struct([])
         for images in rows:
             for image in images:
-                seen = _unify(seen, _type_of(image))
+                new = {n: v for n, v in image.items() if isinstance(v, dict | list) or (n not in known and v is not None)}
+                if new:
+                    seen = _unify(seen, _type_of(new))
         try:
             merged = _merge(self._row, seen, "")
         except DataError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +24,16 @@ _POSITION = (
     ("row", pa.int64()),
 )
 _READERS = {pa.int64(): read_integer(-(1 << 63), (1 << 63) - 1, "int64"), pa.string(): read_string}
+_PYTHON_TYPES = {pa.int64(): {int, type(None)}, pa.string(): {str, type(None)}}
 # Digits of the largest unsigned 64-bit number, and of a 32-bit one.
 _LONG, _SHORT = 20, 10
 _SEQUENCE = r'^\s*\[\s*(?:null|"(?P<commit>[0-9]{1,20})")\s*,\s*"(?P<lsn>[0-9]{1,20})"\s*\]\s*$'
 _FILE_NUMBER = r"\.(?P<number>[0-9]{1,10})$"
+
+
+@lru_cache
+def _fields(needs_names: bool, needs_position: bool) -> tuple[tuple[str, pa.DataType], ...]:
+    return (*_TIME, *(_NAMES if needs_names else ()), *(_POSITION if needs_position else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +55,35 @@ class SourceBlock:
     @property
     def type(self) -> pa.DataType:
         """The type of the fields that are read."""
-        return pa.struct([*_TIME, *(_NAMES if self.needs_names else ()), *(_POSITION if self.needs_position else ())])
+        return pa.struct(list(_fields(self.needs_names, self.needs_position)))
 
     def read(self, block: Any) -> dict[str, Any] | None:
         """Reads a source block, from parsed JSON or a struct; None for anything else. Raises DataError that names the field."""
+        fields = _fields(self.needs_names, self.needs_position)
         if isinstance(block, Struct):
-            block = {name: block.get(name) for name, _ in (*_TIME, *_NAMES, *_POSITION) if block.schema.field(name) is not None}
+            block = {name: block.get(name) for name, _ in fields if block.schema.field(name) is not None}
         elif not isinstance(block, dict):
             return None
         values = {}
-        for member in self.type:
+        for name, type_ in fields:
             try:
-                values[member.name] = _READERS[member.type](block.get(member.name))
+                values[name] = _READERS[type_](block.get(name))
             except DataError as e:
-                if (member.name, member.type) not in _POSITION:
-                    e.in_field("source." + member.name)
+                if (name, type_) not in _POSITION:
+                    e.in_field("source." + name)
                     raise
-                values[member.name] = None  # another connector's field of that name: the position is unknown
+                values[name] = None  # another connector's field of that name: the position is unknown
         return values
+
+    def read_structs(self, blocks: Sequence[Any]) -> pa.Array | None:
+        """Reads source blocks of records; None if a field has an unusual type and needs :meth:`read`."""
+        columns = []
+        for name, type_ in _fields(self.needs_names, self.needs_position):
+            values = [_member(block, name) for block in blocks]
+            if not set(map(type, values)) <= _PYTHON_TYPES[type_]:
+                return None
+            columns.append(pa.array(values, type_))
+        return pa.StructArray.from_arrays(columns, fields=list(self.type))
 
     def columns(self, blocks: pa.Array) -> SourceColumns:
         """The columns of source blocks with the fields of :attr:`type`."""
@@ -74,6 +92,10 @@ class SourceBlock:
         if self.needs_position:
             positions = source_positions(*(pc.struct_field(blocks, n) for n, _ in _POSITION))
         return SourceColumns(pc.struct_field(blocks, "ts_ms"), names, positions)
+
+
+def _member(block: Any, name: str) -> Any:
+    return block.get(name) if block is not None and block.schema.field(name) is not None else None
 
 
 def source_positions(sequences: pa.Array, lsns: pa.Array, files: pa.Array, positions: pa.Array, rows: pa.Array) -> pa.Array:

@@ -7,52 +7,96 @@ kept.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
 from connectors.spark.config import IGNORE, SOFT, UNAVAILABLE
-from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import (
+    DELETE,
+    MESSAGE,
+    OPERATION,
+    PARTITION_ID,
+    POSITION,
+    SEQUENCE,
+    TOMBSTONE,
+    TRUNCATE,
+    ChangeBatch,
+)
 from connectors.spark.decode.toast import placeholders
 
+TOPIC_ID = "topic"
+"""Column of ``meta`` after changes of several topics are concatenated."""
 _ROW = "row"
 _GROUP = "group"
+_NULLS = "nulls"
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePoint:
+    """The last truncate of a batch, with its position in the source if that is known."""
+
+    position: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeduplicatedChanges:
     """One row per key. ``deleted`` marks keys whose last change was a delete; ``keep`` marks, by column, rows that keep the
-    table's value. ``truncated``: the table must be emptied first."""
+    table's value. ``truncate``: the table must be emptied first. ``unavailable`` counts values that are null because they are
+    unavailable."""
 
     rows: pa.Table
     meta: pa.Table
     deleted: pa.ChunkedArray
     keep: dict[str, pa.ChunkedArray]
-    truncated: bool
+    truncate: TruncatePoint | None
+    unavailable: int = 0
 
 
 def latest_per_key(
-    changes: ChangeBatch, keys: Sequence[str], delete_mode: str, unavailable: str = UNAVAILABLE
+    changes: ChangeBatch,
+    keys: Sequence[str],
+    delete_mode: str,
+    unavailable: str = UNAVAILABLE,
+    *,
+    unavailable_is_null: bool = False,
 ) -> DeduplicatedChanges:
     """The latest change per key. The image must contain the key columns (see :func:`with_key_columns`).
 
-    ``unavailable`` is the placeholder for unavailable values.
+    ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null.
     """
     changes = _sort_by_sequence(changes)
-    changes, truncated = _drop_before_truncate(changes, delete_mode)
+    changes, truncate = _drop_before_truncate(changes, delete_mode)
     operations = changes.meta[OPERATION]
     deleted = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)
     if delete_mode == IGNORE and pc.any(deleted).as_py():
         changes = changes.filter(pc.invert(deleted))
         deleted = pa.chunked_array([pa.array([False] * changes.num_rows, pa.bool_())])
     keep = _find_unavailable(changes.image, keys, deleted, unavailable)
+    if keep and unavailable_is_null:
+        changes, keep = _replace_by_null(changes, keep), {}
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete does not set the other columns: the row keeps its last values.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
-    return _take_latest(changes, keys, deleted, keep, truncated)
+    latest = _take_latest(changes, keys, deleted, keep, truncate)
+    if _NULLS not in latest.meta.column_names:
+        return latest
+    return replace(latest, meta=latest.meta.drop_columns([_NULLS]), unavailable=pc.sum(latest.meta[_NULLS]).as_py() or 0)
+
+
+def _replace_by_null(changes: ChangeBatch, masks: dict[str, pa.ChunkedArray]) -> ChangeBatch:
+    """The changes without these values; ``meta`` gets their number by row."""
+    image = changes.image
+    for name, mask in masks.items():
+        column = pc.if_else(mask, pa.scalar(None, image[name].type), image[name])
+        image = image.set_column(image.column_names.index(name), name, column)
+    nulls = functools.reduce(pc.add, [mask.cast(pa.int64()) for mask in masks.values()])
+    return ChangeBatch(changes.topic, changes.meta.append_column(_NULLS, nulls), image, changes.keys)
 
 
 def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool) -> ChangeBatch:
@@ -104,19 +148,59 @@ def _sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
     return changes
 
 
-def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, bool]:
-    """Drops changes before the last truncate. Between partitions, the order of arrival counts: Kafka has no other order."""
-    truncates = pc.fill_null(pc.equal(changes.meta[OPERATION], TRUNCATE), False)
+def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
+    """The changes from before the first truncate that has any before it; all of them, if there is none."""
+    meta = pa.concat_tables([one.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes])
+    found = _find_truncate(meta)
+    if found is None:
+        return changes
+    at, kept = found
+    earlier = pc.and_(pc.invert(kept), pc.not_equal(meta[SEQUENCE], meta[SEQUENCE][at]))
+    if not pc.any(earlier).as_py():
+        return changes
+    starts = itertools.accumulate((one.num_rows for one in changes), initial=0)
+    parts = [one.filter(earlier.slice(start, one.num_rows)) for one, start in zip(changes, starts, strict=False)]
+    # There may be another truncate among them.
+    return before_truncate([part for part in parts if part.num_rows])
+
+
+def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:
+    return any(_find_truncate(one.meta) is not None for one in changes)
+
+
+def _find_truncate(meta: pa.Table) -> tuple[int, pa.ChunkedArray] | None:
+    """The row of the last truncate, and a mask of the changes after it. In its own partition, order is the order of arrival; a
+    change from another partition is compared by its position in the source, and by arrival only if that is unknown."""
+    truncates = pc.fill_null(pc.equal(meta[OPERATION], TRUNCATE), False)
     if not pc.any(truncates).as_py():
-        return changes, False
+        return None
+    rows = pc.indices_nonzero(truncates).to_pylist()
+    at = max(rows, key=lambda i: (meta[POSITION][i].as_py() or "", meta[SEQUENCE][i].as_py()))
+    position = meta[POSITION][at].as_py()
+    kept = pc.greater(meta[SEQUENCE], meta[SEQUENCE][at])
+    if position is not None:
+        elsewhere = pc.not_equal(meta[PARTITION_ID], meta[PARTITION_ID][at])
+        if TOPIC_ID in meta.column_names:
+            elsewhere = pc.or_(elsewhere, pc.not_equal(meta[TOPIC_ID], meta[TOPIC_ID][at]))
+        is_later = pc.fill_null(pc.greater(meta[POSITION], position), kept)
+        kept = pc.if_else(elsewhere, is_later, kept)
+    return at, pc.and_(kept, pc.invert(truncates))
+
+
+def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
+    """Drops changes before the last truncate."""
+    found = _find_truncate(changes.meta)
+    if found is None:
+        return changes, None
     if delete_mode == IGNORE:
-        return changes.filter(pc.invert(truncates)), False
-    last = pc.max(pc.indices_nonzero(truncates)).as_py()
-    rest = slice(last + 1, None)
-    return (
-        ChangeBatch(changes.topic, changes.meta.slice(rest.start), changes.image.slice(rest.start), None),
-        True,
-    )
+        return changes.filter(pc.fill_null(pc.not_equal(changes.meta[OPERATION], TRUNCATE), True)), None
+    at, kept = found
+    return changes.filter(kept), TruncatePoint(changes.meta[POSITION][at].as_py())
+
+
+def drop_truncated(changes: ChangeBatch, position: str) -> ChangeBatch:
+    """Drops changes from before a truncate at this position that arrive after it, from another partition."""
+    return changes.filter(pc.fill_null(pc.greater_equal(changes.meta[POSITION], position), True))
 
 
 def _find_unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray, word: str) -> dict[str, pa.ChunkedArray]:
@@ -132,11 +216,15 @@ def _find_unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedA
 
 
 def _take_latest(
-    changes: ChangeBatch, keys: Sequence[str], deleted: pa.ChunkedArray, keep: dict[str, pa.ChunkedArray], truncated: bool
+    changes: ChangeBatch,
+    keys: Sequence[str],
+    deleted: pa.ChunkedArray,
+    keep: dict[str, pa.ChunkedArray],
+    truncate: TruncatePoint | None,
 ) -> DeduplicatedChanges:
     count = changes.num_rows
     if not count:
-        return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncated)
+        return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncate)
     index = pa.array(range(count), pa.int64())
     by_key = pa.table({f"k{i}": changes.image[k] for i, k in enumerate(keys)} | {_ROW: index})
     names = by_key.column_names[:-1]
@@ -147,7 +235,7 @@ def _take_latest(
     last = groups[f"{_ROW}_max"].combine_chunks()
     if len(last) == count:
         return DeduplicatedChanges(
-            changes.image, changes.meta, deleted, {c: m for c, m in keep.items() if pc.any(m).as_py()}, truncated
+            changes.image, changes.meta, deleted, {c: m for c, m in keep.items() if pc.any(m).as_py()}, truncate
         )
     rows, kept = changes.image.take(last), {}
     in_group = None
@@ -164,7 +252,7 @@ def _take_latest(
             rows = rows.set_column(rows.column_names.index(column), column, earlier)
         kept[column] = pc.and_(open_, pc.invert(known))
     return DeduplicatedChanges(
-        rows, changes.meta.take(last), pc.take(deleted, last), {c: m for c, m in kept.items() if pc.any(m).as_py()}, truncated
+        rows, changes.meta.take(last), pc.take(deleted, last), {c: m for c, m in kept.items() if pc.any(m).as_py()}, truncate
     )
 
 

@@ -32,7 +32,10 @@ def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataTyp
         return pa.struct([pa.field(n, t) for n, t in fields.items()])
     if pa.types.is_list(known) and pa.types.is_list(other):
         return pa.list_(common_type(known.value_type, other.value_type, f"{path}.element"))
-    raise SchemaError(f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records")
+    raise SchemaError(
+        f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records; write them to different "
+        "tables with table.name.format, or convert one of them with a transformation"
+    )
 
 
 def merge_columns(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:
@@ -241,6 +244,28 @@ def arrow_type(node: object) -> pa.DataType:
             case "map":
                 return pa.map_(arrow_type(node["keyType"]), arrow_type(node["valueType"]))
     raise SchemaError(f"columns of Spark type {node} are not supported")
+
+
+def spark_json_type(type_: pa.DataType) -> object:
+    """A type as Spark's JSON schema has it: the inverse of :func:`arrow_type`. Raises SchemaError if there is none."""
+    for name, known in _NAMES.items():
+        if known == type_:
+            return name
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_struct(type_):
+        return {"type": "struct", "fields": [spark_json_field(f.name, f.type) for f in type_]}
+    if pa.types.is_list(type_):
+        return {"type": "array", "elementType": spark_json_type(type_.value_type), "containsNull": True}
+    if pa.types.is_map(type_):
+        key, value = spark_json_type(type_.key_type), spark_json_type(type_.item_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    raise SchemaError(f"Spark has no column type for {type_}")
+
+
+def spark_json_field(name: str, type_: pa.DataType) -> dict[str, object]:
+    """A nullable column as Spark's JSON schema has it."""
+    return {"name": name, "type": spark_json_type(type_), "nullable": True, "metadata": {}}
 
 
 def contains_timestamp_ntz(type_: pa.DataType) -> bool:

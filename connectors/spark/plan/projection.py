@@ -20,6 +20,7 @@ from connectors.spark.decode.change_batch import (
     TOMBSTONE,
     ChangeBatch,
 )
+from connectors.spark.plan.deduplicate import TOPIC_ID
 from connectors.spark.plan.evolution import Columns, cast_column
 
 METADATA_TYPES: Columns = {
@@ -31,8 +32,6 @@ METADATA_TYPES: Columns = {
     config.OFFSET: pa.int64(),
     config.DELETED: pa.bool_(),
 }
-TOPIC_ID = "topic"
-"""Column of ``meta`` after changes of several topics are concatenated."""
 
 
 def image_columns(changes: ChangeBatch) -> Columns:

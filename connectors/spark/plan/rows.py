@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import DataError, SchemaError
+from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
-from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, with_additions
+from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class RowPreparation:
         try:
             if self._settings.upserts:
                 found = self._key_columns(changes, keys)
-                if found is None:
+                if found is None and (table is None or not deduplicate.contains_truncate(changes)):
                     return None
-                keys = found
+                keys = found or ()  # a truncate needs no key
                 changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
             else:
                 if not self._settings.keep_tombstones:
@@ -66,8 +66,12 @@ class RowPreparation:
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
-            incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
+            try:
+                incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
+            except SchemaError as e:
+                raise SchemaError(f"table {self._name}: {e.message}") from e
             columns = self._columns_for(table, incoming)
+            self._check_key_types(columns, keys)
             projected = [projection.project(c, columns) for c in changes]
             for part in projected:
                 self._check_partitions(part, partition_columns)
@@ -93,6 +97,14 @@ class RowPreparation:
         missing_columns(table, wanted)  # raises for names that differ only in case
         columns = with_additions(table, wanted) if self._settings.schema_evolution == "add" else table
         return {n: columns[n] for n in incoming if n in columns}
+
+    def _check_key_types(self, columns: Columns, keys: tuple[str, ...]) -> None:
+        for name in keys if self._settings.upserts else ():
+            if name in columns and pa.types.is_nested(columns[name]):
+                raise ConnectError(
+                    f"table {self._name}: the key column {name} is {sql_type(columns[name])}, whose values cannot be compared; "
+                    "set key.columns to columns of other types that identify a row, or write.mode=append"
+                )
 
     def _check_partitions(self, changes: ChangeBatch, names: Collection[str]) -> None:
         """Promise 8: empty text would become null in a partition column. Raises DataError."""

@@ -79,11 +79,12 @@ def _inserted(column: str, kept: Collection[str], soft_flag: str | None) -> str:
     return f"CASE WHEN {unavailable} THEN NULL ELSE {value} END"
 
 
-def missing_rows_query(target: str, source: str, keys: Sequence[str], kept: Collection[str]) -> str:
-    """Counts the flags to keep a value in rows of the source that the target lacks."""
+def missing_rows_query(target: str, source: str, keys: Sequence[str], kept: Collection[str], soft_flag: str | None = None) -> str:
+    """Counts the flags to keep a value in rows of the source that the target lacks, without soft deletes."""
     match = " AND ".join(f"t.{quote(k)} = s.{quote(k)}" for k in keys)
+    condition = "" if soft_flag is None else f" WHERE NOT s.{quote(soft_flag)}"
     flags = " + ".join(f"CAST(s.{quote(KEEP_PREFIX + c)} AS BIGINT)" for c in kept)
-    return f"SELECT sum({flags}) FROM {quote(source)} AS s LEFT ANTI JOIN {target} AS t ON {match}"
+    return f"SELECT sum({flags}) FROM {quote(source)} AS s LEFT ANTI JOIN {target} AS t ON {match}{condition}"
 
 
 def literal(value: Any) -> str:

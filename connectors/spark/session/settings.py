@@ -45,7 +45,9 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     # Offsets are read from checksum files, one entry per partition.
     "spark.databricks.delta.setTransactionsInCrc.maxAllowed": "10000",
-    # On a local disk, the defaults rename through Hadoop's FileContext, which forks a process (readlink) several times per commit:
+    # The files in checksum files are recomputed by a Spark job after each change of the schema.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
+    # On a local disk, the defaults rename through Hadoop's FileContext, which forks readlink several times in each commit:
     # nine tenths of a small commit's time.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -86,6 +88,8 @@ def plan_launch(settings: SparkConfig) -> LaunchPlan:
     if local:
         cores = str(_local_cores(settings.master))
         conf |= {"spark.sql.shuffle.partitions": cores, "spark.default.parallelism": cores}
+        # VACUUM lists files in this many tasks: 10,000 by default, which take a minute.
+        conf["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = cores
         # With one task per core there is nothing to adapt, and planning stage by stage takes a third of a merge.
         conf["spark.sql.adaptive.enabled"] = "false"
         # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connect import crash_points
-from connect.errors import ConnectError, SchemaError
+from connect.errors import SchemaError
 from connect.record import TopicPartition
+from connectors.spark.errors import explain
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
 from connectors.spark.tables.parquet_compaction import CompactionResult, ParquetCompaction
@@ -130,7 +131,7 @@ class ParquetTable:
         try:
             return compaction.run()
         except OSError as e:
-            raise ConnectError(f"cannot compact {self.path}: {e}") from e
+            raise explain(e, f"cannot compact {self.path}") from e
 
     def _load(self) -> ManifestEntry | None:
         try:
@@ -138,7 +139,7 @@ class ParquetTable:
             if entry is None:
                 entry = migrate(self._files, self._manifest, self.path)
         except OSError as e:
-            raise ConnectError(f"cannot read {self.path}: {e}") from e
+            raise explain(e, f"cannot read {self.path}") from e
         if self._epoch is None:
             self._epoch = self._state().epochs.get(self._task, 0)
         return entry
@@ -153,7 +154,7 @@ class ParquetTable:
                 self._load()
             return operation()
         except OSError as e:
-            raise ConnectError(f"cannot {doing} {self.path}: {e}") from e
+            raise explain(e, f"cannot {doing} {self.path}") from e
 
     def _commit_rows(self, rows: pa.Table, commit: TableCommit, ends: dict[TopicPartition, int]) -> ManifestEntry | None:
         columns = {f.name: f.type for f in rows.schema}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import errno
 import os
 import uuid
@@ -16,6 +17,7 @@ from pyarrow import fs
 
 from connect import crash_points
 from connect.errors import ConnectError
+from connectors.spark.errors import explain
 from connectors.spark.tables.staging import open_location
 
 _TEMPORARY = ".tmp"
@@ -194,7 +196,7 @@ class ObjectTableFiles:
         except AlreadyExistsError:
             return False
         except (BaseError, NotImplementedError) as e:
-            raise ConnectError(f"cannot write {self._root}/{name}: {e}") from e
+            raise explain(e, f"cannot write {self._root}/{name}") from e
         return True
 
     @contextlib.contextmanager
@@ -231,10 +233,12 @@ def _open_s3(files: fs.S3FileSystem, bucket: str, prefix: str) -> Any:
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     region = files.region
+    # Commits are repeated by the task, which can be stopped meanwhile.
+    retry: Any = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=10)}
     client_options: Any = {"allow_http": endpoint.startswith("http://")}
     if endpoint:
-        return S3Store(bucket, region=region, endpoint=endpoint, client_options=client_options)
-    return S3Store(bucket, region=region, client_options=client_options)
+        return S3Store(bucket, region=region, endpoint=endpoint, client_options=client_options, retry_config=retry)
+    return S3Store(bucket, region=region, client_options=client_options, retry_config=retry)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
+from connectors.spark.errors import explain
 
 FOLDER = ".sluice-staging"
 
@@ -29,8 +30,11 @@ class Staging:
 
     def clear(self) -> None:
         """Removes the folder with files that a crash left behind."""
-        with contextlib.suppress(FileNotFoundError):
-            self._files.delete_dir(self._folder)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                self._files.delete_dir(self._folder)
+        except OSError as e:
+            raise explain(e, f"cannot clear the staging folder {self._uri}") from e
         parent = self._folder.rpartition("/")[0]
         with contextlib.suppress(OSError):  # it may contain another task's folder
             if not self._files.get_file_info(fs.FileSelector(parent, allow_not_found=True)):
@@ -46,18 +50,26 @@ class Staging:
                     rows, stream, compression="lz4", use_dictionary=False, write_statistics=False, row_group_size=256 * 1024
                 )
         except OSError as e:
-            raise ConnectError(f"cannot write staging files to {self._uri}: {e}") from e
+            self._delete(name)
+            raise explain(e, f"cannot write staging files to {self._uri}") from e
         return StagedFile(self._files, f"{self._folder}/{name}", f"{self._uri}/{name}")
+
+    def _delete(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            self._files.delete_file(f"{self._folder}/{name}")
 
 
 def list_tables(location: str) -> list[str]:
     """Names of the folders below a location that contain a table: a Delta log, or the manifest of a Parquet table."""
     files, root = open_location(location)
-    folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
     found = set()
-    for marker in ("_delta_log", "_sluice"):
-        markers = files.get_file_info([f"{i.path}/{marker}" for i in folders])
-        found |= {i.base_name for i, m in zip(folders, markers, strict=True) if m.type == fs.FileType.Directory}
+    try:
+        folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
+        for marker in ("_delta_log", "_sluice"):
+            markers = files.get_file_info([f"{i.path}/{marker}" for i in folders])
+            found |= {i.base_name for i, m in zip(folders, markers, strict=True) if m.type == fs.FileType.Directory}
+    except OSError as e:
+        raise explain(e, f"cannot list the tables in {location}") from e
     return sorted(found)
 
 

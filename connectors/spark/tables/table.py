@@ -45,6 +45,12 @@ class Upsert:
     columns: Columns
     """All columns of the table. Those that ``rows`` lacks become null, because the source no longer has them."""
     soft_deletes: bool
+    survivors: pa.Table | None = None
+    """For a truncate: keys of rows in the table that are newer than it, because they came from another partition."""
+
+    @property
+    def truncates(self) -> bool:
+        return self.changes.truncate is not None
 
 
 class Table(Protocol):

@@ -17,13 +17,13 @@ from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark import config
 from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
+from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
@@ -57,6 +57,7 @@ class TableWriter:
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
         self._keys: tuple[str, ...] = settings.key_columns
+        self._order = TruncateOrder()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the end offsets of these partitions from the table (of all that are known, if none are given). Raises
@@ -78,33 +79,42 @@ class TableWriter:
         :meth:`split_bad_records` finds them.
         """
         started = time.monotonic()
-        for _ in range(_MAX_ATTEMPTS):
+        attempts = written = 0
+        while attempts < _MAX_ATTEMPTS:
             state = self._state or self._load(partitions)
             # Promise 6: records that the table contains are not written again, whatever the consumer group's offset is.
             new = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
             skipped = {tp: r for tp, r in (excluded or {}).items() if r[1] > state.ends.get(tp, 0)}
             if not new and not skipped:
-                self.progress.skipped += sum(c.num_rows for c in changes)
+                self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
+            # A truncate that keeps the rows as deleted applies to those of earlier commits.
+            part = deduplicate.before_truncate(new) if new and self._settings.soft_deletes else new
+            is_last = part is new
             prepared = (
-                self._rows.prepare(state.columns, new, self._keys, partition_columns=state.partition_columns) if new else None
+                self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
             )
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
-                landed = self._write(state, new, prepared, skipped)
+                landed = self._write(state, part, prepared, skipped if is_last else {})
             except (DataError, RetriableError):
                 raise
             except Exception as e:
                 raise explain(e, self._described()) from e
-            if landed:
-                self._state = state
-                self.progress.skipped += sum(c.num_rows for c in changes) - sum(c.num_rows for c in new)
+            if not landed:
+                attempts += 1
+                continue
+            self._state = state
+            written += sum(c.num_rows for c in part)
+            if is_last:
+                self.progress.skipped += sum(c.num_rows for c in changes) - written
                 self.progress.last_commit_ms = int(time.time() * 1000)
                 self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
-                self.progress.table = self._table.progress()
+                self._update_figures()
                 crash_points.point("spark.committed")
                 return
+            attempts = 0
         raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
 
     def split_bad_records(
@@ -150,7 +160,16 @@ class TableWriter:
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
         self._table.maintain(is_stopping)
-        self.progress.table = self._table.progress()
+        self._update_figures()
+
+    def _update_figures(self) -> None:
+        before, self.progress.table = self.progress.table, self._table.progress()
+        if self.progress.table.get("unavailable") and not before.get("unavailable"):
+            log.warning(
+                "%s: unavailable values have become null (unavailable.value=%s); the task's progress counts them as unavailable",
+                self._described(),
+                self._settings.unavailable_value,
+            )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
         try:
@@ -163,7 +182,7 @@ class TableWriter:
         return f"table {self.name} at {self._table.path}"
 
     def _write(
-        self, state: TableState, changes: list[ChangeBatch], prepared: PreparedRows | None, excluded: OffsetRanges
+        self, state: TableState, changes: Sequence[ChangeBatch], prepared: PreparedRows | None, excluded: OffsetRanges
     ) -> bool:
         """Whether the changes are committed; if not, the state must be read again. Updates the state."""
         ranges = find_offset_ranges(changes, excluded, state.ends)
@@ -181,6 +200,8 @@ class TableWriter:
             upsert = self._plan_upsert(state, prepared)
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
+            if landed is not None:
+                self._order.committed(upsert.changes, upsert.keys)
         else:
             appended = self._plan_append(prepared)
             rows = appended.num_rows
@@ -205,23 +226,25 @@ class TableWriter:
         self._keys = prepared.keys
         settings = self._settings
         whole = projection.concat_batches(prepared.changes)
-        latest = deduplicate.latest_per_key(whole, prepared.keys, settings.delete_mode, settings.unavailable)
+        whole = self._order.before(whole)
+        latest = deduplicate.latest_per_key(
+            whole,
+            prepared.keys,
+            settings.delete_mode,
+            settings.unavailable,
+            unavailable_is_null=settings.unavailable_value == "null",
+        )
         extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
         assert state.columns is not None
         rows = _append_columns(latest.rows, extra)
-        return Upsert(rows, latest, prepared.keys, state.columns, settings.delete_mode == config.SOFT)
+        survivors = self._order.survivors(latest, prepared.keys)
+        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
-            try:
-                self._table.create(wanted, prepared.keys)
-            except Exception as e:
-                # Another task may have created it at the same time.
-                if self._table.load(()).columns is None:
-                    raise
-                log.debug("%s was created by another writer: %s", self._described(), e)
+            self._change_schema(lambda: self._table.create(wanted, prepared.keys), lambda present: True)
             return True
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
@@ -229,15 +252,19 @@ class TableWriter:
         if self._settings.schema_evolution == "fail":
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
+        columns = with_additions(state.columns, wanted)
+        self._change_schema(lambda: self._table.add_columns(added, columns), lambda present: not missing_columns(present, wanted))
+        return True
+
+    def _change_schema(self, change: Callable[[], None], is_done: Callable[[Columns], bool]) -> None:
+        """Creates the table or adds columns. Another task may have done the same at the same time."""
         try:
-            self._table.add_columns(added, with_additions(state.columns, wanted))
+            change()
         except Exception as e:
-            # Another task may have added them at the same time.
             present = self._table.load(()).columns
-            if present is None or missing_columns(present, wanted):
+            if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
-        return True
 
 
 def _append_columns(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:

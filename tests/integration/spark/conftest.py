@@ -85,7 +85,16 @@ class Context:
 class Run:
     """One run of the task, from its start to its close or crash."""
 
-    def __init__(self, props: Mapping[str, str], topics: Iterable[Topic], *, raw: bool, group: dict[TopicPartition, int]) -> None:
+    def __init__(
+        self,
+        props: Mapping[str, str],
+        topics: Iterable[Topic],
+        *,
+        raw: bool,
+        group: dict[TopicPartition, int],
+        partitions: Collection[int] | None = None,
+    ) -> None:
+        """``partitions``: those of each topic that the task has; by default all."""
         self.topics = list(topics)
         self.context = Context(self.topics, raw)
         self.group = group
@@ -94,7 +103,7 @@ class Run:
         self.task.start(props)
         self.raw = self.task.wants_raw()
         assert self.raw == raw
-        owned = [tp for t in self.topics for tp in t.partitions()]
+        owned = [tp for t in self.topics for tp in t.partitions() if partitions is None or tp.partition in partitions]
         self.task.open(owned)
         self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
 
@@ -102,12 +111,16 @@ class Run:
         """Delivers the topics' records in batches, up to an offset in each partition."""
         for topic in self.topics:
             for partition, log in topic.logs.items():
-                tp = TopicPartition(topic.name, partition)
-                end = len(log) if upto is None else min(upto, len(log))
-                while self.position[tp] < end:
-                    first, last = self.position[tp], min(end, self.position[tp] + batch)
-                    self._put(topic, partition, first, last)
-                    self.position[tp] = last
+                if TopicPartition(topic.name, partition) in self.position:
+                    self.deliver_partition(topic, partition, len(log) if upto is None else min(upto, len(log)), batch)
+
+    def deliver_partition(self, topic: Topic, partition: int, end: int, batch: int = 500) -> None:
+        """Delivers one partition's records, up to an offset."""
+        tp = TopicPartition(topic.name, partition)
+        while self.position[tp] < end:
+            first, last = self.position[tp], min(end, self.position[tp] + batch)
+            self._put(topic, partition, first, last)
+            self.position[tp] = last
 
     def _put(self, topic: Topic, partition: int, first: int, last: int) -> None:
         log = topic.logs[partition][first:last]

@@ -65,7 +65,7 @@ def appended(number, round):
 def upsert(state, commit, round):
     # One row of its own per round, and one that both processes write.
     rows = pa.table({"id": pa.array([100 * number + round, -1], pa.int64()), "by": pa.array([number, number], pa.int64())})
-    changes = DeduplicatedChanges(rows, pa.table({}), pa.chunked_array([[False, False]]), {}, False)
+    changes = DeduplicatedChanges(rows, pa.table({}), pa.chunked_array([[False, False]]), {}, None)
     return table.upsert(Upsert(rows, changes, ("id",), state.columns, False), commit)
 
 

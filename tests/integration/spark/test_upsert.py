@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError, DataError
+from tests.integration.spark.change_events import ADDED, PLACEHOLDER, ROW, change, decimal_bytes, field, key
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -23,64 +24,11 @@ pytestmark = [
 
 SEEDS = int(os.environ.get("SLUICE_UPSERT_SEEDS", "1"))
 """Number of random histories of changes."""
-PLACEHOLDER = "__debezium_unavailable_value"
 UTC = dt.UTC
-
-
-def field(name: str, kind: str, *, semantic: str | None = None, **parameters: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": kind, "optional": name != "id", "field": name}
-    if semantic:
-        schema |= {"name": semantic, "version": 1}
-    if parameters:
-        schema["parameters"] = parameters
-    return schema
-
-
-ROW = [
-    field("id", "int64"),
-    field("name", "string"),
-    field("credit", "bytes", semantic="org.apache.kafka.connect.data.Decimal", scale="2"),
-    field("made", "int64", semantic="io.debezium.time.MicroTimestamp"),
-    field("seen", "string", semantic="io.debezium.time.ZonedTimestamp"),
-    field("photo", "bytes"),
-]
-ADDED = field("level", "int32")
-
-
-def decimal_bytes(value: decimal.Decimal) -> str:
-    unscaled = int(f"{value:f}".replace(".", ""))
-    return base64.b64encode(unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)).decode()
-
-
-def envelope(row: list[dict[str, Any]]) -> bytes:
-    fields = [{"type": "struct", "optional": True, "field": n, "fields": row, "name": "s.t.Value"} for n in ("before", "after")]
-    source = {
-        "type": "struct",
-        "optional": False,
-        "field": "source",
-        "fields": [field("ts_ms", "int64"), field("table", "string")],
-    }
-    schema = {"type": "struct", "name": "s.t.Envelope", "optional": False, "fields": [*fields, source, field("op", "string")]}
-    return json.dumps(schema, separators=(",", ":")).encode()
-
-
-KEY_SCHEMA = json.dumps({"type": "struct", "optional": False, "fields": [field("id", "int64")]}, separators=(",", ":")).encode()
 
 
 def by_id(rows: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {r["id"]: {n: v for n, v in r.items() if v is not None} for r in rows}
-
-
-def message(schema: bytes, payload: Any) -> bytes:
-    return b'{"schema":' + schema + b',"payload":' + json.dumps(payload, separators=(",", ":")).encode() + b"}"
-
-
-def change(op: str, before: Any, after: Any, row: list[dict[str, Any]], at: int = 0) -> bytes:
-    return message(envelope(row), {"before": before, "after": after, "source": {"ts_ms": at, "table": "t"}, "op": op})
-
-
-def key(id_: int) -> bytes:
-    return message(KEY_SCHEMA, {"id": id_})
 
 
 class Shop:
@@ -326,3 +274,36 @@ def test_unavailable_arrays_and_maps_keep_the_value_of_the_table(props: Any, run
     task_run.deliver()
     task_run.close()
     assert read("t") == [{**before[0], "numbers": [3]}]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_truncate_is_ordered_against_other_partitions_by_the_source(
+    props: Any, run: Any, topic: Any, read: Any, late: bool
+) -> None:
+    """Partition 0 has the truncate, at LSN 50; partition 1 is read before it, or after it (late)."""
+    t = topic("t", schemas=False)
+
+    def add(operation: str, key: int | None, lsn: int, partition: int) -> None:
+        source = {"ts_ms": lsn, "table": "t", "lsn": lsn, "sequence": f'["{lsn}","{lsn}"]'}
+        after = None if key is None else {"id": key, "v": f"at {lsn}"}
+        value = {"before": None, "after": after, "source": source, "op": operation}
+        t.add(None if key is None else json.dumps({"id": key}).encode(), json.dumps(value).encode(), partition)
+
+    t.logs[1] = []
+    task_run = run({**props, "write.mode": "upsert", "key.columns": "id"}, [t], raw=True, group={})
+    add("c", 1, 10, 0)
+    if not late:
+        add("c", 2, 20, 1)
+        add("c", 3, 60, 1)
+    task_run.deliver()
+    task_run.commit()
+    add("t", None, 50, 0)
+    task_run.deliver()
+    task_run.commit()
+    if late:
+        add("c", 2, 20, 1)
+        add("c", 3, 60, 1)
+    add("c", 4, 70, 0)
+    task_run.deliver()
+    task_run.close()
+    assert {r["id"]: r["v"] for r in read("t")} == {3: "at 60", 4: "at 70"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from connectors.spark.tables.delta.compaction import MergedFile
@@ -26,6 +28,15 @@ class TableChange:
     written: list[str] = field(default_factory=list)
     new_rows: dict[str, pa.Table] = field(default_factory=dict)
     """By path: the rows of a new data file, in its order, with all their columns."""
+
+    @contextlib.contextmanager
+    def writing(self, writer: DataFileWriter) -> Iterator[None]:
+        """Deletes what was written when the block fails: a full disk would stay full."""
+        try:
+            yield
+        except BaseException:
+            writer.delete(self.written)
+            raise
 
     def write_rows(self, writer: DataFileWriter, layout: TableLayout) -> None:
         """Writes the new rows, if there are any: one file per partition."""
@@ -54,10 +65,12 @@ class TableChange:
         self.written.append(vector_file_name(identity))
         self.adds += [file.add_action(descriptor) for (file, _), descriptor in zip(remaining, descriptors, strict=True)]
 
-    def remove_all(self, live: LiveFiles) -> None:
-        """Removes all files of the table."""
+    def remove_all(self, live: LiveFiles, survivors: Mapping[int, Rows], writer: DataFileWriter) -> None:
+        """Removes all rows of the table except for these rows, by file number."""
         now_ms = int(time.time() * 1000)
-        self.removes += [file.remove_action(now_ms) for file in live.by_path.values()]
+        self.removes += [file.remove_action(now_ms) for file in live.by_path.values() if file.number not in survivors]
+        others = {number: np.setdiff1d(np.arange(live.at(number).rows), rows) for number, rows in survivors.items()}
+        self.delete_rows(others, live, writer)
 
     @classmethod
     def of_merged(cls, merged: MergedFile, writer: DataFileWriter) -> TableChange:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from connect.errors import ConnectError
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
+from connectors.spark.tables.delta.suitability import Obstacle, UnsuitableTable
 
 _RETENTION = "delta.setTransactionRetentionDuration"
+_APPEND_ONLY = "delta.appendOnly"
 
 
 def check_retention(metadata: Mapping[str, Any], place: str, path: str) -> None:
@@ -19,6 +21,39 @@ def check_retention(metadata: Mapping[str, Any], place: str, path: str) -> None:
             f"{place} has the property {_RETENTION}, which removes the connector's offsets from the table; remove it: "
             f"ALTER TABLE {table_at(path)} UNSET TBLPROPERTIES ('{_RETENTION}')"
         )
+
+
+def check_not_append_only(metadata: Mapping[str, Any], place: str, path: str) -> None:
+    """Raises ConnectError when a table that must be upserted allows only appends."""
+    if (metadata.get("configuration") or {}).get(_APPEND_ONLY) == "true":
+        raise ConnectError(
+            f"{place} has the property {_APPEND_ONLY}, but write.mode=upsert changes and deletes rows. Allow that with "
+            f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{_APPEND_ONLY}' = 'false') and restart the task, or set "
+            "write.mode=append"
+        )
+
+
+def refuse_obstacle(obstacle: Obstacle, place: str, path: str, *, was_written: bool) -> NoReturn:
+    """Raises UnsuitableTable for a table whose rows Spark must write, or ConnectError if the worker has written rows before it
+    was altered."""
+    if not was_written:
+        raise UnsuitableTable(obstacle.reason)
+    remedy = "Write"
+    if obstacle.remedy:
+        remedy = f"Undo it with ALTER TABLE {table_at(path)} {obstacle.remedy} and restart the task, or write"
+    raise ConnectError(
+        f"{place} was altered in a way that the connector does not support: {obstacle.reason}. {remedy} into another table "
+        "(table.name.format)"
+    )
+
+
+def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
+    """Raises ConnectError for a table that somebody has dropped, and created again if it exists."""
+    raise ConnectError(
+        f"{place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows are gone. "
+        "Restart the task to continue with new records, or reset the connector's offsets over REST "
+        "(DELETE /connectors/<name>/offsets) to load the table again"
+    )
 
 
 def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) -> None:

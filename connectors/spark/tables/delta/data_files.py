@@ -8,7 +8,7 @@ import decimal
 import math
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from connect.errors import RetriableError
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
 from connectors.spark.tables.delta.partition_values import PartitionValues
@@ -46,7 +47,7 @@ class DataFileWriter:
         layout = layout or TableLayout()
         rows = layout.file_rows(rows)
         name = _new_name()
-        with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
+        with self._create(name) as stream:
             pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=self._row_group_size)
         return self._add_action(name, file_statistics(rows, layout.clustering_columns), partition)
 
@@ -54,31 +55,25 @@ class DataFileWriter:
         """Writes one file from batches with all columns of the table, as they come; None, and no file, when there are no
         rows."""
         name = _new_name()
-        where = f"{self._folder}/{name}"
         statistics: dict[str, Any] | None = None
         pending: list[pa.Table] = []
-        try:
-            with (
-                self._files.open_output_stream(where) as stream,
-                pq.ParquetWriter(
-                    stream, pa.schema(list(layout.file_columns.items())), compression="zstd", compression_level=1
-                ) as parquet,
-            ):
-                for batch in batches:
-                    if not batch.num_rows:
-                        continue
-                    batch = layout.file_rows(batch)
-                    statistics = merge_statistics(statistics, file_statistics(batch, layout.clustering_columns))
-                    pending.append(batch)
-                    while sum(part.num_rows for part in pending) >= self._row_group_size:
-                        whole = pa.concat_tables(pending)
-                        parquet.write_table(whole.slice(0, self._row_group_size))
-                        pending = [whole.slice(self._row_group_size)]
-                if any(part.num_rows for part in pending):
-                    parquet.write_table(pa.concat_tables(pending))
-        except BaseException:
-            self.delete([name])
-            raise
+        schema = pa.schema(list(layout.file_columns.items()))
+        with (
+            self._create(name) as stream,
+            pq.ParquetWriter(stream, schema, compression="zstd", compression_level=1) as parquet,
+        ):
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                batch = layout.file_rows(batch)
+                statistics = merge_statistics(statistics, file_statistics(batch, layout.clustering_columns))
+                pending.append(batch)
+                while sum(part.num_rows for part in pending) >= self._row_group_size:
+                    whole = pa.concat_tables(pending)
+                    parquet.write_table(whole.slice(0, self._row_group_size))
+                    pending = [whole.slice(self._row_group_size)]
+            if any(part.num_rows for part in pending):
+                parquet.write_table(pa.concat_tables(pending))
         if statistics is None:
             self.delete([name])
             return None
@@ -94,6 +89,18 @@ class DataFileWriter:
             "stats": orjson.dumps(statistics, default=_plain_digits).decode(),
         }
 
+    def check_exist(self, names: Sequence[str], place: str) -> None:
+        """Raises RetriableError when files that were written and not committed yet are gone: VACUUM without retention deletes
+        them, and a commit that names them would leave a table that nobody can read."""
+        found = self._files.get_file_info([f"{self._folder}/{name}" for name in names])
+        missing = [name for name, info in zip(names, found, strict=True) if info.type == fs.FileType.NotFound]
+        if missing:
+            self.delete(names)
+            raise RetriableError(
+                f"{place}: {', '.join(missing)} was deleted before it was committed, so its rows are written again. Run VACUUM "
+                "only with a retention that is longer than a commit takes"
+            )
+
     def delete(self, names: Iterable[str]) -> None:
         """Deletes files that certainly no commit names."""
         for name in names:
@@ -102,8 +109,18 @@ class DataFileWriter:
 
     def write_bytes(self, name: str, data: bytes) -> None:
         """Writes a file of another kind."""
-        with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
+        with self._create(name) as stream:
             stream.write(data)
+
+    @contextlib.contextmanager
+    def _create(self, name: str) -> Iterator[pa.NativeFile]:
+        """A new file, deleted if the block fails."""
+        try:
+            with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
+                yield stream
+        except BaseException:
+            self.delete([name])
+            raise
 
 
 def _new_name() -> str:

@@ -29,6 +29,10 @@ _Z85_VALUES = {digit: value for value, digit in enumerate(_Z85)}
 _UUID_LENGTH = 20
 
 
+class DamagedVector(ConnectError):
+    """A deletion vector is cut, or its bits have changed."""
+
+
 def encode_vector(rows: Rows) -> bytes:
     """The data of a vector of these row numbers (sorted, each below 2**32)."""
     bitmap = BitMap(rows.astype(np.uint32))
@@ -38,7 +42,7 @@ def encode_vector(rows: Rows) -> bytes:
 
 
 def decode_vector(data: bytes) -> Rows:
-    """The row numbers of a vector, sorted. Raises ConnectError for data in another format."""
+    """The row numbers of a vector, sorted. Raises DamagedVector for data in another format."""
     try:
         if data[:4] == struct.pack("<i", _MAGIC):
             bitmap = BitMap64.deserialize(data[4:])
@@ -46,8 +50,22 @@ def decode_vector(data: bytes) -> Rows:
         if data[:4] == struct.pack(">i", _OLDER_MAGIC):
             return _decode_older(data)
     except (ValueError, struct.error) as e:
-        raise ConnectError(f"a deletion vector is damaged: {e}") from e
-    raise ConnectError("a deletion vector is damaged, or has a format that is not supported")
+        raise DamagedVector(f"a deletion vector is damaged: {e}") from e
+    raise DamagedVector("a deletion vector is damaged, or has a format that is not supported")
+
+
+def read_vector(content: bytes, descriptor: Descriptor) -> Rows:
+    """The rows of a vector in the content of its file. Raises DamagedVector."""
+    place = vector_location(descriptor)
+    assert place is not None
+    _, start, size = place
+    data, stored = content[start : start + size], content[start + size : start + size + 4]
+    if content[start - 4 : start] != struct.pack(">i", size) or len(stored) < 4 or stored != struct.pack(">I", zlib.crc32(data)):
+        raise DamagedVector("a deletion vector is damaged: its size or checksum differs")
+    rows = decode_vector(data)
+    if len(rows) != descriptor.get("cardinality", len(rows)):
+        raise DamagedVector(f"a deletion vector is damaged: it has {len(rows)} rows instead of {descriptor['cardinality']}")
+    return rows
 
 
 def _decode_older(data: bytes) -> Rows:

@@ -16,16 +16,15 @@ from connectors.spark.tables.delta.partition_values import parse_value
 
 def count_rows(live: LiveFiles, file: LiveFile) -> int:
     """The number of rows in a file, deleted ones included."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        return int(pq.ParquetFile(stream).metadata.num_rows)
+    with live.open(file) as parquet:
+        return int(parquet.metadata.num_rows)
 
 
 def read_file(
     live: LiveFiles, file: LiveFile, columns: Mapping[str, pa.DataType], batch_rows: int
 ) -> Iterator[tuple[int, pa.Table]]:
     """Reads a file in batches, each with the number of its first row."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
+    with live.open(file) as parquet:
         present = _present(parquet, file, columns)
         first = 0
         for batch in parquet.iter_batches(batch_rows, columns=present, use_threads=False):
@@ -35,8 +34,7 @@ def read_file(
 
 def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
     """Reads some rows (sorted) of a file: only the row groups that contain them."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        parquet = pq.ParquetFile(stream)
+    with live.open(file) as parquet:
         present = _present(parquet, file, columns)
         if not present:
             return _complete(None, len(rows), file, columns)
@@ -53,8 +51,8 @@ def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str,
 
 def has_columns(live: LiveFiles, file: LiveFile, columns: Collection[str]) -> bool:
     """Whether the file, or its partition, has all of these columns."""
-    with live.files.open_input_file(live.location(file)) as stream:
-        return set(columns) <= {*pq.ParquetFile(stream).schema_arrow.names, *file.partition_values}
+    with live.open(file) as parquet:
+        return set(columns) <= {*parquet.schema_arrow.names, *file.partition_values}
 
 
 def _present(parquet: pq.ParquetFile, file: LiveFile, columns: Collection[str]) -> list[str]:

@@ -8,6 +8,7 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -18,25 +19,36 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
-from connectors.spark.tables.delta.checks import check_not_replaced, check_retention, refuse_replacement
+from connectors.spark.tables.delta.checks import (
+    check_not_append_only,
+    check_not_replaced,
+    check_retention,
+    refuse_dropped,
+    refuse_obstacle,
+    refuse_replacement,
+)
 from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
+from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.delta.key_index import Matches
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
-from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.live_files import UnreadableFile, group_rows
+from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
-from connectors.spark.tables.delta.statements import add_columns, create_table, mark_all_deleted
-from connectors.spark.tables.delta.suitability import UnsuitableTable, find_layout_obstacle, find_obstacle
+from connectors.spark.tables.delta.offset_moves import move_stored_offsets
+from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
+from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
+from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import plan_upsert
 from connectors.spark.tables.staging import local_folder, open_location
@@ -73,11 +85,29 @@ class _KnownVersion:
     layout: TableLayout = field(default_factory=TableLayout)
     indexed: IndexedFiles | None = None
 
+    def apply(self, logged: LoggedCommit) -> None:
+        """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may
+        have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
+        if self.indexed is not None:
+            try:
+                self.indexed.apply(logged.adds, logged.removes)
+            except UnreadableFile:
+                self.indexed = None
 
-def _stored_versions(checksum: Mapping[str, Any]) -> dict[str, int] | None:
-    """The transaction identifiers in a checksum file; None when it does not list them."""
+    def apply_until(self, version: int, delta_log: DeltaLog) -> None:
+        """Moves the index on to a version; drops it when the log does not say how the version came about."""
+        for between in range(self.version + 1, version + 1):
+            logged = delta_log.commit(between)
+            if logged is None:
+                self.indexed = None
+                return
+            self.apply(logged)
+
+
+def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction) -> dict[str, int]:
+    """The transaction identifiers of the table, from the checksum file if that lists them."""
     listed = checksum.get("setTransactions")
-    return None if listed is None else {t["appId"]: int(t["version"]) for t in listed}
+    return transaction.application_versions() if listed is None else {t["appId"]: int(t["version"]) for t in listed}
 
 
 def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], checksum: Mapping[str, Any]) -> TableLayout:
@@ -88,10 +118,7 @@ def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], che
 def _read_files(
     transaction: DeltaTransaction, delta_log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]
 ) -> IndexedFiles:
-    checksum = delta_log.checksum(transaction.version) or {}
-    listed = checksum.get("allFiles")
-    if listed is None and checksum.get("numFiles") == 0:
-        listed = []
+    listed = delta_log.listed_files(transaction.version)
     indexed = IndexedFiles(delta_log.files, delta_log.table_folder, keys, max_keys)
     indexed.apply(transaction.files() if listed is None else listed, ())
     return indexed
@@ -141,18 +168,13 @@ class DeltaFileTable:
             metadata = checksum.get("metadata") or transaction.metadata()
             protocol = checksum.get("protocol") or transaction.protocol()
             layout = _read_layout(transaction, metadata, checksum)
-            reason = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
-            versions = _stored_versions(checksum)
-            if versions is None:
-                versions = transaction.application_versions()
+            obstacle = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
+            versions = _stored_versions(checksum, transaction)
             stored = StoredOffsets(versions, self._settings.connector)
-            if reason is not None and stored:
-                raise ConnectError(
-                    f"{self._place} was altered in a way that the connector does not support: {reason}. "
-                    "Undo the change, or write into another table (table.name.format)"
-                )
-            if reason is not None:
-                raise UnsuitableTable(reason)
+            if self._settings.upserts:
+                check_not_append_only(metadata, self._place, self.path)
+            if obstacle is not None:
+                refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
             check_retention(metadata, self._place, self.path)
             if stored:
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
@@ -163,12 +185,23 @@ class DeltaFileTable:
             return TableState(layout.columns, ends, self._known.version, layout.partition_columns)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
+        layout, exists = self._settings.layout, self._transactions.table_exists
+        properties = file_table_properties(self._session, upserts=self._settings.upserts)
         with creation_lock(local_folder(self.path)):
-            create_table(self._session, self.path, columns, self._settings.layout, upserts=self._settings.upserts)
+            create_table(self._session, self.path, columns, layout, properties, exists, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        with self._commit_lock.held():
-            add_columns(self._session, self.path, added)
+        with self.lock, self._commit_lock.held():
+            new = new_columns(self._known.layout.columns, columns)
+            if new is None:
+                add_columns(self._session, self.path, added)
+                return
+            transaction = self._transactions.begin()
+            if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
+                action = metadata_action(transaction.metadata(), new)
+                document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
+                with contextlib.suppress(CommitConflict):
+                    transaction.commit([action], document)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:
@@ -176,37 +209,56 @@ class DeltaFileTable:
             if transaction is None:
                 return None
             change = TableChange(rows)
-            change.write_rows(self._writer, self._known.layout)
+            with change.writing(self._writer):
+                change.write_rows(self._writer, self._known.layout)
             crash_points.point("spark.staged")
             return self._commit(transaction, change, commit, reads_table=False)
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         with self.lock:
-            if upsert.changes.truncated and upsert.soft_deletes:
+            if upsert.truncates and upsert.soft_deletes:
                 # A commit of its own before the rest; repeating it after a crash changes nothing.
                 with self._commit_lock.held():
                     mark_all_deleted(self._session, self.path)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
-            indexed = self._index(transaction, upsert)
-            truncates = upsert.changes.truncated and not upsert.soft_deletes
-            matches = Matches.empty() if truncates else self._find(indexed, upsert.rows)
-            plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
-            change = TableChange(plan.rows)
-            if truncates:
-                change.remove_all(indexed.live)
-            else:
-                change.delete_rows(plan.deleted, indexed.live, self._writer)
-            change.write_rows(self._writer, self._known.layout)
+            try:
+                change, unavailable = self._write_upsert(transaction, upsert)
+            except UnreadableFile:
+                if self._transactions.begin().version == transaction.version:
+                    raise
+                self._known.indexed = None  # another writer has removed the file from the table, and VACUUM deleted it
+                return None
             crash_points.point("spark.staged")
             version = self._commit(transaction, change, commit, reads_table=True)
             if version is not None:
-                self._figures["unavailable"] += plan.unavailable
+                self._figures["unavailable"] += unavailable
             return version
 
+    def _write_upsert(self, transaction: DeltaTransaction, upsert: Upsert) -> tuple[TableChange, int]:
+        """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
+        indexed = self._index(transaction, upsert)
+        truncates = upsert.truncates and not upsert.soft_deletes
+        matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.rows)
+        survivors: dict[int, Rows] = {}
+        if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
+            replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()
+            kept = self._find(indexed, upsert.survivors).without(replaced)
+            survivors = group_rows(kept.files, kept.rows)
+        plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
+        change = TableChange(plan.rows)
+        with change.writing(self._writer):
+            if truncates:
+                change.remove_all(indexed.live, survivors, self._writer)
+            else:
+                change.delete_rows(plan.deleted, indexed.live, self._writer)
+            change.write_rows(self._writer, self._known.layout)
+        return change, plan.unavailable
+
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
-        self._maintenance.run(self._compact, is_stopping)
+        if self._known.version >= 0:
+            self._maintenance.run(self._compact, is_stopping)
 
     def _compact(self) -> bool:
         """Merges files once; returns whether it did."""
@@ -241,6 +293,7 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
         try:
             with self._commit_lock.held():
+                self._writer.check_exist(change.written, self._place)
                 version = transaction.commit(change.actions(), document)
         except CommitConflict:
             self._writer.delete(change.written)
@@ -261,27 +314,14 @@ class DeltaFileTable:
             return StoredOffsets(transaction.application_versions(), self._settings.connector).all_ends()
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Also moves the offsets of partitions that were recreated: deleting them accepts the new topic."""
-        with self.lock:
-            transaction = self._transactions.begin()
-            if transaction.version < 0:
-                return
-            stored = StoredOffsets(transaction.application_versions(), self._settings.connector)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in stored.partition_ids(tp)}
-            if not moved:
-                return
-            document = TableCommit(self._settings.connector, 0, {}, dict(offsets)).to_json()
-            actions = [transaction_action(identity, end) for identity, end in moved.items()]
-            try:
-                with self._commit_lock.held():
-                    transaction.commit(actions, document, application_ids=moved)
-            except CommitConflict as e:
-                raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+        with self.lock, self._commit_lock.held():
+            move_stored_offsets(self._transactions.begin(), self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
-        """``unavailable``: values that became null because neither the change nor the table had them. For upsert tables also
-        ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors), ``index_keys``, and ``index_bytes``; without an index also
-        ``search_ms``, the time that Spark took to find the rows of the last commit."""
+        """``unavailable``: values that became null because neither the change nor the table had them, or with
+        ``unavailable.value=null``. For upsert tables also ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors),
+        ``index_keys``, and ``index_bytes``; without an index also ``search_ms``, the time
+        that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------
@@ -291,36 +331,23 @@ class DeltaFileTable:
         transaction = self._transactions.begin()
         known = self._known
         if transaction.version < 0 or transaction.table_id() != known.table_id:
-            raise ConnectError(
-                f"{self._place} was dropped{'' if transaction.version < 0 else ' and created again'} while "
-                "the connector was writing it, and its rows are gone. Restart the task to continue with new records, or reset "
-                "the connector's offsets over REST (DELETE /connectors/<name>/offsets) to load the table again"
-            )
+            refuse_dropped(self._place, exists=transaction.version >= 0)
         moved = set(ids_of(commit.ends, self._settings.connector, self._identify).values())
         for version in range(known.version + 1, transaction.version + 1):
             logged = self._log.commit(version)
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
             refuse_replacement(logged, self._place)
-            if known.indexed is not None:
-                known.indexed.apply(logged.adds, logged.removes)
+            known.apply(logged)
             known.version = version
-        for member in rows.schema:
-            # Files of another schema would make the table unreadable.
-            if known.layout.columns.get(member.name) != member.type:
-                return None
-        return transaction
+        return transaction if known.layout.has_columns(rows.schema) else None
 
     def _catch_up(self, version: int, table_id: str, layout: TableLayout) -> None:
         """Makes this version the known one; keeps the index if the log says how the version came about."""
         known, self._known = self._known, _KnownVersion(version, table_id, layout)
         if known.indexed is None or known.table_id != table_id or known.version > version:
             return
-        for between in range(known.version + 1, version + 1):
-            logged = self._log.commit(between)
-            if logged is None:
-                return
-            known.indexed.apply(logged.adds, logged.removes)
+        known.apply_until(version, self._log)
         self._known.indexed = known.indexed
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
@@ -353,6 +380,7 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
             with self._commit_lock.held():
+                self._writer.check_exist(change.written, self._place)
                 version = transaction.commit(
                     [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
                 )
@@ -372,8 +400,7 @@ class DeltaFileTable:
                 known.indexed = None
                 break
             refuse_replacement(logged, self._place)
-            if known.indexed is not None:
-                known.indexed.apply(logged.adds, logged.removes)
+            known.apply(logged)
         known.version = version
         if known.indexed is not None:
             known.indexed.apply_own(change.adds, change.removes, change.new_rows)

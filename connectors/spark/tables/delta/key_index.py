@@ -50,6 +50,12 @@ class Matches:
     def empty(cls) -> Matches:
         return cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
+    def without(self, others: Matches) -> Matches:
+        """Without rows that the others have too."""
+        gone = set(zip(others.files.tolist(), others.rows.tolist(), strict=True))
+        places = zip(self.files.tolist(), self.rows.tolist(), strict=True)
+        return self.filter(np.array([place not in gone for place in places], bool))
+
     def filter(self, mask: Mask) -> Matches:
         return Matches(self.keys[mask], self.files[mask], self.rows[mask])
 

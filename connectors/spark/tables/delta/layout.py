@@ -29,6 +29,10 @@ class TableLayout:
         """The columns of data files: without partition columns, whose values are in the log."""
         return {name: type_ for name, type_ in self.columns.items() if name not in self.partition_columns}
 
+    def has_columns(self, schema: pa.Schema) -> bool:
+        """Whether the table has these columns with these types. A file with others would make it unreadable."""
+        return all(self.columns.get(member.name) == member.type for member in schema)
+
     def split(self, rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Table]]:
         """Rows by partition, each in their order, with the texts of the partition's values."""
         if not self.partition_columns:

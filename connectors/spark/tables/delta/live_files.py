@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.tables.delta import deletion_vectors
-from connectors.spark.tables.delta.deletion_vectors import Descriptor, Rows
+from connectors.spark.tables.delta.deletion_vectors import DamagedVector, Descriptor, Rows
 from connectors.spark.tables.delta.key_index import Ints32, Mask
 from connectors.spark.tables.delta.log import Action
 from connectors.spark.tables.delta.partition_values import PartitionValues
+
+
+class UnreadableFile(ConnectError):
+    """A file that the table names is missing or damaged."""
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as e:
+        raise UnreadableFile(
+            f"the table names the file {path}, which does not exist. Restore the file, or the table to a version without it "
+            "(RESTORE TABLE); if VACUUM ran without retention, no version may have it any more"
+        ) from e
+    except (OSError, pa.ArrowException, DamagedVector) as e:
+        if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
+            raise  # the storage fails, not the file
+        raise UnreadableFile(
+            f"the file {path} cannot be read: {e}. Restore the file, or the table to a version without it (RESTORE TABLE)"
+        ) from e
 
 
 @dataclass(slots=True)
@@ -160,6 +184,13 @@ class LiveFiles:
         """The file's path in the file system."""
         return _locate(self.folder, unquote(file.path))
 
+    @contextlib.contextmanager
+    def open(self, file: LiveFile) -> Iterator[pq.ParquetFile]:
+        """Opens a data file for a with block. Raises UnreadableFile, also for an error of reading inside the block."""
+        path = self.location(file)
+        with _reading(path), self.files.open_input_file(path) as stream:
+            yield pq.ParquetFile(stream)
+
     def _read_vector(self, descriptor: Descriptor | None, read: dict[str, bytes]) -> Rows:
         """The rows of a vector; ``read`` keeps whole files of vectors, which usually hold several."""
         if descriptor is None:
@@ -167,16 +198,14 @@ class LiveFiles:
         place = deletion_vectors.vector_location(descriptor)
         if place is None:
             return deletion_vectors.inline_vector(descriptor)
-        name, start, size = place
-        data = read.get(name)
-        if data is None:
-            path = _locate(self.folder, name)
-            try:
+        name = place[0]
+        path = _locate(self.folder, name)
+        with _reading(path):
+            content = read.get(name)
+            if content is None:
                 with self.files.open_input_file(path) as file:
-                    data = read[name] = bytes(file.read())
-            except OSError as e:
-                raise ConnectError(f"the deletion vectors in {path} cannot be read: {e}") from e
-        return deletion_vectors.decode_vector(data[start : start + size])
+                    content = read[name] = bytes(file.read())
+            return deletion_vectors.read_vector(content, descriptor)
 
 
 def _locate(folder: str, path: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyarrow import fs
 
+from connect.errors import ConnectError
 from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
 
 Action = dict[str, Any]
@@ -68,7 +69,11 @@ class DeltaLog:
         for line in text.splitlines():
             if not line.strip():
                 continue
-            action = json.loads(line)
+            try:
+                action = json.loads(line)
+            except ValueError as e:
+                path = f"{self.table_folder}/_delta_log/{version:020d}.json"
+                raise ConnectError(f"the commit {path} is damaged: {e}. Restore the file from a backup") from e
             if "add" in action:
                 found.adds.append(action["add"])
             elif "remove" in action:
@@ -100,6 +105,12 @@ class DeltaLog:
         except ValueError:
             return None  # half written: every user of checksums has another way
         return document if isinstance(document, dict) else None
+
+    def listed_files(self, version: int) -> list[Action] | None:
+        """The ``add`` actions of a version's data files, if its checksum file lists them."""
+        checksum = self.checksum(version) or {}
+        listed: list[Action] | None = checksum.get("allFiles")
+        return [] if listed is None and checksum.get("numFiles") == 0 else listed
 
     def _read(self, name: str) -> bytes | None:
         try:

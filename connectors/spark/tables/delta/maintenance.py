@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CHECKPOINT_COMMITS = 100
+_CHECKPOINT_COMMITS = 250
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 

@@ -25,7 +25,8 @@ from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
-from connectors.spark.tables.delta.statements import add_columns, key_bounds, layout_clause, mark_all_deleted
+from connectors.spark.tables.delta.creation import create_table
+from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 
@@ -68,6 +69,7 @@ class DeltaSqlTable:
         self._wanted_layout = layout
         self._fail_unavailable = fail_unavailable
         self._name = table_at(path)
+        self._place = f"table {table} at {path}"
         self._app_id = f"sluice:{connector}:{table}"
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
@@ -82,8 +84,7 @@ class DeltaSqlTable:
         return TableState(columns, dict(committed.ends), partition_columns=partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        clause = layout_clause(columns, self._wanted_layout)
-        self._session.sql(f"CREATE TABLE IF NOT EXISTS {self._name} ({ddl(columns)}) USING delta{clause}")
+        create_table(self._session, self.path, columns, self._wanted_layout, {}, lambda: self._columns() is not None, self._place)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
@@ -93,10 +94,12 @@ class DeltaSqlTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
-        if upsert.changes.truncated and not upsert.soft_deletes:
-            rows = self._without_unavailable(upsert)
-            return self._append(rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows, commit, overwrite=True)
-        if upsert.changes.truncated:
+        if upsert.truncates and not upsert.soft_deletes:
+            rows, missing = _without_unavailable(upsert)
+            self._refuse_unavailable(missing, upsert.changes.keep)
+            rows = rows.filter(pc.invert(upsert.changes.deleted)) if deletes else rows
+            return self._count_unavailable(self._append(rows, commit, overwrite=True), missing + upsert.changes.unavailable)
+        if upsert.truncates:
             mark_all_deleted(self._session, self.path)
         if not upsert.rows.num_rows:
             return self._append(upsert.rows, commit, overwrite=False)
@@ -114,7 +117,7 @@ class DeltaSqlTable:
         with self._commit_settings(document):
             self._session.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('sluice.reset' = '{document.sequence}')")
         if self._session.conf.get(_LAST_COMMIT, None) is None:
-            raise RetriableError(f"table at {self.path}: a task committed at the same time; stop the connector first")
+            raise RetriableError(f"{self._place}: a task committed at the same time; stop the connector first")
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Does nothing: Delta checkpoints such tables in their commits, and Spark's OPTIMIZE and VACUUM serve them."""
@@ -201,40 +204,38 @@ class DeltaSqlTable:
             deletes=deletes,
             soft_flag=config.DELETED if upsert.soft_deletes else None,
         )
+        missing = 0
         with self._staging.write(rows) as staged:
             crash_points.point("spark.staged")
             self._clear_last_version()
             self._read(staged.uri, {f.name: f.type for f in rows.schema}).createOrReplaceTempView(self._source_view)
             try:
                 if keep:
-                    self._count_unavailable(upsert, keep)
+                    missing = self._find_missing(upsert, keep)
+                    self._refuse_unavailable(missing, keep)
                 with self._commit_settings(document):
                     self._session.sql(statement)
             finally:
                 self._session.catalog.dropTempView(self._source_view)
-        return self._landed(document)
+        return self._count_unavailable(self._landed(document), missing + upsert.changes.unavailable)
 
-    def _count_unavailable(self, upsert: Upsert, kept: Collection[str]) -> None:
-        """Counts unavailable values of rows that the table lacks, which the MERGE inserts as null; or raises for them."""
-        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept)
-        missing = int(self._session.sql(query).collect()[0][0] or 0)
+    def _find_missing(self, upsert: Upsert, kept: Collection[str]) -> int:
+        """The number of unavailable values of rows that the table lacks, which the MERGE inserts as null."""
+        soft_flag = config.DELETED if upsert.soft_deletes else None
+        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept, soft_flag)
+        return int(self._session.sql(query).collect()[0][0] or 0)
+
+    def _refuse_unavailable(self, missing: int, kept: Collection[str]) -> None:
         if missing and self._fail_unavailable:
             raise ConnectError(
                 f"changes have {missing} unavailable values in columns {', '.join(kept)}, and the table does not have their "
                 "rows; set unavailable.value=merge to write null, or REPLICA IDENTITY FULL on the source table to get the values"
             )
-        self._figures["unavailable"] += missing
 
-    def _without_unavailable(self, upsert: Upsert) -> pa.Table:
-        """The rows, with null instead of unavailable values, for a table without rows."""
-        rows = upsert.rows
-        for name, mask in upsert.changes.keep.items():
-            mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
-            self._figures["unavailable"] += pc.sum(mask).as_py() or 0
-            rows = rows.set_column(
-                rows.column_names.index(name), name, pc.if_else(mask, pa.scalar(None, rows[name].type), rows[name])
-            )
-        return rows
+    def _count_unavailable(self, landed: int | None, unavailable: int) -> int | None:
+        if landed is not None:
+            self._figures["unavailable"] += unavailable
+        return landed
 
     def _document(self, commit: OffsetCommit) -> TableCommit:
         ends = {**self._committed.ends, **commit.ends}
@@ -267,3 +268,14 @@ class DeltaSqlTable:
 
     def _clear_last_version(self) -> None:
         self._session.conf.unset(_LAST_COMMIT)
+
+
+def _without_unavailable(upsert: Upsert) -> tuple[pa.Table, int]:
+    """The rows, with null instead of unavailable values, for a table without rows; and the number of those values."""
+    rows, count = upsert.rows, 0
+    for name, mask in upsert.changes.keep.items():
+        mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
+        count += pc.sum(mask).as_py() or 0
+        null = pa.scalar(None, rows[name].type)
+        rows = rows.set_column(rows.column_names.index(name), name, pc.if_else(mask, null, rows[name]))
+    return rows, count

@@ -35,6 +35,9 @@ class DeltaTransactions:
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
         return DeltaTransaction(jvm, log, log.startTransaction())
 
+    def table_exists(self) -> bool:
+        return self.begin().version >= 0
+
 
 class DeltaTransaction:
     """One transaction: what it reads, and one call of :meth:`commit`."""

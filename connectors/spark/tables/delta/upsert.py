@@ -38,7 +38,7 @@ def plan_upsert(upsert: Upsert, matches: Matches, live: LiveFiles, *, fail_unava
     for name in masks:
         if name not in rows.column_names:
             rows = rows.append_column(name, pa.nulls(rows.num_rows, upsert.columns[name]))
-    unavailable = 0
+    unavailable = upsert.changes.unavailable
     if masks:
         old = _OldRows(matches, rows.num_rows, live)
         found, values = old.read(_any(masks.values()), {n: upsert.columns[n] for n in masks})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ NOT_KEPT = [
     ({"type": "int64"}, "1e400", "is no whole number"),
     ({"type": "float"}, "16777217", "has more digits than float keeps"),
     ({"type": "float"}, "1e39", "beyond its range"),
-    ({"type": "double"}, '"NaN"', "'NaN' is no number"),
+    ({"type": "double"}, '"nan"', "'nan' is no number"),
     ({"type": "double"}, "0.12345678901234567890", "has more digits than double keeps"),
     ({"type": "boolean"}, "1", "1 is neither true nor false"),
     ({"type": "string", "optional": True}, "128", "128 is no text"),
@@ -73,6 +74,28 @@ def test_loss_is_an_error_that_names_the_field(schema: dict[str, Any], payload: 
 def test_lossless_values_read_as_without_strict(schema: dict[str, Any], payload: str) -> None:
     data = message(schema, payload)
     assert converter().decode_batch("t", [data] * 3) == lenient().decode_batch("t", [data] * 3)
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_words_for_non_finite_numbers_are_read(type_: str, word: str) -> None:
+    data = message({"type": type_}, f'"{word}"')
+    assert lenient().to_connect_data("t", data).value.get("f") == 0.0
+    for read in (converter().to_connect_data("t", data), *converter().decode_batch("t", [data] * 9)):
+        assert str(read.value.get("f")) == str(float(word))
+
+
+@pytest.mark.parametrize("payload", ["-0.0", "5.684341886080802E-14"])
+@pytest.mark.parametrize("count", [1, 9])
+def test_doubles_keep_their_bits(payload: str, count: int) -> None:
+    read = converter().decode_batch("t", [message({"type": "double"}, payload)] * count)
+    assert {r.value.get("f").hex() for r in read} == {float(payload).hex()}
+
+
+@pytest.mark.parametrize("payload", ["-0.0", "1.4E-45", "9.671407E24", "9.6714065E24", "3.4028235E38", "0.1"])
+def test_floats_keep_their_bits(payload: str) -> None:
+    (read,) = converter().decode_batch("t", [message({"type": "float"}, payload)])
+    assert struct.pack(">f", read.value.get("f")) == struct.pack(">f", float(payload))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def test_errors_of_java_are_reduced_to_their_cause() -> None:
     )
     assert root_cause(trace) == "IOException: No space left on device"
     error = explain(RuntimeError(trace), "table t at /lake/t")
-    assert str(error) == "table t at /lake/t: IOException: No space left on device; free disk space"
+    assert str(error) == "table t at /lake/t: IOException: No space left on device; free disk space, then restart the task"
     assert not isinstance(error, RetriableError)
     assert isinstance(explain(RuntimeError("x.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files"), "t"), RetriableError)
     own = ConnectError("as it is")

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,6 +16,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.java.number_text import double_text, float_text
 from connect.record import SinkRecord
 from connectors.spark.decode import long_numbers
 from connectors.spark.decode.change_batch import ChangeBatch
@@ -73,7 +75,10 @@ def same(found: float, wanted: float) -> bool:
 
 @pytest.mark.parametrize("type_", ["float", "double"])
 @pytest.mark.parametrize("usual", [True, False])
-@pytest.mark.parametrize("text", ['"NaN"', '"Infinity"', '"-Infinity"', "NaN", "-0.0", "-0", "0.1", "1e-5", "null", "16777216"])
+@pytest.mark.parametrize(
+    "text",
+    ['"NaN"', '"Infinity"', '"-Infinity"', "NaN", "-0.0", "-0", "0.1", "1e-5", "null", "16777216"],
+)
 def test_floating_numbers_with_a_schema_keep_their_bits(type_: str, usual: bool, text: str) -> None:
     found = column(decoder(schemas=True).decode_raw(buffer([message(type_, text, usual=usual)]), 0))[0]
     if text == "null":
@@ -83,6 +88,15 @@ def test_floating_numbers_with_a_schema_keep_their_bits(type_: str, usual: bool,
     if type_ == "float":
         wanted = struct.unpack("<f", struct.pack("<f", wanted))[0]
     assert same(found, wanted)
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+@pytest.mark.parametrize("power", [-44, -30, 0, 60, 83, 126])
+def test_texts_of_powers_of_two_by_java_are_kept(type_: str, power: int) -> None:
+    number = 2.0**power
+    texts = [float_text(number), str(np.float32(number))] if type_ == "float" else [double_text(number), repr(number)]
+    raw = buffer([message(type_, text.replace("e+", "E")) for text in texts])
+    assert column(decoder(schemas=True).decode_raw(raw, 0)) == [number] * 2
 
 
 def test_non_finite_numbers_stay_in_the_batch_path() -> None:

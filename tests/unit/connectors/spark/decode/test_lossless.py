@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from connect.converters.json.converter import JsonConverter
@@ -20,6 +20,7 @@ from connect.data import logical
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.java.number_text import double_text
 from connect.record import SinkRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -181,15 +182,18 @@ NUMBERS = (
 
 
 def keeps(value: float, text: str) -> bool:
-    """Whether the number is the text again when it is written with its digits, or the shortest ones."""
+    """Whether the number is the text again when it is written with its digits, or the shortest ones, or by Java 17."""
     number = decimal.Decimal(text)
     if not math.isfinite(value):
         return False
     digits = len(number.as_tuple().digits)
-    return number in (decimal.Decimal(repr(value)), decimal.Decimal(format(value, f".{digits - 1}e")))
+    texts = repr(value), double_text(value), format(value, f".{digits - 1}e")
+    return number in map(decimal.Decimal, texts)
 
 
 @settings(max_examples=600, deadline=None)
+@example(["0.020000E310"], False, '{"f":%s}')
+@example(["-1000e306"], True, '{"f":[%s]}')
 @given(st.lists(NUMBERS, min_size=1, max_size=3), st.booleans(), st.sampled_from(['{"f":%s}', '{"a":7,"f": %s }', '{"f":[%s]}']))
 def test_a_number_in_json_is_kept_or_refused(texts: list[str], schemas: bool, form: str) -> None:
     listed = "[" in form

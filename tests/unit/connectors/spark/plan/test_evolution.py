@@ -12,6 +12,7 @@ from connectors.spark.plan.evolution import (
     check_names,
     merge_columns,
     missing_columns,
+    spark_json_field,
     sql_type,
     with_additions,
 )
@@ -56,3 +57,14 @@ def test_values_fit_exactly_or_raise_an_error_that_names_them() -> None:
     assert merge_columns([{"a": pa.int32()}, {"a": pa.int64(), "b": pa.string()}]) == {"a": pa.int64(), "b": pa.string()}
     with pytest.raises(SchemaError, match="column a is both"):
         merge_columns([{"a": pa.int32()}, {"a": pa.string()}])
+
+
+def test_types_survive_sparks_json() -> None:
+    types = {
+        "i": pa.int16(),
+        "d": pa.decimal128(12, 3),
+        "t": pa.timestamp("us", "UTC"),
+        "s": pa.struct([("a", pa.list_(pa.string())), ("m", pa.map_(pa.string(), pa.float64()))]),
+    }
+    for name, type_ in types.items():
+        assert arrow_type(spark_json_field(name, type_)["type"]) == type_

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,10 +11,13 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError
 from connectors.spark.tables.delta.deletion_vectors import (
+    DamagedVector,
+    Descriptor,
     decode_vector,
     encode_vector,
     encode_vector_file,
     inline_vector,
+    read_vector,
     vector_file_name,
     vector_location,
 )
@@ -33,7 +38,7 @@ def test_a_file_has_the_bytes_that_delta_writes() -> None:
 
 
 def test_a_descriptor_of_delta_names_its_file() -> None:
-    descriptor = {"storageType": "u", "pathOrInlineDv": "on]49F^k2HUX/fzibKqZ", "offset": 1, "sizeInBytes": 34}
+    descriptor: Descriptor = {"storageType": "u", "pathOrInlineDv": "on]49F^k2HUX/fzibKqZ", "offset": 1, "sizeInBytes": 34}
     assert vector_location(descriptor) == ("deletion_vector_4b8c929e-8207-4da9-b06d-87d2386d83be.bin", 5, 34)
     prefixed = {**descriptor, "pathOrInlineDv": "ab" + descriptor["pathOrInlineDv"]}
     assert vector_location(prefixed) == ("ab/deletion_vector_4b8c929e-8207-4da9-b06d-87d2386d83be.bin", 5, 34)
@@ -59,3 +64,13 @@ def test_a_vector_in_the_log_is_read() -> None:
 def test_damaged_vectors_are_reported() -> None:
     with pytest.raises(ConnectError, match="damaged"):
         decode_vector(b"nonsense that is long enough")
+
+
+@pytest.mark.parametrize("damage", [lambda d: d[:20], lambda d: d[:-6] + bytes([d[-6] ^ 4]) + d[-5:], lambda d: b"\x01" * len(d)])
+def test_vector_whose_file_was_cut_or_changed_is_reported(damage: Callable[[bytes], bytes]) -> None:
+    data, _, (descriptor,) = encode_vector_file([np.array([5, 8])])
+    assert read_vector(data, descriptor).tolist() == [5, 8]
+    with pytest.raises(DamagedVector):
+        read_vector(damage(data), descriptor)
+    with pytest.raises(DamagedVector, match="2 rows instead of 3"):
+        read_vector(data, {**descriptor, "cardinality": 3})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.errors import SchemaError
@@ -26,6 +26,7 @@ def keys_of(values: list[int] | list[str]) -> EncodedKeys:
 
 
 @pytest.mark.parametrize("text", [False, True])
+@settings(deadline=None)
 @given(st.data())
 def test_the_index_finds_what_a_dictionary_finds(text: bool, data: st.DataObject) -> None:
     """Random upserts: each puts the rows of some keys into a new file and deletes their old rows."""
