@@ -10,6 +10,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.tables.delta.compaction import CompactionSettings
+from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
+from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import read_delta_table
 
 ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "50"))
@@ -112,3 +117,22 @@ def test_no_commit_of_two_processes_is_lost(props: dict[str, Any], tmp_path: Pat
         ]
         ends = Counter(int(action["txn"]["version"]) for action in logged if "txn" in action)
         assert ends == Counter(dict.fromkeys(range(1, commits // 2 + 1), 2))
+
+
+def test_vacuum_makes_no_commits_which_the_lock_would_not_guard(props: dict[str, Any], tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    lease = session.lease(parse_config(props).spark)
+    try:
+        spark = lease.session()
+        spark.sql(f"CREATE TABLE delta.`{path}` (n INT) USING delta")
+        orphan = tmp_path / "t" / "part-orphan.parquet"
+        orphan.touch()
+        os.utime(orphan, (0, 0))
+        maintenance = DeltaMaintenance(
+            spark, path, *open_location(path), MaintenanceSettings(CompactionSettings(min_files=0), 1e-9)
+        )
+        maintenance.run(lambda: False, lambda: False)
+        assert not orphan.exists()
+    finally:
+        lease.release()
+    assert sorted(log.name for log in (tmp_path / "t" / "_delta_log").glob("*.json")) == ["00000000000000000000.json"]

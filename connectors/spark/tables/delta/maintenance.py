@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CHECKPOINT_COMMITS = 250
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +80,9 @@ class DeltaMaintenance:
         if not interval_s or time.monotonic() - self._vacuumed_at < interval_s:
             return
         self._vacuumed_at = time.monotonic()
+        # VACUUM would otherwise make two commits to the log, without the lock that guards commits of several processes.
+        self._session.conf.set(_VACUUM_LOGGING, "false")
+        # It lists files in this many tasks, 10,000 by default, however few files there are.
+        self._session.conf.set(_LISTING_TASKS, self._session.conf.get("spark.sql.shuffle.partitions"))
         # The table's retention (7 days by default) is longer than any reader or uncommitted file of the sink lives.
         self._session.sql(f"VACUUM {table_at(self._path)}")
