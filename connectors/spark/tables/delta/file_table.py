@@ -339,6 +339,8 @@ class DeltaFileTable:
         transaction = self._transactions.begin()
         known = self._known
         if transaction.version < 0 or transaction.table_id() != known.table_id:
+            # REPLACE changes the ID too, and keeps the offsets.
+            check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             refuse_dropped(self._place, exists=transaction.version >= 0)
         moved = set(ids_of(commit.ends, self._settings.connector, self._identify).values())
         for version in range(known.version + 1, transaction.version + 1):
