@@ -149,7 +149,7 @@ def _sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
 
 
 def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
-    """The changes from before the last truncate; all of them, if there are none before it."""
+    """The changes from before the first truncate that has any before it; all of them, if there is none."""
     meta = pa.concat_tables([one.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes])
     found = _find_truncate(meta)
     if found is None:
@@ -160,7 +160,8 @@ def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
         return changes
     starts = itertools.accumulate((one.num_rows for one in changes), initial=0)
     parts = [one.filter(earlier.slice(start, one.num_rows)) for one, start in zip(changes, starts, strict=False)]
-    return [part for part in parts if part.num_rows]
+    # There may be another truncate among them.
+    return before_truncate([part for part in parts if part.num_rows])
 
 
 def contains_truncate(changes: Sequence[ChangeBatch]) -> bool:

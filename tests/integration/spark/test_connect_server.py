@@ -91,7 +91,7 @@ def test_two_tasks_on_one_server_write_only_their_own_rows_and_offsets(server: s
         thread.join()
     assert not failures
     for running, source in zip(runs, topics, strict=True):
-        offsets = running.task._writer(source.name).committed_offsets(source.partitions())
+        offsets = running.task.delivery.scheduler.table(source.name).load(source.partitions())
         assert offsets.ends == {source.partitions()[0]: 10 * ROUNDS}
 
     lease = session.lease(parse_config(props).spark)

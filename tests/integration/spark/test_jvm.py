@@ -32,28 +32,34 @@ EXIT_TIMEOUT_S = 60.0
 # What an executor does: prints the JVM's process ID, then appends to a table once per line of input.
 EXECUTOR = """
 import sys
+from pathlib import Path
 import pyarrow as pa
+from connect.record import TopicPartition
+from connect.sink import TopicIdentity
 from connectors.spark import session
-from connectors.spark.config import SparkConfig
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.delta_files import FileAppender
+from connectors.spark.config import parse_config
+from connectors.spark.tables.open_table import open_table
+from connectors.spark.tables.staging import Staging
+from connectors.spark.tables.table import OffsetCommit
 
 jars, name = sys.argv[1:]
-lease = session.lease(SparkConfig("local[2]", "", (), (jars,), 60_000))
+location = {"name": name, "table.location": "/nowhere", "spark.master": "local[2]", "spark.jars": jars}
+lease = session.lease(parse_config(location).spark)
 spark = lease.session()
 print(spark._jvm.java.lang.ProcessHandle.current().pid(), flush=True)
 for line in sys.stdin:
-    table, first, last = line.split()
-    spark.sql(f"CREATE TABLE IF NOT EXISTS delta.`{table}` (id BIGINT) USING delta")
-    appender = FileAppender(spark, table, name)
+    path, first, last = line.split()
+    parsed = parse_config({**location, "table.location": str(Path(path).parent)})
+    table = open_table(parsed, Path(path).name, lease, Staging(parsed.location, name), lambda topic: TopicIdentity("c", "t"))
+    partition = TopicPartition("t", 0)
+    if table.load([partition]).columns is None:
+        table.create({"id": pa.int64()}, ())
     for number in range(int(first), int(last)):
+        rows = pa.table({"id": pa.array([number], pa.int64())})
         while True:
-            try:
-                appender.append(pa.table({"id": pa.array([number], pa.int64())}), TableCommit(name, number + 1, {}, {}))
+            table.load([partition])
+            if table.append(rows, OffsetCommit({partition: (number, number + 1)}, {partition: number + 1})) is not None:
                 break
-            except Exception as e:
-                if "DELTA_CONCURRENT" not in str(e) and "MetadataChanged" not in str(e):
-                    raise
     print("done", flush=True)
 """
 
@@ -241,6 +247,8 @@ def test_running_task_continues_in_another_jvm(
         assert has_exited()
     assert not lease.is_alive()
     running.deliver()
+    with pytest.raises(RetriableError, match="Spark's JVM has ended"):
+        running.commit()
     running.commit()
     assert sorted(row["id"] for row in read("t")) == list(range(20))
     assert jvm_of(lease.session()) != before
@@ -254,16 +262,17 @@ def test_jvm_that_ends_during_a_commit_makes_it_retriable(props: dict[str, str],
     source.add(b'{"id":1}', b'{"id":1}')
     running = run(props, [source], raw=True, group={})
     running.deliver()
-    writer = running.task._writer("t")
+    running.commit()
+    source.add(b'{"id":2}', b'{"id":2}')
+    running.deliver()
     lease = session.lease(parse_config(props).spark)
     spark = lease.session()
     with watch(jvm_of(spark)) as has_exited:
         kill_jvm(spark)
         assert has_exited()
-    running.task._decode_buffered()
     with pytest.raises(RetriableError, match="Spark's JVM has ended"):
-        writer.commit(running.task._decoded["t"], running.context.assignment())
+        running.commit()
     running.commit()
-    assert running.task._writer("t").progress.commits == 1
+    assert running.task.progress()["tables"]["t"]["commits"] == 2
     lease.release()
     running.close()
