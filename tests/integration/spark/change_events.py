@@ -1,4 +1,4 @@
-"""Debezium change events of a table, in JSON with schemas."""
+"""Debezium change events of a table, in JSON."""
 
 from __future__ import annotations
 
@@ -60,3 +60,10 @@ def change(op: str, before: Any, after: Any, row: list[dict[str, Any]], at: int 
 
 def key(id_: int) -> bytes:
     return message(KEY_SCHEMA, {"id": id_})
+
+
+def fill(topic: Any, first: int, count: int, partition: int = 0) -> None:
+    """Adds numbered inserts, in JSON without schemas."""
+    for i in range(first, first + count):
+        value = {"before": None, "after": {"id": i, "v": f"v{i}"}, "source": {"ts_ms": i, "table": topic.name}, "op": "c"}
+        topic.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), partition)

@@ -12,8 +12,9 @@ import pytest
 from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import TopicIdentity
-from connectors.spark import session
+from connectors.spark import session, task
 from connectors.spark.config import parse_config
+from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
@@ -199,6 +200,12 @@ def columns_of(props: dict[str, str]) -> Callable[[str], dict[str, pa.DataType]]
             lease.release()
 
     return columns
+
+
+@pytest.fixture
+def no_maintenance_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are maintained only when the test does it."""
+    monkeypatch.setattr(task, "MaintenanceThread", lambda name, writers: MaintenanceThread(name, writers, 3600.0))
 
 
 @pytest.fixture(scope="session")

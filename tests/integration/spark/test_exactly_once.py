@@ -16,6 +16,7 @@ from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables.delta.file_table import DeltaFileTable
+from tests.integration.spark.change_events import fill
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -26,12 +27,6 @@ pytestmark = [
 
 class Crash(BaseException):
     """A simulated crash of the process."""
-
-
-def fill(topic: Any, first: int, count: int, partition: int = 0) -> None:
-    for i in range(first, first + count):
-        value = {"before": None, "after": {"id": i, "v": f"v{i}"}, "source": {"ts_ms": i, "table": topic.name}, "op": "c"}
-        topic.add(json.dumps({"id": i}).encode(), json.dumps(value).encode(), partition)
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:

@@ -17,9 +17,7 @@ import pytest
 from connect import crash_points
 from connect.record import TopicPartition
 from connectors.spark import session
-from connectors.spark import task as sink_task
 from connectors.spark.config import parse_config
-from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.tables import open_table
 from connectors.spark.tables.delta import compaction, file_table
 from sluice.demo.delta_table import read_delta_table
@@ -196,6 +194,7 @@ class World:
             self._act(step)
 
 
+@pytest.mark.usefixtures("no_maintenance_thread")
 @pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
 def test_random_history_gives_the_rows_of_the_model_with_files_and_with_merge(
     props: Any, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, number: int
@@ -205,8 +204,6 @@ def test_random_history_gives_the_rows_of_the_model_with_files_and_with_merge(
     t = topic("t", schemas=True)
     for partition, log in enumerate(history.logs):
         t.logs[partition] = [(event.key(), event.value()) for event in log]
-    # Tables are maintained only where the history says so.
-    monkeypatch.setattr(sink_task, "MaintenanceThread", lambda name, writers: MaintenanceThread(name, writers, 3600.0))
     columns = "__op,__partition,__offset" if mode == "append" else "none"
     results = []
     for files in (True, False):

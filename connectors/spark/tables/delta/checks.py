@@ -57,12 +57,17 @@ def refuse_dropped(place: str, *, exists: bool) -> NoReturn:
 
 
 def check_not_replaced(log: DeltaLog, version: int, connector: str, place: str) -> None:
-    """Raises ConnectError when somebody replaced the rows after the connector's last commit."""
+    """Raises ConnectError when somebody replaced the rows after the connector's last commit, or while it was made: an append
+    does not conflict with that."""
+    checked = -1
     for logged in log.backwards(version):
+        if logged.version <= checked:
+            return
         own = logged.user_metadata
         if own is not None and own.connector == connector:
-            return
-        refuse_replacement(logged, place)
+            checked = min(logged.read_version, checked) if checked >= 0 else logged.read_version
+        else:
+            refuse_replacement(logged, place)
 
 
 def refuse_replacement(logged: LoggedCommit, place: str) -> None:

@@ -176,7 +176,7 @@ class DeltaFileTable:
             if obstacle is not None:
                 refuse_obstacle(obstacle, self._place, self.path, was_written=bool(stored))
             check_retention(metadata, self._place, self.path)
-            if stored:
+            if stored.all_ends():
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             self._catch_up(transaction.version, str(metadata["id"]), layout)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
@@ -270,8 +270,9 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                self._catch_up(transaction.version, transaction.table_id(), known.layout)
-                known = self._known
+                if not self._has_same_schema(transaction):
+                    return False  # the next commit reads the table again
+                known.version = transaction.version
                 known.indexed = _read_files(transaction, self._log, self._settings.max_index_keys, {})
             indexed, table_id, layout = known.indexed, known.table_id, known.layout
             sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
@@ -280,6 +281,13 @@ class DeltaFileTable:
         merged = merge_files(indexed.live, sources, layout, indexed.indexed_keys, self._writer)
         with self.lock:
             return self._commit_merged(merged, indexed, table_id)
+
+    def _has_same_schema(self, transaction: DeltaTransaction) -> bool:
+        """Whether other writers have only added and removed rows since the known version."""
+        if transaction.table_id() != self._known.table_id or transaction.version < self._known.version:
+            return False
+        commits = [self._log.commit(version) for version in range(self._known.version + 1, transaction.version + 1)]
+        return all(c is not None and not c.changes_metadata and not c.replaces_rows for c in commits)
 
     def _commit_merged(self, merged: MergedFile, indexed: IndexedFiles, table_id: str) -> bool:
         change = TableChange.of_merged(merged, self._writer)
@@ -333,6 +341,8 @@ class DeltaFileTable:
         transaction = self._transactions.begin()
         known = self._known
         if transaction.version < 0 or transaction.table_id() != known.table_id:
+            # REPLACE changes the ID too, and keeps the offsets.
+            check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             refuse_dropped(self._place, exists=transaction.version >= 0)
         moved = set(ids_of(commit.ends, self._settings.connector, self._identify).values())
         for version in range(known.version + 1, transaction.version + 1):

@@ -36,6 +36,11 @@ class LoggedCommit:
         return str(self.info.get("operation", "an unknown operation"))
 
     @property
+    def read_version(self) -> int:
+        """The version that it was planned on."""
+        return int(self.info.get("readVersion", self.version - 1))
+
+    @property
     def user_metadata(self) -> TableCommit | None:
         return parse_commit(self.info.get("userMetadata"))
 

@@ -1,0 +1,308 @@
+"""Two workers with the same sinks write the same tables: they are killed, and stopped until another one has taken over, at random
+moments, while a third Spark runs OPTIMIZE and VACUUM. Every record is in the append table once, and the upsert table has the last
+change of each key. Promises 4 to 6.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from connect.errors import ConnectError, RetriableError
+from connectors.spark import session
+from connectors.spark.config import SparkConfig
+from connectors.spark.tables.delta.commit_lock import TableLock
+from rest.client import ConnectClient
+from sluice.demo.delta_table import read_delta_table
+from sluice.embedded import jars
+from sluice.embedded.broker import EmbeddedBroker
+from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.timeout(20_000),
+    # PySpark's collect() leaves the socket it read from to Python's reference counting.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+FAULTS = int(os.environ.get("SLUICE_LAKE_FAULTS", "2"))
+"""How often a worker is killed or stopped: by turns, and at random beyond the first two. 200 take some hours."""
+SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
+PARTITIONS = 3
+KEYS = 500
+TAKEOVER_S = 45.0
+"""Longer than a commit waits for another process that holds the lock of a table."""
+READY_S = 300.0
+SINKS = {"lake-append": "append", "lake-upsert": "upsert"}
+
+
+class Records:
+    """Produces numbered records until it is stopped: events without keys, and changes of rows with tombstones."""
+
+    def __init__(self, bootstrap: str, append: str, upsert: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        self._topics = append, upsert
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lake-records", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        assert self._producer.flush(60) == 0
+
+    def _run(self) -> None:
+        append, upsert = self._topics
+        chance = random.Random(SEED)
+        n = 0
+        while not self._stop.wait(0.02):
+            for _ in range(4):
+                n += 1
+                id_ = chance.randrange(KEYS)
+                self._producer.produce(append, json.dumps({"n": n}), partition=n % PARTITIONS)
+                value = None if chance.random() < 0.1 else json.dumps({"id": id_, "n": n})
+                self._producer.produce(upsert, value, json.dumps({"id": id_}), partition=id_ % PARTITIONS)
+            self._producer.poll(0)
+
+
+class Care:
+    """Another Spark that runs OPTIMIZE and VACUUM on tables, again and again."""
+
+    def __init__(self, tables: list[Path]) -> None:
+        self._tables = tables
+        self._stop = threading.Event()
+        folder = str(jars.folder_of(jars.jar_set("spark")))
+        self._lease = session.lease(SparkConfig("local[1]", "", (("spark.driver.memory", "1g"),), (folder,)))
+        self._spark = self._lease.session()
+        self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        self._thread = threading.Thread(target=self._run, name="lake-care", daemon=True)
+        self.rounds = 0
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(1.0):
+                for table in self._tables:
+                    # Delta's log store for local disks is safe in one JVM only, so a writer in another one takes the lock.
+                    # Commits that the sinks have planned meanwhile then conflict.
+                    with contextlib.suppress(RetriableError), TableLock(str(table), ".sluice-commit.lock").held():
+                        self._spark.sql(f"OPTIMIZE delta.`{table}`")
+                        self._spark.sql(f"VACUUM delta.`{table}` RETAIN 0.1 HOURS")
+                        self.rounds += 1
+        except BaseException as e:
+            self.failure = e
+
+    def rows(self, table: Path) -> list[dict[str, Any]]:
+        return self._spark.read.format("delta").load(str(table)).toArrow().to_pylist()  # type: ignore[no-any-return]
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(120)
+        assert not self._thread.is_alive()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._lease.release()
+        session.stop()
+
+
+class Lake:
+    """The topics, the tables, and two workers that run the same sinks."""
+
+    def __init__(self, home: Path, broker: EmbeddedBroker, name: str) -> None:
+        self.topics = {mode: f"{name}-{mode}" for mode in SINKS.values()}
+        self.tables = {mode: home / "lake" / topic for mode, topic in self.topics.items()}
+        self._bootstrap = broker.bootstrap
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self.topics.values()]).values():
+            created.result(30)
+        self._names = {f"{name}-{sink}": mode for sink, mode in SINKS.items()}
+        files = [self._write(home, sink, mode) for sink, mode in self._names.items()]
+        self.workers = [WorkerProcess(SLUICE_STANDALONE, home, n, self._worker(home, n), connector_files=files) for n in "ab"]
+
+    def _worker(self, home: Path, name: str) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self._bootstrap,
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "false",
+            "offset.storage.file.filename": str(home / f"offsets-{name}"),
+            "offset.flush.interval.ms": "500",
+            "consumer.session.timeout.ms": "2500",
+            "consumer.heartbeat.interval.ms": "500",
+        }
+
+    def _write(self, home: Path, name: str, mode: str) -> Path:
+        properties = {
+            "name": name,
+            "connector.class": "SparkSink",
+            "topics": self.topics[mode],
+            "spark.master": "local[1]",
+            "spark.conf.spark.driver.memory": "1g",
+            "table.location": str(home / "lake"),
+            "write.mode": mode,
+            "metadata.columns": "__partition,__offset",
+            "freshness.ms": "500",
+        }
+        path = home / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+        return path
+
+    def start(self, worker: WorkerProcess) -> None:
+        worker.start(environment={"SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))})
+
+    def owns_partitions(self, worker: WorkerProcess) -> bool:
+        """Whether both sinks of this worker have partitions."""
+        try:
+            return all(all(task["lag"] for task in worker.client.progress(name)) for name in self._names)
+        except ConnectError:
+            return False  # it is starting
+
+    def has_delivered_everything(self) -> bool:
+        lags = [self._lag(worker.client, name) for worker in self.workers for name in self._names]
+        return all(lag == 0 for lag in lags)
+
+    @staticmethod
+    def _lag(client: ConnectClient, name: str) -> int | None:
+        try:
+            tasks = client.progress(name)
+        except ConnectError:
+            return None
+        lags = [lag for task in tasks for lag in (task["lag"] or {"unknown": None}).values()]
+        return None if not lags or None in lags else sum(lags)
+
+    def versions(self) -> list[int]:
+        """The number of commits of each table."""
+        return [len(list((table / "_delta_log").glob("*.json"))) for table in self.tables.values()]
+
+    def wait_for_takeover(self) -> bool:
+        """Waits until other writers have committed to both tables; not for ever, because a stopped process may hold a lock."""
+        before = self.versions()
+        deadline = time.monotonic() + TAKEOVER_S
+        while time.monotonic() < deadline:
+            if all(now > then + 3 for now, then in zip(self.versions(), before, strict=True)):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def records(self, mode: str) -> dict[int, list[tuple[bytes | None, bytes | None]]]:
+        """All keys and values of a topic, by partition."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "look", "enable.auto.commit": False})
+        found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+        for number in range(PARTITIONS):
+            partition = TopicPartition(self.topics[mode], number, 0)
+            end = consumer.get_watermark_offsets(partition, timeout=30)[1]
+            consumer.assign([partition])
+            log = found[number] = []
+            while len(log) < end:
+                for message in consumer.consume(5000, 30.0):
+                    assert message.error() is None, message.error()
+                    assert message.offset() == len(log)
+                    log.append((message.key(), message.value()))
+        consumer.close()
+        return found
+
+    def end(self) -> None:
+        for worker in self.workers:
+            worker.thaw()
+            worker.end()
+
+
+@pytest.fixture
+def lake(tmp_path: Path, broker: EmbeddedBroker, unique_name: Any) -> Iterator[Lake]:
+    jars.ensure_jars("spark")
+    made = Lake(tmp_path, broker, unique_name("lake"))
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def care(lake: Lake) -> Iterator[Care]:
+    made = Care(list(lake.tables.values()))
+    yield made
+    made.close()
+
+
+def disturb(lake: Lake, worker: WorkerProcess, *, kills: bool) -> bool:
+    """Kills a worker and starts it again, or stops it until the other one has taken over; returns whether that happened."""
+    if kills:
+        worker.kill()
+        took_over = lake.wait_for_takeover()
+        lake.start(worker)
+        return took_over
+    worker.freeze()
+    took_over = lake.wait_for_takeover()
+    worker.thaw()
+    return took_over
+
+
+def test_tables_are_exact_when_their_writers_are_killed_or_stopped(lake: Lake, care: Care, broker: EmbeddedBroker) -> None:
+    chance = random.Random(SEED)
+    records = Records(broker.bootstrap, lake.topics["append"], lake.topics["upsert"])
+    records.start()
+    for worker in lake.workers:
+        lake.start(worker)
+    for worker in lake.workers:
+        worker.wait_for(lambda worker=worker: lake.owns_partitions(worker), READY_S, "partitions")  # type: ignore[misc]
+    lake.workers[0].wait_for(lambda: all(lake.versions()), READY_S, "both tables")
+    care.start()
+    takeovers = 0
+    for number in range(FAULTS):
+        worker = chance.choice(lake.workers)
+        assert not worker.wait_for_crash(chance.uniform(0.2, 3)), worker.log_tail()
+        kills = number == 0 if number < 2 else chance.random() < 0.5
+        takeovers += disturb(lake, worker, kills=kills)
+        worker.wait_for(lambda worker=worker: lake.owns_partitions(worker), READY_S, "partitions")  # type: ignore[misc]
+    records.stop()
+    care.stop()
+    assert takeovers
+    if care.failure is not None:
+        raise care.failure
+    assert care.rounds
+    lake.workers[0].wait_for(lake.has_delivered_everything, READY_S, "everything to arrive")
+    for worker in lake.workers:
+        worker.stop()
+    assert_append_table(lake, care)
+    assert_upsert_table(lake, care)
+
+
+def assert_append_table(lake: Lake, care: Care) -> None:
+    expected = [
+        (partition, offset, json.loads(value or b"")["n"])
+        for partition, log in lake.records("append").items()
+        for offset, (_, value) in enumerate(log)
+    ]
+    for rows in (read_delta_table(lake.tables["append"]).to_pylist(), care.rows(lake.tables["append"])):
+        assert sorted((r["__partition"], r["__offset"], r["n"]) for r in rows) == expected
+
+
+def assert_upsert_table(lake: Lake, care: Care) -> None:
+    expected: dict[int, tuple[int, int, int]] = {}
+    for partition, log in lake.records("upsert").items():
+        for offset, (key, value) in enumerate(log):
+            id_ = json.loads(key or b"")["id"]
+            expected.pop(id_, None)
+            if value is not None:
+                expected[id_] = (partition, offset, json.loads(value)["n"])
+    for rows in (read_delta_table(lake.tables["upsert"]).to_pylist(), care.rows(lake.tables["upsert"])):
+        found = sorted((r["id"], r["__partition"], r["__offset"], r["n"]) for r in rows)
+        assert found == sorted((id_, *where) for id_, where in expected.items())
