@@ -76,6 +76,19 @@ class SourceTask(ABC):
         RetriableError to be called again; any other error fails the task. The worker does not modify the sequence.
         """
 
+    def update_offsets(
+        self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+    ) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """Returns (source partition, source offset) pairs to store in addition to, or instead of, ``offsets`` (KIP-910).
+
+        Called on the task thread before each offset flush; ``commit`` follows with the pairs that were stored. ``offsets`` are
+        those of the last records that were sent since the previous flush, empty if there were none. Not every record that
+        ``poll`` returned was sent if the task is about to stop: compare ``offsets``, or what ``commit`` was called with, with
+        the last offset that ``poll`` returned. A source that reads past data that it does not capture returns its position
+        here, so that its log is released without a record. An error is logged, and ``offsets`` are stored as they are.
+        """
+        return ()
+
     def commit(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Called after an offset flush that stored these (source partition, source offset) pairs durably.
 

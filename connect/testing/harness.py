@@ -118,6 +118,9 @@ class SourceHarness:
                 key = MemoryOffsets._key(record.source_partition)
                 committed[key] = record.source_partition, record.source_offset
         self._uncommitted = []
+        for partition, offset in self.task.update_offsets(list(committed.values())):
+            self.offsets.store(partition, offset)
+            committed[MemoryOffsets._key(partition)] = partition, offset
         if committed:
             self.task.commit(list(committed.values()))
 

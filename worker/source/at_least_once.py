@@ -18,7 +18,7 @@ from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.kafka.record_producer import ProduceCancelled, RecordProducer
 from worker.model import TaskStopped
-from worker.source.delivery import RunOutcome, confirm_offsets
+from worker.source.delivery import RunOutcome, confirm_offsets, update_offsets
 from worker.source.runtime import FlushTiming
 from worker.source.sender import RecordSender
 from worker.storage.offset_store import OffsetStore
@@ -97,6 +97,7 @@ class AtLeastOnceDelivery:
         Raises the error of a record that the broker rejected; no offset is stored then.
         """
         handle, producer, pending = self._handle, self._producer, self._sender.pending
+        update_offsets(handle.id, self._task, pending)
         if not pending:
             producer.serve()
             return True

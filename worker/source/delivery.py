@@ -12,6 +12,7 @@ from connect.source import SourceTask, TransactionContext
 from worker.error_text import describe
 from worker.kafka.record_producer import RecordMetadata
 from worker.model import TaskId
+from worker.source.pending_offsets import PendingOffsets
 from worker.storage.offset_store import OffsetPair
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,15 @@ def confirm_record(task_id: TaskId, task: SourceTask, record: SourceRecord, meta
         task.commit_record(record, metadata)
     except Exception:
         log.exception("commit_record() of task %s failed", task_id)
+
+
+def update_offsets(task_id: TaskId, task: SourceTask, pending: PendingOffsets) -> None:
+    """Calls ``update_offsets`` and changes the pending offsets accordingly. Logs its error."""
+    offered = [(partition, offset) for partition, offset in pending.pairs if partition is not None and offset is not None]
+    try:
+        pending.replace(task.update_offsets(offered))
+    except Exception as e:
+        log.warning("update_offsets() of task %s failed: %s", task_id, describe(e))
 
 
 def confirm_offsets(task_id: TaskId, task: SourceTask, offsets: Sequence[OffsetPair]) -> None:

@@ -21,7 +21,7 @@ from worker.executor import WorkerServices
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer
 from worker.kafka.transactions import TransactionLostError, Transactions
 from worker.model import TaskStopped
-from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record
+from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record, update_offsets
 from worker.source.runtime import SourceTaskRuntime
 from worker.source.sender import RecordSender
 from worker.source.transaction_boundary import TransactionBoundaries, TransactionEnd
@@ -163,6 +163,7 @@ class ExactlyOnceDelivery:
     def _commit(self) -> None:
         self._boundaries.start_interval()
         pending, transactions = self._sender.pending, self._transactions
+        update_offsets(self._handle.id, self._task, pending)
         if not pending and not transactions.open:
             return
         # Promise 7: a skipped record is in the dead letter queue before its offset is committed.

@@ -38,6 +38,15 @@ class PendingOffsets:
                 ids.add(key)
                 self._latest[key] = (partition, record.source_offset)
 
+    def replace(self, offsets: Sequence[OffsetPair]) -> None:
+        """Adds offsets that the task chose; each takes the place of the pending one of its source partition."""
+        for pair in offsets:
+            self._latest[partition_id(pair[0])] = pair
+
+    @property
+    def pairs(self) -> list[OffsetPair]:
+        return list(self._latest.values())
+
     def take(self) -> list[OffsetPair]:
         """Returns all pending offsets and removes them."""
         taken = list(self._latest.values())

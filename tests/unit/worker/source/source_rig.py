@@ -54,6 +54,9 @@ class FakeTask(SourceTask):
     def __init__(self) -> None:
         self.commits: list[list[tuple[Any, Any]]] = []
         self.confirmed: list[tuple[Any, int | None]] = []
+        self.offered: list[list[tuple[Any, Any]]] = []
+        self.positions: list[tuple[Any, Any]] = []
+        """What ``update_offsets`` returns."""
 
     def start(self, config: Mapping[str, str]) -> None: ...
 
@@ -61,6 +64,10 @@ class FakeTask(SourceTask):
         return None
 
     def stop(self) -> None: ...
+
+    def update_offsets(self, offsets: Sequence[tuple[Any, Any]]) -> Sequence[tuple[Any, Any]]:
+        self.offered.append(list(offsets))
+        return self.positions
 
     def commit(self, offsets: Sequence[tuple[Any, Any]] = ()) -> None:
         self.commits.append(list(offsets))

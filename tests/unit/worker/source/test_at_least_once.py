@@ -151,3 +151,34 @@ def test_a_task_that_must_stop_does_not_restart(monkeypatch: pytest.MonkeyPatch)
     assert rig.delivery.can_restart()
     rig.handle.control.stop()
     assert not rig.delivery.can_restart()
+
+
+def test_a_position_is_stored_without_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Delivery(monkeypatch)
+    rig.task.positions = [({"file": "p"}, {"n": 7})]
+    rig.delivery.send(None)
+    assert rig.store.stored == {"p": 7}
+    assert rig.task.commits == [[({"file": "p"}, {"n": 7})]]
+
+
+def test_a_position_replaces_the_offset_of_an_acknowledged_record_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Delivery(monkeypatch)
+    rig.task.positions = [({"file": "p"}, {"n": 7})]
+    rig.delivery.send(records(1))
+    assert rig.store.puts == []  # the record is in flight
+    rig.client.acknowledge()
+    rig.delivery.send(None)
+    assert rig.store.puts == [[({"file": "p"}, {"n": 7})]]
+    assert rig.task.offered[0] == [({"file": "p"}, {"n": 1})]
+
+
+def test_offsets_are_stored_as_they_are_if_update_offsets_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Delivery(monkeypatch)
+    rig.client.acknowledges = True
+    rig.task.positions = None  # type: ignore[assignment]  # no sequence
+    rig.delivery.send(records(1))
+    rig.delivery.send(None)
+    assert rig.store.stored == {"p": 1}
+    assert "update_offsets() of task c-0 failed" in caplog.text

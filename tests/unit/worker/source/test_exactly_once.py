@@ -216,3 +216,14 @@ def test_a_pause_commits_the_sent_records(monkeypatch: pytest.MonkeyPatch) -> No
     rig.delivery.flush()
     rig.delivery.flush()
     assert rig.client.events == ["begin", b"1", OFFSETS, "commit", ("stored", [1])]
+
+
+def test_a_position_is_committed_without_a_record_once_per_flush_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Delivery(monkeypatch)
+    rig.task.positions = [({"file": "p"}, {"n": 7})]
+    rig.delivery.send(None)
+    assert rig.client.events == []
+    rig.now += 61
+    rig.delivery.send(None)
+    assert rig.client.events == ["begin", OFFSETS, "commit", ("stored", [7])]
+    assert rig.task.commits == [[({"file": "p"}, {"n": 7})]]
