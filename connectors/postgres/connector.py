@@ -16,7 +16,7 @@ from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, parse_
 from connectors.postgres.schema.catalog import read_tables
 from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters
-from connectors.postgres.streaming import slots
+from connectors.postgres.streaming import publications, slots
 from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
@@ -118,7 +118,7 @@ def _validate_on_server(settings: PostgresConfig) -> None:
             slots.check_privileges(sql)
             slots.read_slot(sql, settings.slot.name)
             if settings.slot.autocreate == "disabled":
-                slots.require_publication(sql, settings.slot)
+                publications.require_publication(sql, settings.slot)
         finally:
             sql.close()
     finally:

@@ -34,7 +34,7 @@ from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, estimated_rows, read_tables
 from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader, start_snapshot
-from connectors.postgres.streaming import slots
+from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
 from connectors.postgres.streaming.flush_lsn import FlushTracker
@@ -251,8 +251,8 @@ class PostgresSourceTask(SourceTask):
             return
         sql = self._catalog_connection()
         tables = self._captured_tables()
-        slots.set_replica_identities(sql, settings.slot, tables)
-        slots.ensure_publication(sql, settings.slot, tables)
+        publications.set_replica_identities(sql, settings.slot, tables)
+        publications.ensure_publication(sql, settings.slot, tables)
         slot = slots.read_slot(sql, settings.slot.name)
         if slot is not None and mode == "when_needed" and slot.wal_status == "lost":
             log.warning("replication slot %s has lost required WAL; recreating it with a new snapshot", slot.name)
