@@ -76,6 +76,9 @@ class SlotSettings:
     replica_identities: tuple[tuple[str, str], ...]
     status_interval_s: float
     confirms: bool
+    receive_timeout_s: float
+    mismatch_strategy: str
+    mismatch_strategy_is_set: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +112,14 @@ class PostgresConfig:
     heartbeat_topic: str
     heartbeat_query: str | None
     max_batch: int
+    max_batch_bytes: int
     poll_interval_s: float
     max_retries: int
     max_backoff_s: float
+
+
+_MAX_BATCH_BYTES = 8 << 20
+"""A record takes several times the memory of its change, and a batch lives until its bytes are sent."""
 
 
 def parse_config(config: Mapping[str, str]) -> PostgresConfig:
@@ -174,6 +182,9 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             replica_identities=_replica_identities(v["replica.identity.autoset.values"]),
             status_interval_s=v["status.update.interval.ms"] / 1000,
             confirms=v["lsn.flush.mode"] != "manual",
+            receive_timeout_s=v["wal.receiver.timeout.ms"] / 1000,
+            mismatch_strategy=v["offset.mismatch.strategy"],
+            mismatch_strategy_is_set=bool(config.get("offset.mismatch.strategy")),
         ),
         snapshot=SnapshotSettings(
             mode="no_data" if mode == "never" else mode,
@@ -190,6 +201,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
         heartbeat_query=v["heartbeat.action.query"],
         max_batch=v["max.batch.size"],
+        max_batch_bytes=min(v["max.queue.size.in.bytes"] or _MAX_BATCH_BYTES, _MAX_BATCH_BYTES),
         poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
         max_retries=v["errors.max.retries"],
         max_backoff_s=v["retriable.restart.connector.wait.ms"] / 1000,

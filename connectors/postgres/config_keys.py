@@ -234,15 +234,25 @@ def _replication_keys(keys: ConfigDef) -> None:
         "pending, so that idle tables do not retain WAL. connector_and_driver does the same. manual never confirms.",
     )
     keys.define(
-        "offset.mismatch.strategy",
-        S,
-        "no_validation",
+        "wal.receiver.timeout.ms",
+        L,
+        60_000,
         group=group,
         importance=LOW,
-        validator=SupportedValues(
-            ("no_validation",), "only no_validation is supported; positions that are ahead of the server are always rejected"
-        ),
-        doc="How to handle a difference between the stored offset and the slot.",
+        validator=at_least(0),
+        doc="Reconnect if the server has sent nothing for this time, although it was asked for an answer; 0 waits forever.",
+    )
+    keys.define(
+        "offset.mismatch.strategy",
+        S,
+        "trust_offset",
+        group=group,
+        importance=LOW,
+        validator=one_of("no_validation", "trust_offset", "trust_slot", "trust_greater_lsn"),
+        doc="How to handle a slot that is not at the stored offset. trust_offset fails if the slot is ahead, because changes are "
+        "missing, and advances a slot that is behind. trust_slot continues from a slot that is ahead. trust_greater_lsn "
+        "continues from whichever is ahead. no_validation starts at the stored offset without checking whether the server is the "
+        "same. If the key is not set, offsets that earlier releases or Debezium stored are not rejected.",
     )
 
 
@@ -368,6 +378,15 @@ def _event_keys(keys: ConfigDef) -> None:
         group=group,
         validator=at_least(1),
         doc="Maximum number of change events per poll. Snapshot rows are returned in larger batches.",
+    )
+    keys.define(
+        "max.queue.size.in.bytes",
+        L,
+        0,
+        group=group,
+        importance=LOW,
+        validator=at_least(0),
+        doc="Maximum bytes of changes that a poll reads, at most and by default 8 MiB. A single change may be larger.",
     )
     keys.define(
         "poll.interval.ms",

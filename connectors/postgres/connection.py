@@ -21,12 +21,16 @@ from connectors.postgres.config import Address
 from connectors.postgres.errors import ConnectionLostError, WaitInterrupted, connection_error, statement_error
 
 CONNECT_TIMEOUT_S = 10.0
+_TCP_USER_TIMEOUT_MS = "60000"
+"""Sent data that is not acknowledged for this long ends the connection. Without it, Linux retries for 15 minutes."""
 
 # Makes the text of values independent of the server's and the role's settings, in COPY and in the replication stream.
 _SESSION = (
     "-c DateStyle=ISO,YMD -c TimeZone=UTC -c IntervalStyle=iso_8601 -c extra_float_digits=1 -c bytea_output=hex "
     "-c lc_monetary=C -c xmloption=content -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
+# Settings of newer servers, which older ones reject; a role may have them set.
+_TIMEOUTS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 
 
 class Interrupt:
@@ -99,6 +103,8 @@ class Connection:
             pgconn.nonblocking = 1
             connection._watch()
             if not replication:
+                if settings := [f"SET {name} = 0" for name, since in _TIMEOUTS.items() if pgconn.server_version >= since]:
+                    connection.execute("; ".join(settings))
                 for statement in address.initial_statements:
                     connection.execute(statement)
         except BaseException:
@@ -248,6 +254,7 @@ def _conninfo(address: Address, replication: bool) -> bytes:
         "application_name": "sluice",
         "options": _SESSION,
         "keepalives": "1" if address.tcp_keep_alive else "0",
+        "tcp_user_timeout": _TCP_USER_TIMEOUT_MS,
         **dict(address.ssl),
     }
     if address.password is not None:

@@ -17,14 +17,18 @@ PARTITION_KEY = "server"
 # transaction is found by LSN, as in Debezium.
 TX_LSN = "tx_lsn"
 TX_EVENTS = "tx_events"
+# The server of the position, as IDENTIFY_SYSTEM names it. Offsets have these keys when they are stored, records do not.
+SYSTEM_ID = "systemid"
+TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
     """Transactions whose commit record starts before ``done_lsn`` are completed.
 
-    Of the transaction that commits at ``tx_lsn``, the first ``tx_events`` changes are completed too. From a Debezium offset
-    instead: of the next transaction, if its ID is ``xid``, the changes up to ``event_lsn``.
+    Of the transaction that commits at ``tx_lsn``, the first ``tx_events`` changes are completed too; no change of a later
+    transaction was emitted. From a Debezium offset instead: of the next transaction, if its ID is ``xid``, the changes before
+    ``event_lsn`` and the first ``event_count`` at ``event_lsn``: changes can share an LSN.
     """
 
     done_lsn: int
@@ -32,14 +36,25 @@ class StreamPosition:
     tx_events: int = 0
     xid: int | None = None
     event_lsn: int = 0
+    event_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTimeline:
+    """A database cluster and its timeline: LSNs are comparable only within it."""
+
+    systemid: str
+    timeline: int
 
 
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
-    """A parsed offset. ``snapshot_completed`` is True for streaming offsets too."""
+    """A parsed offset. ``snapshot_completed`` is True for streaming offsets too; ``server`` is None if the offset lacks it."""
 
     position: StreamPosition
     snapshot_completed: bool
+    server: ServerTimeline | None = None
+    tx_id: int | None = None
 
 
 def source_partition(topic_prefix: str) -> dict[str, str]:
@@ -49,20 +64,48 @@ def source_partition(topic_prefix: str) -> dict[str, str]:
 
 def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     """Parses an offset stored by Sluice, or by Debezium since 1.0."""
-    lsn = int(offset.get("lsn") or 0)
     in_snapshot = offset.get("snapshot") not in (None, False, "false")
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
+    position = _parse_position(offset, in_snapshot=in_snapshot)
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"))
+
+
+def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:
+    lsn = int(offset.get("lsn") or 0)
     done = int(offset.get("lsn_commit") or offset.get("lsn_proc") or lsn)
     if TX_LSN in offset:
-        return StoredOffset(StreamPosition(done, int(offset[TX_LSN] or 0), int(offset.get(TX_EVENTS) or 0)), completed)
+        return StreamPosition(done, int(offset[TX_LSN] or 0), int(offset.get(TX_EVENTS) or 0))
     if in_snapshot:
-        return StoredOffset(StreamPosition(lsn), completed)
+        return StreamPosition(lsn, lsn)
     xid = offset.get("txId")
     processed = int(offset.get("lsn_proc") or 0)
     if offset.get("messageType") in ("BEGIN", "COMMIT") or xid is None or "lsn_commit" not in offset:
-        return StoredOffset(StreamPosition(min(done, lsn) if lsn else done), True)
-    # Changes up to lsn_proc are complete; the change at ``lsn`` may be incomplete if it shares its LSN.
-    return StoredOffset(StreamPosition(done, xid=int(xid), event_lsn=min(processed, lsn) if processed else 0), True)
+        return StreamPosition(min(done, lsn) if lsn else done)
+    if not processed:
+        return StreamPosition(done, xid=int(xid))
+    if processed < lsn:
+        return StreamPosition(done, xid=int(xid), event_lsn=processed + 1)
+    # Older releases do not count the changes at an LSN: all of them are read again.
+    return StreamPosition(done, xid=int(xid), event_lsn=lsn, event_count=int(offset.get("lsn_events_processed") or 0))
+
+
+def server_of(offset: Mapping[str, Any]) -> ServerTimeline | None:
+    """The server of an offset; None if it was not stored with one."""
+    if offset.get(SYSTEM_ID) is None:
+        return None
+    return ServerTimeline(str(offset[SYSTEM_ID]), int(offset.get(TIMELINE) or 0))
+
+
+def with_server(offset: Mapping[str, Any], server: ServerTimeline | None) -> dict[str, Any]:
+    """The offset with its server."""
+    return dict(offset) if server is None else {**offset, SYSTEM_ID: server.systemid, TIMELINE: server.timeline}
+
+
+def confirmable_lsn(offset: Mapping[str, Any]) -> int:
+    """The LSN before which no change is needed once this offset is stored; 0 while a snapshot needs all of them."""
+    if TX_LSN in offset or offset.get("snapshot_completed") or offset.get("last_snapshot_record"):
+        return parse_offset(offset).position.done_lsn
+    return 0
 
 
 def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> dict[str, Any]:

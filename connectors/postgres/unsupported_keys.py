@@ -14,7 +14,6 @@ from connectors.postgres.config_validators import SupportedValues
 
 _IGNORED = {
     "max.queue.size": "8192",
-    "max.queue.size.in.bytes": "0",
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
     "snapshot.max.threads": "1",

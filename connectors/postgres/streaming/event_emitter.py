@@ -20,7 +20,6 @@ from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -65,12 +64,10 @@ class ChangeEventEmitter:
         settings: PostgresConfig,
         tables: CapturedTables,
         position: StreamPosition,
-        flush_tracker: FlushTracker,
         version: str,
     ) -> None:
         self._settings = settings
         self._tables = tables
-        self._flush_tracker = flush_tracker
         self._version = version
         self._partition = source_partition(settings.topic_prefix)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
@@ -81,6 +78,8 @@ class ChangeEventEmitter:
         self.events = 0
         self.lsn = position.done_lsn
         self.commit_us: int | None = None
+        self.slot_lsn = 0
+        """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
         """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
         # the current transaction
@@ -88,10 +87,10 @@ class ChangeEventEmitter:
         self._number = 0
         self._tx_lsn = position.tx_lsn
         self._tx_us = 0
-        self._xid: int | None = None
+        self.xid: int | None = None
         self._change = position.tx_events
         self._skip = 0
-        self._skip_lsn = 0
+        self._skip_lsn = self._skip_at_lsn = 0
         self._emitted_tx, self._emitted_events = position.tx_lsn, position.tx_events
         self._sequence_start = "[null,"
         self._origin: tuple[str, int] | None = None
@@ -117,20 +116,24 @@ class ChangeEventEmitter:
         """Skips to ``lsn``: a snapshot contains everything that committed before."""
         self.done_lsn = max(self.done_lsn, lsn)
         self.lsn = max(self.lsn, lsn)
-        self._resume = StreamPosition(self.done_lsn)
+        self._emitted_tx, self._emitted_events = lsn, 0
+        self._resume = StreamPosition(self.done_lsn, lsn)
         self.in_transaction = False
 
-    def heartbeat_offset(self) -> dict[str, Any]:
-        """The offset for the position up to which the stream was read."""
-        offset: dict[str, Any] = {
-            "lsn": self.lsn,
-            "lsn_proc": self.lsn,
-            "lsn_commit": self.done_lsn,
-            TX_LSN: self._emitted_tx,
-            TX_EVENTS: self._emitted_events,
-        }
+    def position_offset(self) -> dict[str, Any] | None:
+        """The offset of the position up to which the stream was read, in the form of Debezium's offset after a commit.
+
+        None inside a transaction: then the offset of the last record is the position.
+        """
+        if self._emitted_tx > self.done_lsn or self._resume.xid is not None:
+            return None
+        done = self.done_lsn
+        offset: dict[str, Any] = {"lsn": done, "lsn_proc": done, "lsn_commit": done, "messageType": "COMMIT"}
+        if self.xid is not None:
+            offset["txId"] = self.xid
         if self.commit_us is not None:
             offset["ts_usec"] = self.commit_us
+        offset[TX_LSN], offset[TX_EVENTS] = self._emitted_tx, self._emitted_events
         return offset
 
     # --- messages -----------------------------------------------------------------------------------------------------------
@@ -141,7 +144,6 @@ class ChangeEventEmitter:
             return
         if wal_end > self.done_lsn:
             self.done_lsn = self.lsn = wal_end
-            self._flush_tracker.position_passed(wal_end)
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
             raise CatchUpComplete
 
@@ -163,14 +165,14 @@ class ChangeEventEmitter:
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._origin = (message.name, message.commit_lsn)
-            case pgoutput.LogicalMessage():
-                self._change += 1
+            case _:
+                pass  # a logical message is no change: positions count rows and truncates
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
         resume = self._resume
-        self._skip = self._skip_lsn = 0
+        self._skip = self._skip_lsn = self._skip_at_lsn = 0
         # Promise 5: skip exactly the changes that were already emitted. Only commit order decides; the LSN of a change does
         # not, because its transaction may have started long before.
         if begin.final_lsn < self.done_lsn:
@@ -178,11 +180,11 @@ class ChangeEventEmitter:
         elif begin.final_lsn == resume.tx_lsn:
             self._skip = resume.tx_events
         elif resume.xid is not None and begin.xid == resume.xid:
-            self._skip_lsn = resume.event_lsn
+            self._skip_lsn, self._skip_at_lsn = resume.event_lsn, resume.event_count
         self.in_transaction = True
         self._number += 1
-        self._sequence_start = f'["{self.done_lsn}",' if self.done_lsn else "[null,"
-        self._tx_lsn, self._tx_us, self._xid = begin.final_lsn, begin.commit_us, begin.xid
+        self._sequence_start = f'["{self.done_lsn}",' if self.done_lsn != self.slot_lsn else "[null,"
+        self._tx_lsn, self._tx_us, self.xid = begin.final_lsn, begin.commit_us, begin.xid
         self._change = 0
         self._origin = None
         self.commit_us = begin.commit_us
@@ -191,17 +193,18 @@ class ChangeEventEmitter:
         self.in_transaction = False
         if commit.end_lsn > self.done_lsn:
             self.done_lsn = self.lsn = commit.end_lsn
-            self._resume = StreamPosition(commit.end_lsn)
-            self._flush_tracker.transaction_completed(self._emitted_tx, self._emitted_events, commit.end_lsn)
+            self._resume = StreamPosition(commit.end_lsn, self._emitted_tx, self._emitted_events)
 
     def _on_row(self, data: bytes) -> None:
         """Handles an insert, update, or delete. The common case (no old row) is inlined for speed."""
         change = self._change = self._change + 1
         if change <= self._skip:
+            if self._skip != _SKIP_ALL:
+                self._count_at(_u64(data, 1)[0])
             return
         lsn, kind, relation, marker = _row_head(data)
         capture = self._relations[relation]
-        if capture is None or lsn <= self._skip_lsn:
+        if capture is None or (lsn <= self._skip_lsn and self._is_before_resume(lsn)):
             return
         if lsn == self._event_lsn:
             self._same_lsn += 1
@@ -232,6 +235,20 @@ class ChangeEventEmitter:
             self._emit(capture, lsn, "c", "INSERT", None, new, rows.key_of(new))
         else:
             self._emit(capture, lsn, "u", "UPDATE", None, new, rows.key_of(new))
+
+    def _count_at(self, lsn: int) -> None:
+        """Counts a change that was emitted before: Debezium counts the changes at an LSN."""
+        self._same_lsn = self._same_lsn + 1 if lsn == self._event_lsn else 1
+        self._event_lsn = lsn
+
+    def _is_before_resume(self, lsn: int) -> bool:
+        """Whether Debezium emitted a change: by its LSN, and among changes at one LSN by their number."""
+        if lsn == self._skip_lsn:
+            if not self._skip_at_lsn:
+                return False
+            self._skip_at_lsn -= 1
+        self._count_at(lsn)
+        return True
 
     def _on_old_row(self, data: bytes, kind: int, marker: int, capture: _StreamedTable, lsn: int) -> None:
         """Handles a delete, or an update with the old row or its key."""
@@ -266,7 +283,7 @@ class ChangeEventEmitter:
         assert isinstance(message, pgoutput.Update)
         values = message.new
         if pgoutput.UNCHANGED in values:
-            values = fetch_unavailable_values(self._tables.connect, rows, values, self._xid)
+            values = fetch_unavailable_values(self._tables.connect, rows, values, self.xid)
         return rows.decode_new(encode_tuple(values), 0)
 
     def _delete(
@@ -297,7 +314,9 @@ class ChangeEventEmitter:
 
     def _truncate(self, truncate: pgoutput.Truncate, lsn: int) -> None:
         self._change += 1
-        if self._change <= self._skip or lsn <= self._skip_lsn or "t" in self._settings.skipped:
+        if self._change <= self._skip or (lsn <= self._skip_lsn and self._is_before_resume(lsn)):
+            return
+        if "t" in self._settings.skipped:
             return
         captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
         self.lsn = self._event_lsn = lsn
@@ -334,7 +353,7 @@ class ChangeEventEmitter:
         done = self._change if last else self._change - 1
         offset = {
             "ts_usec": self._tx_us,
-            "txId": self._xid,
+            "txId": self.xid,
             "lsn": lsn,
             "lsn_proc": lsn,
             "lsn_commit": self.done_lsn,
@@ -377,7 +396,7 @@ class ChangeEventEmitter:
         settings, table = self._settings, rows.table
         base = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
         base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = self._tx_us // 1000, self._tx_us, self._tx_us * 1000
-        base[env.TX_ID] = self._xid
+        base[env.TX_ID] = self.xid
         if self._origin is not None:
             base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
         return base

@@ -1,63 +1,93 @@
-"""Tracks the LSN up to which the server may discard WAL.
+"""Decides which offset to store, and up to which LSN the server may discard WAL.
 
-The server retains WAL from the confirmed position. The end of a transaction is confirmed once the offset of its last record is
-stored; transactions without captured changes are confirmed with the previous one.
+The server retains WAL from the slot's confirmed position. That is always the position of a stored offset, so a slot that is ahead
+of the stored offset was moved or recreated by somebody else, and changes are missing. So that the slot advances when no captured
+table changes, the position of the stream is stored without a record.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connectors.postgres.offsets import TX_EVENTS, TX_LSN
+from connectors.postgres.offsets import ServerTimeline, confirmable_lsn, server_of, with_server
+
+OffsetPairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 class FlushTracker:
-    """Tracks emitted transactions until their offsets are stored. ``confirmed_lsn`` may be read from any thread.
+    """Follows offsets from poll to storage. ``confirmed_lsn`` may be read from any thread."""
 
-    ``stored``: tx_lsn and tx_events of the offset at the start of the task.
-    """
-
-    def __init__(self, confirmed_lsn: int, stored: tuple[int, int] = (0, 0)) -> None:
-        self._outstanding: deque[tuple[int, int, int]] = deque()
-        self._stored = stored
-        self.confirmed_lsn = confirmed_lsn
+    def __init__(self, partition: Mapping[str, Any]) -> None:
+        self._partition = dict(partition)
+        self._server: ServerTimeline | None = None
+        self._latest: Mapping[str, Any] | None = None
+        self._latest_server: ServerTimeline | None = None
+        self._position: Mapping[str, Any] | None = None
+        self._all_stored = True
+        self._proposed: Mapping[str, Any] | None = None
+        self._proposed_all = False
+        self._stored: Mapping[str, Any] | None = None
+        self.confirmed_lsn = 0
 
     @property
-    def all_stored(self) -> bool:
-        """Whether the offsets of all emitted records are stored."""
-        return not self._outstanding
+    def server(self) -> ServerTimeline | None:
+        """The server that the task reads from."""
+        return self._server
 
-    def snapshot_emitted(self, lsn: int) -> None:
-        """Snapshot rows were emitted: until the offset of the last one is stored, the WAL before ``lsn`` is needed."""
-        self._outstanding.append((0, 0, lsn))
+    def start(self, server: ServerTimeline, confirmed_lsn: int) -> None:
+        """The task reads from this server now. ``confirmed_lsn`` may be lower than before: that was another database."""
+        self._server = server
+        self._position = None
+        self.confirmed_lsn = confirmed_lsn
 
-    def transaction_completed(self, tx_lsn: int, tx_events: int, end_lsn: int) -> None:
-        """A transaction ended at ``end_lsn``; the last record emitted so far has the offset (``tx_lsn``, ``tx_events``)."""
-        if (tx_lsn, tx_events) > self._stored and not (self._outstanding and self._outstanding[-1][:2] == (tx_lsn, tx_events)):
-            self._outstanding.append((tx_lsn, tx_events, end_lsn))
+    def polled(self, latest: Mapping[str, Any] | None, position: Mapping[str, Any] | None) -> None:
+        """``poll`` returns records up to the offset ``latest``, or none. ``position`` is the offset of the position after them.
+
+        It is None inside a transaction and until a snapshot is complete.
+        """
+        if latest is not None:
+            self._latest, self._latest_server = latest, self._server
+            self._all_stored = False
+        self._position = None if position is None else with_server(position, self._server)
+
+    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        """Returns the offset to store: the position of the stream once all returned records are acknowledged, otherwise that of
+        the last acknowledged record."""
+        pending = self._find(offsets)
+        if pending is None:
+            includes_all = self._all_stored
+        elif pending == self._proposed:
+            includes_all = self._proposed_all
         else:
-            self.position_passed(end_lsn)
-
-    def position_passed(self, lsn: int) -> None:
-        """There were no captured changes up to ``lsn``: it may be confirmed together with the last emitted record."""
-        if self._outstanding:
-            tx_lsn, tx_events, _ = self._outstanding[-1]
-            self._outstanding[-1] = (tx_lsn, tx_events, lsn)
+            includes_all = pending == self._latest
+        # Promise 1: the position is behind all returned records, so they must all be acknowledged.
+        if includes_all and self._position is not None:
+            chosen = self._position
+        elif pending is not None:
+            chosen = pending if pending == self._proposed else with_server(pending, self._latest_server)
         else:
-            self.confirmed_lsn = max(self.confirmed_lsn, lsn)
+            return ()
+        if pending is None and chosen == self._stored:
+            return ()
+        self._proposed, self._proposed_all = chosen, includes_all
+        return [(self._partition, chosen)]
 
-    def offset_stored(self, offset: Mapping[str, Any]) -> bool:
-        """An offset is durable (promise 1). Returns whether ``confirmed_lsn`` has increased."""
-        if TX_LSN in offset:
-            position = (int(offset[TX_LSN]), int(offset[TX_EVENTS]))
-        elif offset.get("last_snapshot_record"):
-            position = (0, 0)
-        else:
+    def offsets_stored(self, offsets: OffsetPairs) -> bool:
+        """Offsets are durable. Returns whether ``confirmed_lsn`` has increased."""
+        offset = self._find(offsets)
+        if offset is None:
             return False
-        self._stored = max(self._stored, position)
-        before = self.confirmed_lsn
-        while self._outstanding and self._outstanding[0][:2] <= position:
-            self.confirmed_lsn = max(self.confirmed_lsn, self._outstanding.popleft()[2])
-        return self.confirmed_lsn > before
+        self._stored = offset
+        self._all_stored = self._proposed_all if offset == self._proposed else offset == self._latest
+        if server_of(offset) not in (None, self._server):
+            return False  # a position of another server says nothing about this one's WAL
+        # Promise 1: the server may discard WAL only up to the position of a stored offset.
+        lsn = confirmable_lsn(offset)
+        if lsn <= self.confirmed_lsn:
+            return False
+        self.confirmed_lsn = lsn
+        return True
+
+    def _find(self, offsets: OffsetPairs) -> Mapping[str, Any] | None:
+        return next((offset for partition, offset in offsets if dict(partition) == self._partition), None)

@@ -16,7 +16,7 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_literal
-from connectors.postgres.errors import ServerError, statement_error
+from connectors.postgres.errors import ConnectionLostError, ServerError, statement_error
 from connectors.postgres.offsets import format_lsn
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.pgoutput import POSTGRES_EPOCH_US
@@ -34,12 +34,47 @@ OnData = Callable[[bytes], None]
 OnKeepalive = Callable[[int], None]
 
 
+class SilenceMonitor:
+    """Notices a connection that is dead without an error: the server is asked for an answer after half of ``timeout_s`` seconds,
+    and does not send anything for the other half. Time in which nobody reads does not count. ``clock`` returns seconds."""
+
+    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._half_s = timeout_s / 2
+        self._clock = clock
+        self._heard_at = clock()
+        self._asked_at: float | None = None
+
+    def heard(self) -> None:
+        """Something has arrived."""
+        self._heard_at, self._asked_at = self._clock(), None
+
+    def should_ask(self) -> bool:
+        """Whether to ask for an answer now, if there was nothing to read. Returns True once."""
+        now = self._clock()
+        if not self._half_s or self._asked_at is not None or now - self._heard_at < self._half_s:
+            return False
+        self._asked_at = now
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has not answered in time."""
+        return self._asked_at is not None and self._clock() - self._asked_at >= self._half_s
+
+
 class ReplicationStream:
     """A running stream. Only one thread may call ``read``. A keepalive thread reports status while nobody reads (a paused task,
     a slow broker), because the server ends a session that is silent for wal_sender_timeout."""
 
-    def __init__(self, connection: Connection, settings: SlotSettings, flush_tracker: FlushTracker) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        settings: SlotSettings,
+        flush_tracker: FlushTracker,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = connection
+        self._silence = SilenceMonitor(settings.receive_timeout_s, clock)
         self._settings = settings
         self._flush_tracker = flush_tracker
         self._received = flush_tracker.confirmed_lsn
@@ -80,20 +115,23 @@ class ReplicationStream:
             )
         return error
 
-    def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, max_records: int) -> bool:
-        """Passes on received messages, without waiting, until ``out`` has ``max_records``. Returns whether there were any.
+    def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, max_records: int, max_bytes: int) -> bool:
+        """Passes on received messages, without waiting, until ``out`` has ``max_records`` or the messages ``max_bytes``. Returns
+        whether there were any.
 
-        Raises ConnectionLostError if the server ended the stream.
+        Raises ConnectionLostError if the server ended the stream, or is silent although it was asked for an answer.
         """
         with self._lock:
             pgconn = self._connection.pgconn
             get = pgconn.get_copy_data
             found = fresh = False
+            received = 0
             try:
-                while len(out) < max_records:
+                while len(out) < max_records and received < max_bytes:
                     size, view = get(1)
                     if size > 0:
                         found = True
+                        received += size
                         data = view.obj
                         if data.__class__ is not bytes:
                             data = bytes(view)
@@ -118,13 +156,25 @@ class ReplicationStream:
                 if pgconn.status == ConnStatus.BAD or e.__class__.__module__.startswith("psycopg"):
                     raise self._connection.lost_error() from e
                 raise
+            if found:
+                self._silence.heard()
+            elif self._silence.should_ask():
+                self._send_status(want_reply=True)
             if time.monotonic() - self._last_status >= self._settings.status_interval_s:
                 self._send_status()
             return found
 
     def wait(self, seconds: float) -> bool:
-        """Waits for data from the server; returns False after a timeout. Raises WaitInterrupted."""
-        return self._connection.wait(seconds)
+        """Waits for data from the server; returns False after a timeout. Raises WaitInterrupted and ConnectionLostError."""
+        readable = self._connection.wait(seconds)
+        if readable:
+            self._silence.heard()  # perhaps only a part of a large message
+        elif self._silence.is_over:
+            raise ConnectionLostError(
+                f"PostgreSQL at {self._connection.address} has sent nothing for {self._settings.receive_timeout_s:g} s "
+                "(wal.receiver.timeout.ms)"
+            )
+        return readable
 
     def _on_keepalive(self, data: bytes, on_keepalive: OnKeepalive) -> None:
         wal_end, _, reply = _KEEPALIVE(data, 1)
@@ -132,16 +182,18 @@ class ReplicationStream:
         self._received = max(self._received, wal_end)
         on_keepalive(wal_end)
         if reply:
-            self._send_status()
+            # Asked for at a shutdown too: the server waits until it knows that everything has arrived. Without a flush LSN it
+            # takes the written one for that, and confirms nothing.
+            self._send_status(confirm=False)
 
     def send_status(self, *, want_reply: bool = False) -> None:
         """Reports the status immediately; ``want_reply`` requests a keepalive with the server's position."""
         with self._lock:
             self._send_status(want_reply)
 
-    def _send_status(self, want_reply: bool = False) -> None:
+    def _send_status(self, want_reply: bool = False, *, confirm: bool = True) -> None:
         # Promise 1: the server may discard WAL up to this LSN, so report only stored offsets. 0 confirms nothing.
-        flushed = self._flush_tracker.confirmed_lsn if self._settings.confirms else 0
+        flushed = self._flush_tracker.confirmed_lsn if confirm and self._settings.confirms else 0
         written = max(self._received, flushed)
         clock = time.time_ns() // 1000 - POSTGRES_EPOCH_US
         try:

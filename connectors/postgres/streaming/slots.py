@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError
-from connectors.postgres.config import SlotSettings
-from connectors.postgres.connection import Connection, quote_identifier
-from connectors.postgres.errors import PositionLostError, ServerError, SlotInUseError
-from connectors.postgres.offsets import format_lsn, parse_lsn
+from connectors.postgres.config import Address, SlotSettings
+from connectors.postgres.connection import Connection, Interrupt, quote_identifier
+from connectors.postgres.errors import ServerError, SlotInUseError
+from connectors.postgres.offsets import parse_lsn
 
 log = logging.getLogger(__name__)
+
+_DROP_SLOT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +83,6 @@ def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
     )
 
 
-def check_slot_has_wal(slot: ReplicationSlot) -> None:
-    """Raises PositionLostError when the server has removed WAL that the slot needs."""
-    if slot.wal_status == "lost":
-        raise PositionLostError(
-            f"replication slot {slot.name} has lost required WAL (max_slot_wal_keep_size): changes since "
-            f"{format_lsn(slot.confirmed_lsn)} are lost. Drop the slot and take a new snapshot: snapshot.mode=when_needed "
-            "does both"
-        )
-
-
 def create_slot(
     connection: Connection, name: str, settings: SlotSettings, *, temporary: bool = False, export: bool = True
 ) -> CreatedSlot:
@@ -139,7 +132,34 @@ def drop_slot(connection: Connection, name: str) -> None:
     )
 
 
+def drop_slot_on_stop(address: Address, name: str) -> None:
+    """Drops the slot once the server has released it, a moment after its reader disconnected. Logs a failure."""
+    interrupt = Interrupt()
+    try:
+        connection = Connection.open(address, interrupt, timeout_s=_DROP_SLOT_TIMEOUT_S)
+        try:
+            deadline = time.monotonic() + _DROP_SLOT_TIMEOUT_S
+            while slot := read_slot(connection, name):
+                if slot.active_pid is None:
+                    drop_slot(connection, name)
+                elif time.monotonic() < deadline:
+                    interrupt.wait(0.05)
+                else:
+                    raise ConnectError(
+                        f"server process {slot.active_pid} still reads from it. The slot retains WAL until it is dropped: "
+                        f"SELECT pg_drop_replication_slot('{name}')"
+                    )
+        finally:
+            connection.close()
+    except ConnectError as e:
+        log.warning("slot.drop.on.stop: could not drop slot %s: %s", name, e.message)
+    finally:
+        interrupt.close()
+
+
 def current_lsn(connection: Connection) -> int:
     """The end of the server's WAL, on a primary or standby."""
-    sql = "select case when pg_is_in_recovery() then pg_last_wal_receive_lsn() else pg_current_wal_flush_lsn() end"
+    # A standby that replays an archive has received nothing.
+    received = "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+    sql = f"select case when pg_is_in_recovery() then {received} else pg_current_wal_flush_lsn() end"
     return parse_lsn(connection.query(sql)[0][0] or "0/0")

@@ -105,12 +105,18 @@ class Source:
         return found
 
     def store(self, record: SourceRecord) -> None:
-        """The worker has stored the offset of this record and tells the task."""
-        assert self.task is not None
+        """The worker stores the offset of this record, the last one that it has sent, and tells the task."""
         assert record.source_partition is not None
         assert record.source_offset is not None
-        self.offsets.stored = dict(record.source_offset)
-        self.task.commit([(record.source_partition, record.source_offset)])
+        self.flush((record.source_partition, record.source_offset))
+
+    def flush(self, *sent: tuple[Mapping[str, Any], Mapping[str, Any]]) -> None:
+        """The worker flushes offsets: those of records that it has sent, and what the task adds."""
+        assert self.task is not None
+        offsets = self.task.update_offsets(sent) or sent
+        if offsets:
+            self.offsets.stored = dict(offsets[0][1])
+        self.task.commit(offsets)
 
     def kill(self) -> None:
         """The worker dies: connections go, nothing is told to anyone."""

@@ -36,10 +36,14 @@ def test_offsets_of_debezium_releases() -> None:
         "txId": 777,
         "ts_usec": 1,
     }
-    assert parse_offset(streaming).position == StreamPosition(80, xid=777, event_lsn=90)
+    assert parse_offset(streaming).position == StreamPosition(80, xid=777, event_lsn=91)
+    counted = {**streaming, "lsn_proc": 95, "lsn_events_processed": 3}
+    assert parse_offset(counted).position == StreamPosition(80, xid=777, event_lsn=95, event_count=3)
+    older = {**streaming, "lsn_proc": 95}
+    assert parse_offset(older).position == StreamPosition(80, xid=777, event_lsn=95)
     assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": False}).snapshot_completed is False
     assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": True}).snapshot_completed is True
-    assert parse_offset({"lsn": 95, "snapshot": "INITIAL", "snapshot_completed": True}) == parse_offset(
+    assert parse_offset({"lsn": 95, "txId": 1, "snapshot": "INITIAL", "snapshot_completed": True}) == parse_offset(
         snapshot_offset(95, 1, 2, last=True)
     )
     assert parse_offset(

@@ -1,0 +1,277 @@
+"""Runs snapshot and stream: connects, starts what the plan says, and moves from one state to the next."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.errors import ConfigError
+from connect.record import SourceRecord
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection
+from connectors.postgres.errors import ConnectionLostError
+from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, source_partition
+from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema.catalog import CapturedTable, read_tables
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.snapshot.session import SnapshotSession
+from connectors.postgres.startup import StartAction, StartPlan, TaskPosition, needs_snapshot, plan_start
+from connectors.postgres.states import CaptureState
+from connectors.postgres.streaming import publications, slots
+from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
+from connectors.postgres.streaming.server import ServerState, identify_system, read_timeline_history
+from connectors.postgres.streaming.session import CatchUpComplete, StreamingSession
+
+log = logging.getLogger(__name__)
+
+
+class ChangeCapture:
+    """Captures the changes of a database. Every method that talks to the server may raise ConnectionLostError; then call
+    ``disconnect`` and ``read`` again later."""
+
+    def __init__(self, settings: PostgresConfig, stored: StoredOffset | None) -> None:
+        self._settings = settings
+        self._stored = stored
+        self._version = env.connector_version()
+        self._filters = Filters(settings.capture)
+        self.sessions = DatabaseSessions(settings)
+        self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
+        self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix))
+        self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, self._version)
+        self._snapshot: SnapshotSession | None = None
+        self._snapshot_done = False
+        self.state = CaptureState.STARTING
+        self.uses_slot = False
+        """Whether the task has looked for its slot."""
+
+    # --- what the task calls --------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Connects and checks the server and the filters. Raises ConfigError."""
+        sql = self.sessions.catalog()
+        if self._settings.snapshot.mode != "initial_only":
+            slots.check_server(sql)
+            slots.check_privileges(sql)
+        self._captured_tables()
+
+    def read(self) -> list[SourceRecord]:
+        """Returns the next records; connects first if necessary, and waits for changes a short time."""
+        records: list[SourceRecord] = []
+        if self.state is CaptureState.DONE:
+            self.sessions.interrupt.wait(self._settings.poll_interval_s)
+        elif self._streaming.is_open:
+            records = self._read_stream()
+        elif self._snapshot is not None and not self._snapshot_done:
+            records = self._read_snapshot(self._snapshot)
+        else:
+            self._open()
+        self._polled(records)
+        return records
+
+    def take_records(self) -> list[SourceRecord]:
+        """Returns the records that were read before an error."""
+        records = self._streaming.take_records()
+        self._polled(records)
+        return records
+
+    def _polled(self, records: Sequence[SourceRecord]) -> None:
+        latest = records[-1].source_offset if records else None
+        self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
+
+    def _is_streaming(self) -> bool:
+        """Whether the stream's position says everything: no snapshot is missing."""
+        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING, CaptureState.WAITING_FOR_SLOT) and (
+            self._snapshot_done or not self._wants_snapshot()
+        )
+
+    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        return self._flush_tracker.update_offsets(offsets)
+
+    def offsets_stored(self, offsets: OffsetPairs) -> bool:
+        """Offsets are durable. Returns whether the server may discard more WAL, which it is told."""
+        if not self._flush_tracker.offsets_stored(offsets):
+            return False
+        with contextlib.suppress(ConnectionLostError):  # the next read reports it
+            self._streaming.confirm()
+        return True
+
+    def progress(self) -> dict[str, Any]:
+        snapshot = self._snapshot
+        answer: dict[str, Any] = {"phase": self.state.value}
+        if snapshot is not None:
+            answer.update(snapshot.progress())
+        answer.update(self._streaming.progress())
+        return answer
+
+    def disconnect(self) -> None:
+        """Closes all connections. The position remains; a snapshot that is not complete is forgotten."""
+        self._streaming.disconnect()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            if not self._snapshot_done:
+                self._snapshot = None
+        self.sessions.close_catalog()
+
+    # --- start ----------------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Decides by position and server state how to start, and starts it."""
+        settings = self._settings
+        if settings.snapshot.mode == "initial_only":
+            if self._wants_snapshot():
+                self._start_snapshot(None)
+                self.state = CaptureState.SNAPSHOT
+            else:
+                self.state = CaptureState.DONE
+            return
+        sql = self.sessions.catalog()
+        tables = self._captured_tables()
+        publications.set_replica_identities(sql, settings.slot, tables)
+        publications.ensure_publication(sql, settings.slot, tables)
+        replication = self.sessions.open(replication=True)
+        try:
+            self._start(sql, replication)
+        except BaseException:
+            replication.close()
+            raise
+
+    def _start(self, sql: Connection, replication: Connection) -> None:
+        settings = self._settings
+        self.uses_slot = True
+        server = identify_system(replication)
+        known = self._known_position()
+        ancestors: Mapping[int, int] = {}
+        if known is not None and known.server not in (None, server.timeline):
+            ancestors = read_timeline_history(replication, server.timeline.timeline)
+        slot = slots.read_slot(sql, settings.slot.name)
+        plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
+        if plan.warning:
+            log.warning("%s", plan.warning)
+        if plan.drop_slot:
+            slots.drop_slot(sql, settings.slot.name)
+            slot = None
+        self._set_position(plan, known, slot, server)
+        match plan.action:
+            case StartAction.SNAPSHOT:
+                self._snapshot_done = False
+                self._create_slot_with_snapshot(replication, server)
+            case StartAction.CATCH_UP:
+                self._snapshot_done = False
+                self._catch_up(replication)
+            case StartAction.CREATE_SLOT:
+                created = slots.create_slot(replication, settings.slot.name, settings.slot, export=False)
+                self._flush_tracker.start(server.timeline, created.consistent_lsn)
+                self._streaming.start_at_slot(created.consistent_lsn)
+                self._stream(replication, CaptureState.STREAMING)
+            case StartAction.STREAM:
+                self._stream(replication, CaptureState.STREAMING)
+
+    def _wants_snapshot(self) -> bool:
+        stored = self._stored
+        completed = None if stored is None else stored.snapshot_completed
+        return not self._snapshot_done and needs_snapshot(self._settings.snapshot.mode, snapshot_completed=completed)
+
+    def _known_position(self) -> TaskPosition | None:
+        if (position := self._streaming.position()) is not None:
+            return TaskPosition(position, self._flush_tracker.server)
+        return TaskPosition(self._stored.position, self._stored.server) if self._stored is not None else None
+
+    def _set_position(
+        self, plan: StartPlan, known: TaskPosition | None, slot: slots.ReplicationSlot | None, server: ServerState
+    ) -> None:
+        """Sets where to stream from and which WAL the server may discard.
+
+        Promise 1: what was confirmed for a position that is given up says nothing about the new one.
+        """
+        confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
+        if plan.position is None:
+            self._stored = None
+            self._streaming.start_at_slot(confirmed_lsn)
+        else:
+            if known is not None and plan.position == known.position:
+                if self._streaming.position() is not None:
+                    confirmed_lsn = max(confirmed_lsn, self._flush_tracker.confirmed_lsn)
+                elif self._settings.slot.mismatch_strategy in ("trust_offset", "trust_greater_lsn"):
+                    confirmed_lsn = max(confirmed_lsn, plan.position.done_lsn)  # the offset is stored
+            self._streaming.continue_from(plan.position, self._stored.tx_id if self._stored is not None else None)
+        self._flush_tracker.start(server.timeline, confirmed_lsn)
+
+    def _captured_tables(self) -> list[CapturedTable]:
+        settings, sql = self._settings, self.sessions.catalog()
+        tables = read_tables(sql, self._filters.captures_table, via_root=settings.slot.via_partition_root)
+        if not tables and (settings.capture.table_include or settings.capture.schema_include):
+            key = "table.include.list" if settings.capture.table_include else "schema.include.list"
+            wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
+            everything = read_tables(sql, Filters(type(settings.capture)()).captures_table)
+            existing = ", ".join(str(t) for t in everything[:10]) or "none"
+            raise ConfigError.invalid(
+                key,
+                wanted,
+                f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
+            )
+        return tables
+
+    # --- snapshot -------------------------------------------------------------------------------------------------------------
+
+    def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
+        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
+        try:
+            snapshot.start(created)
+        except BaseException:
+            snapshot.close()
+            raise
+        self._snapshot = snapshot
+        return snapshot
+
+    def _create_slot_with_snapshot(self, replication: Connection, server: ServerState) -> None:
+        self.state = CaptureState.CREATING_SLOT
+        slot = self._settings.slot
+        created = slots.create_slot(replication, slot.name, slot)
+        self._start_snapshot(created)
+        replication.close()
+        self._flush_tracker.start(server.timeline, created.consistent_lsn)
+        self._streaming.continue_from(StreamPosition(created.consistent_lsn, created.consistent_lsn))
+        self.state = CaptureState.SNAPSHOT
+
+    def _catch_up(self, replication: Connection) -> None:
+        """Streams from the existing slot up to the point of the snapshot."""
+        self.state = CaptureState.CREATING_SLOT
+        slot = self._settings.slot
+        created = slots.create_slot(replication, f"{slot.name[:54]}_snapshot", slot, temporary=True)
+        snapshot = self._start_snapshot(created)
+        replication.close()  # drops the temporary slot; the imported snapshot stays valid
+        log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
+        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
+
+    def _read_snapshot(self, snapshot: SnapshotSession) -> list[SourceRecord]:
+        records = snapshot.read()
+        if snapshot.done:
+            self._snapshot_done = True
+            if self._settings.snapshot.mode == "initial_only":
+                self.state = CaptureState.DONE
+            else:
+                self._streaming.skip_to(snapshot.lsn)
+                self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
+
+    # --- streaming ------------------------------------------------------------------------------------------------------------
+
+    def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
+        self._streaming.start(connection, stop_lsn)
+        self.state = state
+
+    def _read_stream(self) -> list[SourceRecord]:
+        try:
+            self._streaming.read()
+        except CatchUpComplete:
+            snapshot = self._snapshot
+            assert snapshot is not None
+            self._streaming.disconnect()
+            self._streaming.skip_to(snapshot.lsn)
+            snapshot.restart_clock()
+            self.state = CaptureState.SNAPSHOT
+        return self._streaming.take_records()

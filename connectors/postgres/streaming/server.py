@@ -1,0 +1,42 @@
+"""Identifies the server: whether a position is of its WAL, or of another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.postgres.connection import Connection
+from connectors.postgres.errors import ServerError
+from connectors.postgres.offsets import ServerTimeline, parse_lsn
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """A server and the end of its WAL: flushed on a primary, received on a standby."""
+
+    timeline: ServerTimeline
+    lsn: int
+
+
+def identify_system(replication: Connection) -> ServerState:
+    """Identifies the server of a replication connection."""
+    systemid, timeline, lsn, _ = replication.query("IDENTIFY_SYSTEM")[0]
+    return ServerState(ServerTimeline(systemid or "", int(timeline or 0)), parse_lsn(lsn or "0/0"))
+
+
+def read_timeline_history(replication: Connection, timeline: int) -> dict[int, int]:
+    """Returns the earlier timelines of a timeline, each with the LSN at which the server left it; empty if there are none."""
+    try:
+        rows = replication.query(f"TIMELINE_HISTORY {timeline}")
+    except ServerError:
+        return {}  # the first timeline has no history, and the file of another one may have been removed
+    return parse_timeline_history(rows[0][1] or "")
+
+
+def parse_timeline_history(text: str) -> dict[int, int]:
+    """Parses a timeline history file: a line per earlier timeline with its ID, the LSN of the switch, and a reason."""
+    found: dict[int, int] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) >= 2 and fields[0].isdigit():
+            found[int(fields[0])] = parse_lsn(fields[1])
+    return found

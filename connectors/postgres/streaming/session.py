@@ -1,0 +1,144 @@
+"""The stream of changes across connections: its position, its records, and its heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.record import SourceRecord
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection
+from connectors.postgres.offsets import StreamPosition, format_lsn
+from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
+from connectors.postgres.streaming.flush_lsn import FlushTracker
+from connectors.postgres.streaming.heartbeat import Heartbeat
+from connectors.postgres.streaming.replication import ReplicationStream
+
+
+class StreamingSession:
+    """Reads changes. The position outlives the connection."""
+
+    def __init__(
+        self,
+        settings: PostgresConfig,
+        tables: CapturedTables,
+        sessions: DatabaseSessions,
+        flush_tracker: FlushTracker,
+        version: str,
+    ) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._flush_tracker = flush_tracker
+        self._version = version
+        self._heartbeat = Heartbeat(settings, sessions.catalog)
+        self._emitter: ChangeEventEmitter | None = None
+        self._stream: ReplicationStream | None = None
+        self._latest: Mapping[str, Any] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._stream is not None
+
+    def position(self) -> StreamPosition | None:
+        """The position to continue from; None before the first start."""
+        return self._emitter.position() if self._emitter is not None else None
+
+    def continue_from(self, position: StreamPosition, tx_id: int | None = None) -> None:
+        """Sets the position of the next start. ``tx_id`` is the last transaction of a stored offset."""
+        if self._emitter is None or position != self._emitter.position():
+            self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version)
+            self._emitter.xid = tx_id
+            self._latest = None
+
+    def start_at_slot(self, lsn: int) -> None:
+        """Sets the position to the start of a slot: nothing is known about earlier commits."""
+        self.continue_from(StreamPosition(lsn))
+        assert self._emitter is not None
+        self._emitter.slot_lsn = lsn
+
+    def skip_to(self, lsn: int) -> None:
+        """Continues behind a snapshot, which contains everything that committed before ``lsn``."""
+        assert self._emitter is not None
+        self._emitter.skip_to(lsn)
+
+    def start(self, connection: Connection, stop_lsn: int | None = None) -> None:
+        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, and ``read`` raises
+        CatchUpComplete there."""
+        emitter = self._emitter
+        assert emitter is not None
+        emitter.stop_lsn = stop_lsn
+        stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
+        try:
+            stream.start(emitter.position().done_lsn)
+        except BaseException:
+            stream.close()
+            raise
+        self._stream = stream
+
+    def read(self) -> None:
+        """Reads what has arrived, or waits for it. :meth:`take_records` returns the records, also after an error.
+
+        Raises CatchUpComplete and ConnectionLostError.
+        """
+        stream, emitter, settings = self._stream, self._emitter, self._settings
+        assert stream is not None
+        assert emitter is not None
+        out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
+        if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
+            if emitter.stop_lsn is not None:
+                stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
+            if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
+                stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
+        if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
+            out.append(self._heartbeat.beat(offset))
+
+    def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
+        latest = emitter.out[-1].source_offset if emitter.out else self._latest
+        return emitter.position_offset() or latest
+
+    def take_records(self) -> list[SourceRecord]:
+        """Returns the records that were read and removes them."""
+        emitter = self._emitter
+        if emitter is None or not emitter.out:
+            return []
+        out, emitter.out = emitter.out, []
+        self._latest = out[-1].source_offset
+        return out
+
+    def position_offset(self) -> Mapping[str, Any] | None:
+        """The offset of the position; None if that is the offset of the last record, and before a snapshot."""
+        emitter = self._emitter
+        if emitter is None or emitter.out or emitter.stop_lsn is not None:
+            return None
+        return emitter.position_offset()
+
+    def confirm(self) -> None:
+        """Reports the confirmed LSN to the server. Raises ConnectionLostError."""
+        if self._stream is not None:
+            self._stream.send_status()
+
+    def disconnect(self) -> None:
+        """Closes the connection; the position remains."""
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
+        if self._emitter is not None:
+            self._emitter.reset_connection()
+
+    def progress(self) -> Mapping[str, Any]:
+        emitter, stream = self._emitter, self._stream
+        if emitter is None:
+            return {}
+        answer: dict[str, Any] = {
+            "events": emitter.events,
+            "lsn": format_lsn(emitter.lsn),
+            "confirmed_lsn": format_lsn(self._flush_tracker.confirmed_lsn),
+        }
+        if stream is not None:
+            answer["lag_bytes"] = max(0, stream.server_lsn - emitter.lsn)
+        return answer
+
+
+__all__ = ["CatchUpComplete", "StreamingSession"]
