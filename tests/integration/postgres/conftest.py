@@ -125,14 +125,18 @@ class Source:
             self.task.close()
             self.task = None
 
-    def drop_slot(self) -> None:
-        """Somebody drops the slot, once the server has noticed that its reader is gone."""
+    def wait_for_slot(self, db: psycopg.Connection[Any]) -> None:
+        """Waits until the server has noticed that the slot's reader is gone."""
         inactive = "select 1 from pg_replication_slots where slot_name = %s and not active"
         deadline = time.monotonic() + 20
+        while db.execute(inactive, [self.config["slot.name"]]).fetchone() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def drop_slot(self) -> None:
+        """Somebody drops the slot."""
         with self.sql() as db:
-            while db.execute(inactive, [self.config["slot.name"]]).fetchone() is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            self.wait_for_slot(db)
             db.execute("select pg_drop_replication_slot(%s)", [self.config["slot.name"]])
 
     def sql(self) -> psycopg.Connection[Any]:

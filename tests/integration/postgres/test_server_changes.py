@@ -1,0 +1,238 @@
+"""The database is another one than before: restored, failed over, or with a slot that somebody recreated or moved."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.postgres.errors import PositionLostError
+from connectors.postgres.offsets import parse_lsn
+from sluice.embedded import process
+from sluice.embedded.postgres import EmbeddedPostgres, binary_dir
+
+
+def confirmed(db: Any, source: Any) -> int:
+    sql = "select confirmed_flush_lsn from pg_replication_slots where slot_name = %s"
+    return parse_lsn(str(db.execute(sql, [source.config["slot.name"]]).fetchone()[0]))
+
+
+def wal_end(db: Any) -> int:
+    return parse_lsn(db.execute("select pg_current_wal_flush_lsn()").fetchone()[0])
+
+
+def stream_one(source: Any, db: Any) -> Any:
+    """Starts a source without a snapshot and streams and stores one row."""
+    db.execute("create table t(id int primary key)")
+    source.start(snapshot_mode="never", status_update_interval_ms="100")
+    source.until("streaming")
+    db.execute("insert into t values (1)")
+    (record,) = source.read(1)
+    source.store(record)
+    return record
+
+
+def test_offsets_name_the_server_and_equal_the_slot(source: Any) -> None:
+    with source.sql() as db:
+        record = stream_one(source, db)
+        stored = source.offsets.stored
+        assert stored["systemid"] == str(db.execute("select system_identifier from pg_control_system()").fetchone()[0])
+        assert stored["timeline"] == 1
+        assert stored["lsn_commit"] > record.source_offset["tx_lsn"]
+        source.kill()
+        source.wait_for_slot(db)
+        assert confirmed(db, source) == stored["lsn_commit"]
+
+
+def test_changes_are_not_confirmed_by_a_discarded_offset(source: Any) -> None:
+    """Promise 1: the offset of another database may be at any LSN, and says nothing about this one."""
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+        ahead = {name: source.offsets.stored[name] + (1 << 40) for name in ("lsn", "lsn_proc", "lsn_commit", "tx_lsn")}
+        source.offsets.stored = {**source.offsets.stored, **ahead}
+        source.start(snapshot_mode="when_needed")
+        source.store(source.until("streaming")[-1])
+        db.execute("insert into t values (2)")
+        (record,) = source.read(1)
+        for _ in range(10):  # several status intervals
+            source.poll()
+        assert confirmed(db, source) <= record.source_offset["tx_lsn"]
+
+
+def test_a_slot_that_was_advanced_is_refused(source: Any) -> None:
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+        db.execute("insert into t select generate_series(2, 11)")
+        advance(db, source)
+        source.start()
+        with pytest.raises(
+            PositionLostError, match=r"is at \S+, ahead of the stored offset at \S+: it was recreated or advanced"
+        ):
+            source.quiet()
+        source.kill()
+        source.start(snapshot_mode="when_needed")
+        found = {r.value["after"]["id"] for r in source.until("streaming")}
+    assert found == set(range(1, 12))
+
+
+def advance(db: Any, source: Any) -> None:
+    """Advances the slot to the end of the WAL, once the server has noticed that its reader is gone."""
+    source.wait_for_slot(db)
+    db.execute("select pg_replication_slot_advance(%s, pg_current_wal_lsn())", [source.config["slot.name"]])
+
+
+def test_a_slot_that_was_recreated_is_refused(source: Any) -> None:
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+        db.execute("insert into t values (2)")
+        source.drop_slot()
+        db.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
+        source.start()
+        with pytest.raises(PositionLostError, match="ahead of the stored offset"):
+            source.quiet()
+
+
+@pytest.mark.parametrize("strategy", ["trust_slot", "trust_greater_lsn"])
+def test_a_slot_that_was_advanced_is_followed_if_it_is_trusted(source: Any, strategy: str) -> None:
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+        db.execute("insert into t values (2)")
+        advance(db, source)
+        db.execute("insert into t values (3)")
+        source.start(offset_mismatch_strategy=strategy)
+        assert [r.key["id"] for r in source.read(1)] == [3]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "follows"),
+    [("trust_offset", True), ("trust_greater_lsn", True), ("trust_slot", False), ("no_validation", False)],
+)
+def test_a_slot_behind_the_offset_advances_if_the_offset_is_trusted(source: Any, strategy: str, follows: bool) -> None:
+    with source.sql() as db:
+        stream_one(source, db)
+        before = confirmed(db, source)
+        db.execute("insert into t values (2)")
+        (record,) = source.read(1)
+        (stored,) = source.task.update_offsets([(record.source_partition, record.source_offset)])
+        source.kill()  # after the offset is stored, before the server is told
+        source.offsets.stored = dict(stored[1])
+        source.start(offset_mismatch_strategy=strategy)
+        source.until("streaming")
+        for _ in range(6):  # several status intervals
+            source.poll()
+        assert confirmed(db, source) == (stored[1]["lsn_commit"] if follows else before)
+        db.execute("insert into t values (3)")
+        assert [r.key["id"] for r in source.read(1)] == [3]
+
+
+def test_nothing_is_missing_when_a_first_snapshot_after_a_lost_slot_is_interrupted(source: Any) -> None:
+    """The new slot is ahead of the old offset until the snapshot is stored."""
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+        source.drop_slot()
+        db.execute("insert into t values (2)")
+        source.start(snapshot_mode="when_needed")
+        source.until("snapshot")
+        source.kill()
+        db.execute("insert into t values (3)")
+        source.start()
+        found = {r.value["after"]["id"] for r in source.until("streaming")}
+    assert found == {1, 2, 3}
+
+
+# --- other servers ----------------------------------------------------------------------------------------------------------
+
+
+class ServerCopy:
+    """A copy of a server as of a moment, which is started and promoted later."""
+
+    def __init__(self, server: EmbeddedPostgres, directory: Path) -> None:
+        self.server = EmbeddedPostgres(directory, dies_with_parent=True, password=server.password)
+        directory.mkdir(mode=0o755)
+        cluster = directory / "cluster"
+        subprocess.run(
+            [binary_dir() / "pg_basebackup", "-d", server.dsn(), "-D", cluster, "-X", "stream", "-c", "fast", "--no-sync"],
+            check=True,
+            capture_output=True,
+        )
+        (directory / "password").write_text(server.password)
+        (cluster / "standby.signal").touch()
+        if (user := process.unprivileged_user()) is not None:
+            entry = pwd.getpwnam(user)
+            for folder, _, files in os.walk(cluster):
+                for name in [folder, *(os.path.join(folder, file) for file in files)]:
+                    os.chown(name, entry.pw_uid, entry.pw_gid)
+
+    def promote(self) -> EmbeddedPostgres:
+        self.server.start()
+        with self.server.connect() as db:
+            assert db.execute("select pg_promote()").fetchone() == (True,)
+        return self.server
+
+
+@pytest.fixture
+def copies(services_dir: Path) -> Iterator[Path]:
+    """A directory for servers, which the server's user may enter."""
+    directory = services_dir / "copies"
+    directory.mkdir(mode=0o755, exist_ok=True)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_a_failover_that_lost_changes_is_refused(source: Any, copies: Path) -> None:
+    with source.sql() as db:
+        stream_one(source, db)
+        copy = ServerCopy(source.server, copies / "lagging")
+        db.execute("insert into t values (2)")  # the copy never gets it
+        (record,) = source.read(1)
+        source.store(record)
+        source.kill()
+    server = copy.promote()
+    try:
+        with server.connect(source.database) as db:
+            db.execute("create table noise as select generate_series(1, 10000) i")  # past the stored position
+            source.config["database.port"] = str(server.port)
+            db.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
+            source.start()
+            with pytest.raises(PositionLostError, match=r"left timeline 1 at \S+ \(a failover\?\), but changes up to"):
+                source.quiet()
+            source.kill()
+            source.start(snapshot_mode="when_needed", table_include_list="public.t")
+            assert [r.value["after"]["id"] for r in source.until("streaming")] == [1]
+            source.kill()
+    finally:
+        server.remove()
+
+
+def test_another_database_cluster_is_refused(source: Any, copies: Path) -> None:
+    """Its LSNs may be higher or lower: they say nothing."""
+    with source.sql() as db:
+        stream_one(source, db)
+        source.kill()
+    server = EmbeddedPostgres(copies / "other", dies_with_parent=True, password=source.server.password)
+    server.start()
+    try:
+        server.create_database(source.database)
+        with server.connect(source.database) as db:
+            db.execute("create table t(id int primary key); create publication sluice for all tables")
+            db.execute("select pg_create_logical_replication_slot(%s, 'pgoutput')", [source.config["slot.name"]])
+            while wal_end(db) <= source.offsets.stored["lsn_commit"]:
+                db.execute("select pg_logical_emit_message(false, 'fills', 'a segment', true), pg_switch_wal()")
+        source.config["database.port"] = str(server.port)
+        source.start()
+        with pytest.raises(PositionLostError, match=r"with system identifier \d+, but that of PostgreSQL at \S+ is \d+"):
+            source.quiet()
+        source.kill()
+    finally:
+        server.remove()
