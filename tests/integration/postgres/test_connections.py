@@ -1,0 +1,68 @@
+"""Connections: a server that is unavailable or silent, and rows that are large."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.proxy import TcpProxy
+
+
+@pytest.fixture
+def proxy(source: Any) -> Iterator[TcpProxy]:
+    made = TcpProxy(source.server.port)
+    made.start()
+    source.config["database.port"] = str(made.port)
+    yield made
+    made.restore()
+    source.kill()
+    made.close()
+
+
+def test_a_server_that_is_unavailable_at_the_start_is_waited_for(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); insert into t values (1)")
+    source.server.stop()
+    try:
+        source.start(retriable_restart_connector_wait_ms="100")
+        assert source.task.progress()["phase"] == "reconnecting"
+        assert source.poll() == []
+    finally:
+        source.server.start()
+    assert [r.key["id"] for r in source.until("streaming")] == [1]
+
+
+def test_a_silent_connection_is_replaced(source: Any, proxy: TcpProxy, caplog: pytest.LogCaptureFixture) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(snapshot_mode="never", wal_receiver_timeout_ms="400", retriable_restart_connector_wait_ms="100")
+        source.until("streaming")
+        source.quiet()
+        deadline = time.monotonic() + 1  # longer than the timeout: a server that answers is not silent
+        while time.monotonic() < deadline:
+            source.poll()
+        assert source.task.progress()["phase"] == "streaming"
+        proxy.cut()
+        db.execute("insert into t values (1)")
+        source.until("reconnecting")
+        assert "has sent nothing for 0.4 s (wal.receiver.timeout.ms)" in caplog.text
+        proxy.restore()
+        assert [r.key["id"] for r in source.read(1)] == [1]
+
+
+def test_polls_are_limited_in_bytes(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, pad text)")
+        source.start(snapshot_mode="never", max_queue_size_in_bytes="2500000")
+        source.until("streaming")
+        db.execute("insert into t select i, repeat('x', 1000000) from generate_series(1, 9) i")
+        ids: list[list[int]] = []
+        deadline = time.monotonic() + 20
+        while sum(map(len, ids)) < 9:
+            assert time.monotonic() < deadline
+            ids.append([r.key["id"] for r in source.poll()])
+    assert [i for batch in ids for i in batch] == list(range(1, 10))
+    assert max(map(len, ids)) <= 3
