@@ -79,6 +79,7 @@ class SlotSettings:
     receive_timeout_s: float
     mismatch_strategy: str
     mismatch_strategy_is_set: bool
+    xmin_interval_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,8 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             confirms=v["lsn.flush.mode"] != "manual",
             receive_timeout_s=v["wal.receiver.timeout.ms"] / 1000,
             mismatch_strategy=v["offset.mismatch.strategy"],
-            mismatch_strategy_is_set=bool(config.get("offset.mismatch.strategy")),
+            mismatch_strategy_is_set=bool(config.get("offset.mismatch.strategy")) or v["slot.seek.to.known.offset.on.start"],
+            xmin_interval_s=v["xmin.fetch.interval.ms"] / 1000,
         ),
         snapshot=SnapshotSettings(
             mode="no_data" if mode == "never" else mode,

@@ -254,6 +254,24 @@ def _replication_keys(keys: ConfigDef) -> None:
         "continues from whichever is ahead. no_validation starts at the stored offset without checking whether the server is the "
         "same. If the key is not set, offsets that earlier releases or Debezium stored are not rejected.",
     )
+    keys.define(
+        "slot.seek.to.known.offset.on.start",
+        B,
+        False,
+        group=group,
+        importance=LOW,
+        doc="Deprecated by Debezium: true means offset.mismatch.strategy=trust_offset, unless that key is set.",
+        aliases=["internal.slot.seek.to.known.offset.on.start"],
+    )
+    keys.define(
+        "xmin.fetch.interval.ms",
+        L,
+        0,
+        group=group,
+        importance=LOW,
+        validator=at_least(0),
+        doc="Interval at which the slot's catalog_xmin is read for source.xmin of change events; 0 leaves it null.",
+    )
 
 
 def _snapshot_keys(keys: ConfigDef) -> None:

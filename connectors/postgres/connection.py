@@ -7,6 +7,7 @@ of error, and one way to wait: on the socket and on an :class:`Interrupt`, with 
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import time
@@ -18,7 +19,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from connect.errors import ConnectError
 from connectors.postgres.config import Address
-from connectors.postgres.errors import ConnectionLostError, WaitInterrupted, connection_error, statement_error
+from connectors.postgres.errors import ConnectionLostError, QueryTimeoutError, WaitInterrupted, connection_error, statement_error
 
 CONNECT_TIMEOUT_S = 10.0
 _TCP_USER_TIMEOUT_MS = "60000"
@@ -70,8 +71,9 @@ class Interrupt:
 class Connection:
     """A connection. Not thread-safe. Every method may raise ConnectionLostError, and WaitInterrupted after ``set``."""
 
-    def __init__(self, pgconn: PGconn, address: Address, interrupt: Interrupt) -> None:
+    def __init__(self, pgconn: PGconn, address: Address, interrupt: Interrupt, query_timeout_s: float = math.inf) -> None:
         self.pgconn = pgconn
+        self._query_timeout_s = query_timeout_s
         self.address = address
         self._interrupt = interrupt
         self._poll = select.poll()
@@ -81,12 +83,18 @@ class Connection:
 
     @classmethod
     def open(
-        cls, address: Address, interrupt: Interrupt, *, replication: bool = False, timeout_s: float = CONNECT_TIMEOUT_S
+        cls,
+        address: Address,
+        interrupt: Interrupt,
+        *,
+        replication: bool = False,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        query_timeout_s: float = math.inf,
     ) -> Connection:
         """Connects; ``replication`` opens a walsender session. Raises the errors of :func:`errors.connection_error`."""
         deadline = time.monotonic() + timeout_s
         pgconn = pq.PGconn.connect_start(_conninfo(address, replication))
-        connection = cls(pgconn, address, interrupt)
+        connection = cls(pgconn, address, interrupt, query_timeout_s)
         try:
             direction = PollingStatus.WRITING
             while True:
@@ -135,15 +143,18 @@ class Connection:
         if self._interrupt.is_set:
             raise WaitInterrupted
         self._poll.modify(self._fd, select.POLLIN | select.POLLOUT if write else select.POLLIN)
-        events = self._poll.poll(max(0.0, seconds) * 1000)
+        events = self._poll.poll(None if seconds == math.inf else max(0.0, seconds) * 1000)
         if self._interrupt.is_set:
             raise WaitInterrupted
         return bool(events)
 
     def query(
-        self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float = 600.0
+        self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float | None = None
     ) -> list[tuple[str | None, ...]]:
-        """Runs SQL; returns rows as text. ``params`` fill ``$1``, ``$2``. Raises the errors of :func:`errors.statement_error`."""
+        """Runs SQL; returns rows as text. ``params`` fill ``$1``, ``$2``.
+
+        Raises the errors of :func:`errors.statement_error`, and QueryTimeoutError after ``timeout_s`` or the connection's timeout.
+        """
         values = [None if p is None else str(p).encode() for p in params]
         try:
             if values:
@@ -154,7 +165,7 @@ class Connection:
             raise self.lost_error() from e
         rows: list[tuple[str | None, ...]] = []
         failure: ConnectError | None = None
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + (self._query_timeout_s if timeout_s is None else timeout_s)
         while (result := self._next_result(deadline)) is not None:
             status = result.status
             if status == ExecStatus.TUPLES_OK:
@@ -167,19 +178,19 @@ class Connection:
             raise failure
         return rows
 
-    def execute(self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float = 600.0) -> None:
-        self.query(sql, params, timeout_s=timeout_s)
+    def execute(self, sql: str, params: Sequence[str | int | None] = ()) -> None:
+        self.query(sql, params)
 
     def _next_result(self, deadline: float) -> PGresult | None:
         pgconn = self.pgconn
         try:
             while pgconn.flush():
-                self.wait(max(0.0, deadline - time.monotonic()), write=True)
+                self.wait(deadline - time.monotonic(), write=True)
                 pgconn.consume_input()
             while pgconn.is_busy():
                 if not self.wait(deadline - time.monotonic()):
                     self.cancel()
-                    raise ConnectError(f"a query on {self.address} took longer than database.query.timeout.ms allows")
+                    raise QueryTimeoutError(f"a query on {self.address} took longer than database.query.timeout.ms allows")
                 pgconn.consume_input()
             return pgconn.get_result()
         except (ConnectError, WaitInterrupted):

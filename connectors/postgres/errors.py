@@ -21,6 +21,10 @@ class SlotInUseError(RetriableError):
     """Another session reads from the slot."""
 
 
+class QueryTimeoutError(ConnectError):
+    """The server took too long to answer a query."""
+
+
 class PositionLostError(ConnectError):
     """The slot, or changes that it should have retained, no longer exist. Only a new snapshot helps."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, Interrupt
 
@@ -22,7 +24,10 @@ class DatabaseSessions:
 
     def open(self, *, replication: bool = False) -> Connection:
         """Opens a connection that the caller closes."""
-        return Connection.open(self._settings.address, self.interrupt, replication=replication)
+        settings = self._settings
+        return Connection.open(
+            settings.address, self.interrupt, replication=replication, query_timeout_s=settings.query_timeout_s or math.inf
+        )
 
     def close_catalog(self) -> None:
         if self._catalog is not None:

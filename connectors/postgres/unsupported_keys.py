@@ -21,7 +21,6 @@ _IGNORED = {
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
-    "xmin.fetch.interval.ms": "0",
     "table.ignore.builtin": "true",
     "flush.lsn.source": "true",
     "lsn.flush.timeout.ms": "30000",
@@ -29,7 +28,6 @@ _IGNORED = {
     "incremental.snapshot.chunk.size": "1024",
     "signal.poll.interval.ms": "5000",
     "topic.transaction": "transaction",
-    "extended.headers.enabled": "true",
     "queue.provider.type": "memory",
     "guardrail.collections.max": "0",
     "guardrail.limit.action": "warn",
@@ -74,7 +72,7 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "message.prefix.exclude.list": (None, ()),
     "read.only": ("false", ("false",)),
     "snapshot.mode.custom.name": (None, ()),
-    "slot.seek.to.known.offset.on.start": ("false", ("false",)),
+    "extended.headers.enabled": ("false", ("false",)),
 }
 _REASON = "this connector does not support the feature yet; remove the key"
 

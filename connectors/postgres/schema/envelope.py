@@ -47,7 +47,7 @@ SOURCE = (
 
 # Positions in the values of the source block.
 TS_MS, SNAPSHOT, SEQUENCE, TS_US, TS_NS = 3, 4, 6, 7, 8
-SCHEMA, TABLE, TX_ID, LSN, ORIGIN, ORIGIN_LSN = 9, 10, 11, 12, 14, 15
+SCHEMA, TABLE, TX_ID, LSN, XMIN, ORIGIN, ORIGIN_LSN = 9, 10, 11, 12, 13, 14, 15
 
 TRANSACTION = (
     SchemaBuilder.struct()

@@ -78,6 +78,8 @@ class ChangeEventEmitter:
         self.events = 0
         self.lsn = position.done_lsn
         self.commit_us: int | None = None
+        self.xmin: int | None = None
+        """The oldest transaction whose catalog rows the slot needs, if it is wanted in events."""
         self.slot_lsn = 0
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
@@ -133,6 +135,8 @@ class ChangeEventEmitter:
             offset["txId"] = self.xid
         if self.commit_us is not None:
             offset["ts_usec"] = self.commit_us
+        if self.xmin is not None:
+            offset["xmin"] = self.xmin
         offset[TX_LSN], offset[TX_EVENTS] = self._emitted_tx, self._emitted_events
         return offset
 
@@ -362,6 +366,8 @@ class ChangeEventEmitter:
             TX_LSN: self._tx_lsn,
             TX_EVENTS: done,
         }
+        if self.xmin is not None:
+            offset["xmin"] = self.xmin
         self._emitted_events = done
         self._emitted_tx = self._tx_lsn
         self.events += 1
@@ -397,6 +403,7 @@ class ChangeEventEmitter:
         base = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
         base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = self._tx_us // 1000, self._tx_us, self._tx_us * 1000
         base[env.TX_ID] = self.xid
+        base[env.XMIN] = self.xmin
         if self._origin is not None:
             base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
         return base

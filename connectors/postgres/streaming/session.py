@@ -15,6 +15,7 @@ from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeE
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.replication import ReplicationStream
+from connectors.postgres.streaming.slots import SlotXmin
 
 
 class StreamingSession:
@@ -33,6 +34,7 @@ class StreamingSession:
         self._flush_tracker = flush_tracker
         self._version = version
         self._heartbeat = Heartbeat(settings, sessions.catalog)
+        self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
         self._stream: ReplicationStream | None = None
         self._latest: Mapping[str, Any] | None = None
@@ -85,6 +87,7 @@ class StreamingSession:
         stream, emitter, settings = self._stream, self._emitter, self._settings
         assert stream is not None
         assert emitter is not None
+        emitter.xmin = self._xmin.read()
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
             if emitter.stop_lsn is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import Address, SlotSettings
 from connectors.postgres.connection import Connection, Interrupt, quote_identifier
-from connectors.postgres.errors import ServerError, SlotInUseError
+from connectors.postgres.errors import QueryTimeoutError, ServerError, SlotInUseError
 from connectors.postgres.offsets import parse_lsn
 
 log = logging.getLogger(__name__)
@@ -111,15 +112,12 @@ def create_slot(
                 f"user {connection.address.user} may not create a replication slot: {e}", key="database.user"
             ) from e
         raise
-    except ConnectError as e:
-        if "took longer" in e.message:
-            raise ConnectError(
-                f"creating replication slot {name} took longer than "
-                f"create.slot.command.timeout={settings.create_timeout_s:g} s: the server "
-                "waits for all open transactions (select pid, xact_start, query from pg_stat_activity where "
-                "xact_start is not null)"
-            ) from e
-        raise
+    except QueryTimeoutError as e:
+        raise ConnectError(
+            f"creating replication slot {name} took longer than create.slot.command.timeout={settings.create_timeout_s:g} s: the "
+            "server waits for all open transactions (select pid, xact_start, query from pg_stat_activity where xact_start is not "
+            "null)"
+        ) from e
     _, lsn, snapshot, _ = rows[0]
     log.info("created %sreplication slot %s at %s", kind.lower(), name, lsn)
     return CreatedSlot(parse_lsn(lsn or "0/0"), snapshot)
@@ -155,6 +153,30 @@ def drop_slot_on_stop(address: Address, name: str) -> None:
         log.warning("slot.drop.on.stop: could not drop slot %s: %s", name, e.message)
     finally:
         interrupt.close()
+
+
+class SlotXmin:
+    """Reads the slot's catalog_xmin every ``xmin.fetch.interval.ms``; None if that is 0. ``clock`` returns seconds."""
+
+    def __init__(
+        self, settings: SlotSettings, connect: Callable[[], Connection], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._xmin: int | None = None
+        self._next = 0.0
+
+    def read(self) -> int | None:
+        """Returns the latest value. Raises ConnectionLostError."""
+        interval_s = self._settings.xmin_interval_s
+        if not interval_s or (self._xmin is not None and self._clock() < self._next):
+            return self._xmin
+        sql = "select catalog_xmin from pg_replication_slots where slot_name = $1"
+        rows = self._connect().query(sql, [self._settings.name])
+        self._xmin = int(rows[0][0]) if rows and rows[0][0] else None
+        self._next = self._clock() + interval_s
+        return self._xmin
 
 
 def current_lsn(connection: Connection) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from connectors.postgres.errors import QueryTimeoutError
 from tests.cluster.proxy import TcpProxy
 
 
@@ -66,3 +67,14 @@ def test_polls_are_limited_in_bytes(source: Any) -> None:
             ids.append([r.key["id"] for r in source.poll()])
     assert [i for batch in ids for i in batch] == list(range(1, 10))
     assert max(map(len, ids)) <= 3
+
+
+def test_a_query_that_takes_too_long_fails(source: Any) -> None:
+    with source.sql() as db, source.sql() as blocker:
+        db.execute("create table t(id int primary key)")
+        blocker.autocommit = False
+        blocker.execute("lock table pg_publication")
+        source.start(snapshot_mode="never", database_query_timeout_ms="200")
+        with pytest.raises(QueryTimeoutError, match=r"database\.query\.timeout\.ms"):
+            source.until("streaming")
+        blocker.rollback()

@@ -371,6 +371,19 @@ def test_heartbeats_carry_the_position_and_run_the_query(source: Any, show: Any)
         assert source.quiet() == []
 
 
+def test_xmin_of_the_slot_is_in_events_if_configured(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(snapshot_mode="never", xmin_fetch_interval_ms="60000")
+        source.until("streaming")
+        db.execute("insert into t values (1)")
+        (record,) = source.read(1)
+        xmin = db.execute(
+            "select catalog_xmin::text from pg_replication_slots where slot_name = %s", [source.config["slot.name"]]
+        )
+        assert record.value["source"]["xmin"] == record.source_offset["xmin"] == int(xmin.fetchone()[0])
+
+
 def test_enum_labels_added_later_are_known(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create type mood as enum ('sad', 'ok'); create table t(id int primary key, m mood)")

@@ -38,6 +38,8 @@ def test_the_password_is_never_printed() -> None:
         ("topic.prefix", "a b"),
         ("slot.name", "Upper"),
         ("skipped.operations", "x"),
+        ("extended.headers.enabled", "true"),
+        ("offset.mismatch.strategy", "trust_me"),
     ],
 )
 def test_keys_that_would_change_the_result_are_rejected(key: str, value: str) -> None:
