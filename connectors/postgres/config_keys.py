@@ -230,8 +230,8 @@ def _replication_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=one_of("connector", "connector_and_driver", "manual"),
-        doc="connector confirms the LSN when offsets are stored in Kafka, and on the server's keepalives when no offset is "
-        "pending, so that idle tables do not retain WAL. connector_and_driver does the same. manual never confirms.",
+        doc="connector confirms the position of the stream each time it is stored with the offsets, also if no captured table "
+        "has changed, so that idle tables do not retain WAL. connector_and_driver does the same. manual never confirms.",
     )
     keys.define(
         "wal.receiver.timeout.ms",

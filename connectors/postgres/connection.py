@@ -153,7 +153,7 @@ class Connection:
     ) -> list[tuple[str | None, ...]]:
         """Runs SQL; returns rows as text. ``params`` fill ``$1``, ``$2``.
 
-        Raises the errors of :func:`errors.statement_error`, and QueryTimeoutError after ``timeout_s`` or the connection's timeout.
+        Raises the errors of :func:`errors.statement_error`, and QueryTimeoutError after ``timeout_s``, or the connection's own.
         """
         values = [None if p is None else str(p).encode() for p in params]
         try:

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,8 @@ def test_nothing_is_missing_when_a_first_snapshot_after_a_lost_slot_is_interrupt
 class ServerCopy:
     """A copy of a server as of a moment, which is started and promoted later."""
 
-    def __init__(self, server: EmbeddedPostgres, directory: Path) -> None:
-        self.server = EmbeddedPostgres(directory, dies_with_parent=True, password=server.password)
+    def __init__(self, server: EmbeddedPostgres, directory: Path, **settings: str) -> None:
+        self.server = EmbeddedPostgres(directory, dies_with_parent=True, password=server.password, settings=settings)
         directory.mkdir(mode=0o755)
         cluster = directory / "cluster"
         subprocess.run(
@@ -174,7 +175,8 @@ class ServerCopy:
                 for name in [folder, *(os.path.join(folder, file) for file in files)]:
                     os.chown(name, entry.pw_uid, entry.pw_gid)
 
-    def promote(self) -> EmbeddedPostgres:
+    def promote(self, **settings: str) -> EmbeddedPostgres:
+        self.server._settings.update(settings)
         self.server.start()
         with self.server.connect() as db:
             assert db.execute("select pg_promote()").fetchone() == (True,)
@@ -213,6 +215,67 @@ def test_a_failover_that_lost_changes_is_refused(source: Any, copies: Path) -> N
             source.kill()
     finally:
         server.remove()
+
+
+def test_streaming_continues_on_a_promoted_standby_with_a_synchronized_slot(
+    source: Any, copies: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The old primary wrote more than the standby has, but nothing that is captured."""
+    with source.sql() as db:
+        db.execute("create table noise(id int); select pg_create_physical_replication_slot('standby', true)")
+        source.config["table.include.list"] = "public.t"
+        source.config["slot.failover"] = "true"
+        stream_one(source, db)
+        upstream = f"{source.server.dsn(source.database)} application_name=standby"
+        copy = ServerCopy(
+            source.server, copies / "standby", primary_conninfo=upstream, primary_slot_name="standby", hot_standby_feedback="on"
+        )
+        try:
+            copy.server.start()
+            with copy.server.connect(source.database) as standby:
+                synchronize_slot(source, db, standby)
+            copy.server.stop()
+            stored = source.offsets.stored
+            db.execute("insert into noise select generate_series(1, 1000)")
+            wait_for_position(source, stored["lsn_commit"] + 10_000)
+            source.kill()
+            server = copy.promote(primary_conninfo="")
+            source.config["database.port"] = str(server.port)
+            source.start()
+            source.until("streaming")
+            assert "left timeline 1" in caplog.text
+            with server.connect(source.database) as promoted:
+                promoted.execute("insert into t values (3)")
+                (record,) = source.read(1)
+                assert record.key["id"] == 3
+                source.store(record)
+                assert source.offsets.stored["timeline"] == 2
+            source.kill()
+        finally:
+            copy.server.remove()
+            db.execute("select pg_drop_replication_slot('standby')")
+
+
+def synchronize_slot(source: Any, db: Any, standby: Any) -> None:
+    """Synchronizes the source's slot to the standby; it must advance until the standby has all that it needs."""
+    deadline = time.monotonic() + 30
+    synced = "select 1 from pg_replication_slots where slot_name = %s and synced and not temporary"
+    while standby.execute(synced, [source.config["slot.name"]]).fetchone() is None:
+        assert time.monotonic() < deadline
+        db.execute("insert into noise values (0)")
+        db.execute("select pg_log_standby_snapshot()")
+        source.poll()
+        source.flush()
+        standby.execute("select pg_sync_replication_slots()")
+
+
+def wait_for_position(source: Any, lsn: int) -> None:
+    """Stores positions until one is at the LSN."""
+    deadline = time.monotonic() + 20
+    while source.offsets.stored["lsn_commit"] < lsn:
+        assert time.monotonic() < deadline
+        assert source.poll() == []
+        source.flush()
 
 
 def test_another_database_cluster_is_refused(source: Any, copies: Path) -> None:
