@@ -145,7 +145,8 @@ class ChangeCapture:
         server = identify_system(replication)
         known = self._known_position()
         ancestors: Mapping[int, int] = {}
-        if known is not None and known.server not in (None, server.timeline):
+        checks_server = settings.slot.mismatch_strategy != "no_validation"
+        if checks_server and known is not None and known.server not in (None, server.timeline):
             ancestors = read_timeline_history(replication, server.timeline.timeline)
         slot = slots.read_slot(sql, settings.slot.name)
         plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
@@ -176,7 +177,7 @@ class ChangeCapture:
         return not self._snapshot_done and needs_snapshot(self._settings.snapshot.mode, snapshot_completed=completed)
 
     def _known_position(self) -> TaskPosition | None:
-        if (position := self._streaming.position()) is not None:
+        if (position := self._streaming.position()) is not None and position.done_lsn:
             return TaskPosition(position, self._flush_tracker.server)
         return TaskPosition(self._stored.position, self._stored.server) if self._stored is not None else None
 

@@ -12,7 +12,7 @@ from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt
 from connectors.postgres.errors import WaitInterrupted
-from connectors.postgres.offsets import PARTITION_KEY, TX_EVENTS, TX_LSN, parse_offset
+from connectors.postgres.offsets import PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
 from connectors.postgres.schema.catalog import read_tables
 from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters
@@ -21,7 +21,7 @@ from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 _MAX_VALIDATION_S = 10.0
-_POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS)
+_POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE)
 
 
 class PostgresSource(SourceConnector):

@@ -189,7 +189,7 @@ class ChangeEventEmitter:
         self._number += 1
         self._sequence_start = f'["{self.done_lsn}",' if self.done_lsn != self.slot_lsn else "[null,"
         self._tx_lsn, self._tx_us, self.xid = begin.final_lsn, begin.commit_us, begin.xid
-        self._change = 0
+        self._change = self._event_lsn = self._same_lsn = 0
         self._origin = None
         self.commit_us = begin.commit_us
 

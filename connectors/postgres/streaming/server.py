@@ -8,6 +8,8 @@ from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import ServerTimeline, parse_lsn
 
+_UNDEFINED_FILE = "58P01"
+
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
@@ -27,8 +29,10 @@ def read_timeline_history(replication: Connection, timeline: int) -> dict[int, i
     """Returns the earlier timelines of a timeline, each with the LSN at which the server left it; empty if there are none."""
     try:
         rows = replication.query(f"TIMELINE_HISTORY {timeline}")
-    except ServerError:
-        return {}  # the first timeline has no history, and the file of another one may have been removed
+    except ServerError as e:
+        if e.sqlstate != _UNDEFINED_FILE:
+            raise
+        return {}  # the first timeline has no history
     return parse_timeline_history(rows[0][1] or "")
 
 

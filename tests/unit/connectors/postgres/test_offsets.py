@@ -55,7 +55,13 @@ def test_alter_offsets_checks_partition_and_position() -> None:
     connector = PostgresSource()
     mine, other = (("server", "p"),), (("server", "q"),)
     assert connector.alter_offsets(BASE, {mine: {"lsn": 5}, other: None})
-    wrong: list[dict[Any, Any]] = [{other: {"lsn": 5}}, {mine: {"lsn": "5"}}, {mine: {}}, {mine: {"lsn": 5, "tx_lsn": "x"}}]
+    wrong: list[dict[Any, Any]] = [
+        {other: {"lsn": 5}},
+        {mine: {"lsn": "5"}},
+        {mine: {}},
+        {mine: {"lsn": 5, "tx_lsn": "x"}},
+        {mine: {"lsn": 5, "timeline": "1"}},
+    ]
     for offsets in wrong:
         with pytest.raises(BadRequestError):
             connector.alter_offsets(BASE, offsets)
