@@ -28,12 +28,15 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.errors import ConnectionLostError, PositionLostError, SlotInUseError, WaitInterrupted
+from connectors.postgres.errors import ConnectionLostError, PositionLostError, SlotInUseError, TablesChangedError, WaitInterrupted
 from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, parse_offset, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, estimated_rows, read_tables
+from connectors.postgres.schema.checks import check_keys, check_topics
 from connectors.postgres.schema.filters import Filters, name_matches
-from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader, start_snapshot
+from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader
+from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
@@ -107,7 +110,7 @@ class PostgresSourceTask(SourceTask):
         except SlotInUseError as e:
             self._wait_for_slot(e)
             return None
-        except (ConnectionLostError, UnreachableError) as e:
+        except (ConnectionLostError, TablesChangedError, UnreachableError) as e:
             self._back_off(e)
             emitter = self._emitter
             return _take_records(emitter) if emitter is not None else None  # records read before the connection was lost
@@ -250,9 +253,11 @@ class PostgresSourceTask(SourceTask):
                 self._phase = "done"
             return
         sql = self._catalog_connection()
+        publications.set_replica_identities(sql, settings.slot, self._captured_tables())
+        publications.ensure_publication(sql, settings.slot, self._filters)
         tables = self._captured_tables()
-        publications.set_replica_identities(sql, settings.slot, tables)
-        publications.ensure_publication(sql, settings.slot, tables)
+        check_keys(tables, settings, self._filters)
+        check_topics(tables, settings)
         slot = slots.read_slot(sql, settings.slot.name)
         if slot is not None and mode == "when_needed" and slot.wal_status == "lost":
             log.warning("replication slot %s has lost required WAL; recreating it with a new snapshot", slot.name)
@@ -317,7 +322,7 @@ class PostgresSourceTask(SourceTask):
 
     def _captured_tables(self) -> list[CapturedTable]:
         settings = self.settings
-        tables = read_tables(self._catalog_connection(), self._filters.captures_table, via_root=settings.slot.via_partition_root)
+        tables = publications.read_captured_tables(self._catalog_connection(), settings, self._filters)
         if not tables and (settings.capture.table_include or settings.capture.schema_include):
             key = "table.include.list" if settings.capture.table_include else "schema.include.list"
             wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
@@ -335,8 +340,8 @@ class PostgresSourceTask(SourceTask):
     def _start_snapshot_without_slot(self) -> None:
         """``initial_only``: takes a snapshot of the current state, without a slot."""
         connection = self._snapshot_connection = Connection.open(self.settings.address, self._interrupt)
-        tx_id = start_snapshot(connection, None)
-        self._prepare_snapshot(SnapshotPoint(slots.current_lsn(connection), tx_id))
+        tables = start_snapshot(connection, None, self._snapshot_tables, self.settings)
+        self._prepare_snapshot(SnapshotPoint(slots.current_lsn(connection), read_next_transaction_id(connection)), tables)
 
     def _start_snapshot(self, slot: slots.ReplicationSlot | None) -> None:
         settings = self.settings
@@ -346,10 +351,10 @@ class PostgresSourceTask(SourceTask):
             name = settings.slot.name if slot is None else f"{settings.slot.name[:54]}_snapshot"
             created = slots.create_slot(replication, name, settings.slot, temporary=slot is not None)
             connection = self._snapshot_connection = Connection.open(settings.address, self._interrupt)
-            tx_id = start_snapshot(connection, created.snapshot)
+            tables = start_snapshot(connection, created.snapshot, self._snapshot_tables, settings)
         finally:
             replication.close()  # drops a temporary slot; the imported snapshot stays valid
-        self._prepare_snapshot(SnapshotPoint(created.consistent_lsn, tx_id))
+        self._prepare_snapshot(SnapshotPoint(created.consistent_lsn, read_next_transaction_id(connection)), tables)
         if slot is None:
             self._flush_tracker.confirmed_lsn = created.consistent_lsn
             if self._emitter is not None:
@@ -362,21 +367,25 @@ class PostgresSourceTask(SourceTask):
             )
             self._start_stream(stop_lsn=created.consistent_lsn)
 
-    def _prepare_snapshot(self, point: SnapshotPoint) -> None:
+    def _snapshot_tables(self, connection: Connection) -> list[TableRows]:
+        """Reads the tables of the snapshot as of the connection's transaction."""
+        include = self.settings.snapshot.include
+        tables = publications.read_captured_tables(connection, self.settings, self._filters)
+        return [self._tables.rows_of(table) for table in tables if not include or name_matches(include, str(table))]
+
+    def _prepare_snapshot(self, point: SnapshotPoint, tables: list[TableRows]) -> None:
         settings = self.settings
         connection = self._snapshot_connection
         assert connection is not None
-        tables = read_tables(connection, self._filters.captures_table, via_root=settings.slot.via_partition_root)
-        if settings.snapshot.include:
-            tables = [table for table in tables if name_matches(settings.snapshot.include, str(table))]
-        estimates = {str(table): estimated_rows(connection, table) for table in tables}
+        estimates = {str(rows.table): estimated_rows(connection, rows.table) for rows in tables}
         if settings.snapshot.order != "disabled":
-            tables.sort(key=lambda table: estimates[str(table)], reverse=settings.snapshot.order == "descending")
+            tables.sort(key=lambda rows: estimates[str(rows.table)], reverse=settings.snapshot.order == "descending")
         self._snapshot_point = point
         self._row_estimates = estimates
         self._snapshot = SnapshotReader(
-            connection, [self._tables.rows_of(table) for table in tables], point, settings, self._version
-        )
+            connection, tables, point, settings, self._version,
+            self._tables.make_nullable,
+        )  # fmt: skip
         self._snapshot_started_at = time.monotonic()
         self._phase = "snapshot"
 

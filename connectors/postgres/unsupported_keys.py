@@ -18,7 +18,6 @@ _IGNORED = {
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
     "snapshot.max.threads": "1",
-    "snapshot.lock.timeout.ms": "10000",
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,12 @@ from connect import crash_points
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import snapshot_offset, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.row_decoder import SnapshotDecoder, TableRows, snapshot_decoder
+from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
+from connectors.postgres.snapshot.transaction import select_statement
 
 log = logging.getLogger(__name__)
 
@@ -45,26 +47,21 @@ class _PendingRow:
     is_first: bool
 
 
-def start_snapshot(connection: Connection, exported: str | None) -> int | None:
-    """Starts the transaction that reads all tables; ``exported`` is the snapshot of a slot.
-
-    Returns the transaction ID for source blocks: the next one to be assigned, as in Debezium.
-    """
-    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    if exported is not None:
-        connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
-    rows = connection.query("select txid_snapshot_xmax(txid_current_snapshot())")
-    return int(rows[0][0]) if rows and rows[0][0] else None
-
-
 class SnapshotReader:
     """Reads tables one after another. ``read`` returns the next events; ``done`` is set after the last."""
 
     def __init__(
-        self, connection: Connection, tables: Sequence[TableRows], point: SnapshotPoint, settings: PostgresConfig, version: str
+        self,
+        connection: Connection,
+        tables: Sequence[TableRows],
+        point: SnapshotPoint,
+        settings: PostgresConfig,
+        version: str,
+        make_nullable: Callable[[TableRows, str], TableRows],
     ) -> None:
         self._connection = connection
-        self._tables = tables
+        self._tables = list(tables)
+        self._make_nullable = make_nullable
         self._point = point
         self._settings = settings
         self._version = version
@@ -135,8 +132,16 @@ class SnapshotReader:
         us = ns // 1000
         source = self._source(rows, marker, ns)
         offset: Mapping[str, Any] = snapshot_offset(self._point.lsn, self._point.tx_id, us, last=marker == "last")
+        try:
+            events = decode(lines, source, self._partition, offset, us // 1000, us, ns)
+        except NullInRequiredError as e:
+            self._tables[table] = self._make_nullable(rows, e.column)
+            del self._decoders[table]
+            return self._events(table, lines, marker)
+        except CONVERSION_ERRORS as e:
+            raise name_copy_value(rows, lines, e) from e
         self.rows += len(lines)
-        return decode(lines, source, self._partition, offset, us // 1000, us, ns)
+        return events
 
     def _source(self, rows: TableRows, marker: str, ns: int) -> Struct:
         """A source block shared by consecutive rows."""
@@ -153,7 +158,7 @@ class SnapshotReader:
         if self._table_index >= len(self._tables):
             return False
         rows = self._tables[self._table_index]
-        self._connection.query(copy_statement(rows, self._settings))
+        self._connection.query(f"COPY ({select_statement(rows, self._settings)}) TO STDOUT")
         self._is_reading = True
         self._table_rows = 0
         log.info("snapshot: reading %s (%d of %d)", rows.table, self._table_index + 1, len(self._tables))
@@ -190,15 +195,3 @@ class SnapshotReader:
         lines = b"".join(parts).decode().split("\n")
         lines.pop()
         return lines
-
-
-def copy_statement(rows: TableRows, settings: PostgresConfig) -> str:
-    """COPY of the captured columns of a table (without tables that inherit from it), or of its override's SELECT."""
-    table = rows.table
-    columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
-    override = settings.snapshot.overrides.get(str(table))
-    if override is not None:
-        return f"COPY (SELECT {columns} FROM ({override.strip().rstrip(';')}) AS selected) TO STDOUT"
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    only = "" if table.kind == "p" else "ONLY "
-    return f"COPY (SELECT {columns} FROM {only}{name}) TO STDOUT"

@@ -12,14 +12,15 @@ from typing import Any
 
 from connect.data.headers import Headers
 from connect.data.struct import Struct
-from connect.errors import ConnectError
+from connect.errors import DataError, RetriableError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition, catch_up_offset, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
 from connectors.postgres.streaming import pgoutput
-from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
@@ -42,12 +43,16 @@ _row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation
 
 
 class _StreamedTable:
-    """A captured table in the stream, with the source block of the current transaction."""
+    """A captured table in the stream, with the source block of the current transaction.
 
-    __slots__ = ("base", "rows", "transaction")
+    ``sends_key``: updates and deletes contain the old record key if it changed.
+    """
 
-    def __init__(self, rows: TableRows) -> None:
+    __slots__ = ("base", "rows", "sends_key", "transaction")
+
+    def __init__(self, rows: TableRows, sends_key: bool) -> None:
         self.rows = rows
+        self.sends_key = sends_key
         self.base: list[Any] = []
         self.transaction = -1
 
@@ -158,13 +163,11 @@ class ChangeEventEmitter:
                 self._commit(message)
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
-                self._relations[message.oid] = None if rows is None else _StreamedTable(rows)
+                self._relations[message.oid] = None if rows is None else _StreamedTable(rows, sends_key(message, rows))
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._origin = (message.name, message.commit_lsn)
-            case pgoutput.LogicalMessage():
-                self._change += 1
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
@@ -212,6 +215,8 @@ class ChangeEventEmitter:
             return
         rows = capture.rows
         try:
+            if kind != INSERT and not capture.sends_key:
+                raise DataError("the replica identity of the table does not contain the record key (message.key.columns)")
             if marker != NEW_TUPLE:
                 self._on_old_row(data, kind, marker, capture, lsn)
                 return
@@ -224,10 +229,13 @@ class ChangeEventEmitter:
             self._change = change - 1
             self._on_row(data)
             return
-        except ConnectError:
+        except RetriableError:
             # The change was not emitted: it must be read again after a restart.
             self._change = change - 1
             raise
+        except CONVERSION_ERRORS as e:
+            self._change = change - 1
+            raise _named(rows, data, e) from e
         if kind == INSERT:
             self._emit(capture, lsn, "c", "INSERT", None, new, rows.key_of(new))
         else:
@@ -244,8 +252,8 @@ class ChangeEventEmitter:
         if marker == KEY_TUPLE:
             new = self._with_unavailable_values(rows, data)
         else:
-            new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
-        rows.fill_unchanged(new, old)
+            new = _decoded(rows.decode_before_fill, data, skip_tuple(data, _MARKER_AT + 1) + 3)
+            rows.fill_unchanged(new, old)
         if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
             return
         new_key = rows.key_of(new)
@@ -264,7 +272,12 @@ class ChangeEventEmitter:
         """The new row of a key change, with unavailable values read from the table."""
         message = pgoutput.decode(data[HEADER_SIZE:])
         assert isinstance(message, pgoutput.Update)
-        values = message.new
+        assert message.old is not None
+        # The old key has its unchanged columns too.
+        values = [
+            old if value is pgoutput.UNCHANGED and isinstance(old, bytes) else value
+            for value, old in zip(message.new, message.old, strict=True)
+        ]
         if pgoutput.UNCHANGED in values:
             values = fetch_unavailable_values(self._tables.connect, rows, values, self._xid)
         return rows.decode_new(encode_tuple(values), 0)
@@ -381,6 +394,15 @@ class ChangeEventEmitter:
         if self._origin is not None:
             base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
         return base
+
+
+def _named(rows: TableRows, data: bytes, error: Exception) -> DataError:
+    """The error for a change that cannot be converted, with table, column, and key."""
+    message = pgoutput.decode(data[HEADER_SIZE:])
+    assert isinstance(message, pgoutput.Insert | pgoutput.Update | pgoutput.Delete)
+    sent = message.old if isinstance(message, pgoutput.Delete) else message.new
+    texts = [value.decode() if isinstance(value, bytes) else value for value in sent]
+    return name_value(rows, [texts[column.source_index] for column in rows.columns], error)
 
 
 def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:

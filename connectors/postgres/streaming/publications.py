@@ -2,45 +2,179 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from connect.errors import ConfigError
-from connectors.postgres.config import SlotSettings
+from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
-from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import name_matches
+from connectors.postgres.schema.catalog import (
+    CapturedTable,
+    CatalogTable,
+    PublishedTable,
+    ancestors,
+    read_catalog_tables,
+    read_parents,
+    read_tables,
+)
+from connectors.postgres.schema.filters import Filters, name_matches
 
 log = logging.getLogger(__name__)
 
 
-def ensure_publication(connection: Connection, settings: SlotSettings, tables: Sequence[CapturedTable]) -> None:
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication as it is on the server. ``tables`` has what it publishes, by OID: roots if ``via_root``, else leaves.
+
+    ``listed`` are the tables that it names, and ``schemas`` the schemas whose tables it publishes.
+    """
+
+    name: str
+    all_tables: bool
+    via_root: bool
+    operations: tuple[str, ...]
+    tables: Mapping[int, PublishedTable]
+    listed: frozenset[int]
+    schemas: frozenset[str]
+
+
+def read_publication(connection: Connection, name: str) -> Publication | None:
+    """Reads a publication; None if it does not exist."""
+    rows = connection.query(
+        "select puballtables, pubviaroot, pubinsert, pubupdate, pubdelete from pg_publication where pubname = $1", [name]
+    )
+    if not rows:
+        return None
+    all_tables, via_root, *published = rows[0]
+    has_lists = connection.server_version >= 150000
+    lists = "array_to_json(p.attnames), p.rowfilter" if has_lists else "null, null"
+    tables = {
+        int(oid or 0): PublishedTable(None if columns is None else frozenset(json.loads(columns)), row_filter)
+        for oid, columns, row_filter in connection.query(
+            f"select c.oid, {lists} from pg_publication_tables p join pg_namespace n on n.nspname = p.schemaname "
+            "join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename where p.pubname = $1",
+            [name],
+        )
+    }
+    listed = connection.query(
+        "select r.prrelid from pg_publication_rel r join pg_publication p on p.oid = r.prpubid where p.pubname = $1", [name]
+    )
+    schemas = (
+        connection.query(
+            "select n.nspname from pg_publication_namespace s join pg_publication p on p.oid = s.pnpubid "
+            "join pg_namespace n on n.oid = s.pnnspid where p.pubname = $1",
+            [name],
+        )
+        if has_lists
+        else []
+    )
+    operations = tuple(o for o, flag in zip(("insert", "update", "delete"), published, strict=True) if flag == "t")
+    return Publication(
+        name,
+        all_tables == "t",
+        via_root == "t",
+        operations,
+        tables,
+        frozenset(int(oid or 0) for (oid,) in listed),
+        frozenset(schema or "" for (schema,) in schemas),
+    )
+
+
+def read_captured_tables(connection: Connection, settings: PostgresConfig, filters: Filters) -> list[CapturedTable]:
+    """Reads the captured tables as the publication publishes them: roots or partitions, columns, and rows.
+
+    Before the publication exists, and for a snapshot without streaming, the configuration decides.
+    """
+    publication = None
+    if settings.snapshot.mode != "initial_only":
+        publication = read_publication(connection, settings.slot.publication)
+    if publication is None:
+        return read_tables(connection, filters.captures_table, via_root=settings.slot.via_partition_root)
+    return read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables)
+
+
+def ensure_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> None:
     """Creates or updates the publication according to ``publication.autocreate.mode``; warns about tables that it lacks.
 
     It must exist before the slot: the server looks it up as of each change that it decodes.
     """
-    name = settings.publication
-    rows = connection.query("select puballtables, pubinsert, pubupdate, pubdelete from pg_publication where pubname = $1", [name])
-    if not rows:
-        _create_publication(connection, settings, tables)
+    publication = read_publication(connection, settings.publication)
+    if publication is None:
+        _create_publication(connection, settings, filters)
         return
-    all_tables, *operations = rows[0]
-    if settings.autocreate == "filtered" and all_tables != "t":
-        listed = set(connection.query("select schemaname, tablename from pg_publication_tables where pubname = $1", [name]))
-        if listed != {(t.schema, t.name) for t in tables} and tables:
-            connection.execute(f"ALTER PUBLICATION {quote_identifier(name)} SET TABLE {_table_list(tables)}")
-            log.info("publication %s now has %d tables", name, len(tables))
-    if "f" in operations:
-        log.warning("publication %s does not publish all operations: insert=%s update=%s delete=%s", name, *operations)
-    published = set(connection.query("select schemaname, tablename from pg_publication_tables where pubname = $1", [name]))
-    for table in tables:
-        if (table.schema, table.name) not in published:
+    if publication.via_root != settings.via_partition_root:
+        log.info(
+            "publication %s has publish_via_partition_root=%s, which applies instead of publish.via.partition.root",
+            publication.name, str(publication.via_root).lower(),
+        )  # fmt: skip
+    if settings.autocreate == "filtered" and not publication.all_tables:
+        update_publication(connection, publication, filters)
+        publication = read_publication(connection, settings.publication) or publication
+    missing = {"insert", "update", "delete"} - set(publication.operations)
+    if missing:
+        log.warning("publication %s does not publish %s", publication.name, ", ".join(sorted(missing)))
+    for table in read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables):
+        if table.oid not in publication.tables:
             log.warning(
                 "table %s is captured but not in publication %s: snapshots read its rows, but changes are missing. "
                 "ALTER PUBLICATION %s ADD TABLE %s",
-                table, name, name, table,
+                table, publication.name, publication.name, table,
             )  # fmt: skip
+
+
+def update_publication(connection: Connection, publication: Publication, filters: Filters) -> list[CatalogTable]:
+    """Adds captured tables that the publication lacks, and removes tables that are not captured; returns the added tables.
+
+    Tables that stay keep their column lists and row filters.
+    """
+    name = quote_identifier(publication.name)
+    parents = read_parents(connection)
+    everything = read_catalog_tables(connection)
+    targets = publication_targets(everything, parents, filters)
+
+    def is_published(table: CatalogTable) -> bool:
+        line = [table.oid, *ancestors(table.oid, parents)]
+        return not publication.listed.isdisjoint(line) or table.schema in publication.schemas
+
+    added = [table for table in targets if not is_published(table)]
+    if added:
+        connection.execute(f"ALTER PUBLICATION {name} ADD TABLE {_table_list(added)}")
+        log.info("added to publication %s: %s", publication.name, ", ".join(map(str, added)))
+    wanted = {table.oid for table in targets}
+    above = {ancestor for table in targets for ancestor in ancestors(table.oid, parents)}
+    removed = [
+        table
+        for table in everything
+        if table.oid in publication.listed - above and wanted.isdisjoint([table.oid, *ancestors(table.oid, parents)])
+    ]
+    if removed:
+        connection.execute(f"ALTER PUBLICATION {name} DROP TABLE {_table_list(removed)}")
+        log.info("removed from publication %s: %s", publication.name, ", ".join(map(str, removed)))
+    return added
+
+
+def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int, int], filters: Filters) -> list[CatalogTable]:
+    """The tables to list in a publication of the captured tables.
+
+    A partitioned table stands for its partitions if it matches the filters or if all its partitions do, so that the publication
+    contains partitions that are created later.
+    """
+    captured = {table.oid for table in everything if filters.captures_table(table.schema, table.name)}
+    partial: set[int] = set()
+    complete: set[int] = set()
+    for table in everything:
+        if table.kind == "r":
+            (complete if table.oid in captured else partial).update(ancestors(table.oid, parents))
+    whole = {table.oid for table in everything if table.kind == "p" and table.oid in captured | (complete - partial)}
+    return [
+        table
+        for table in everything
+        if (table.oid in whole or (table.kind == "r" and table.oid in captured))
+        and whole.isdisjoint(ancestors(table.oid, parents))
+    ]
 
 
 def require_publication(connection: Connection, settings: SlotSettings) -> None:
@@ -55,7 +189,7 @@ def require_publication(connection: Connection, settings: SlotSettings) -> None:
         )
 
 
-def _create_publication(connection: Connection, settings: SlotSettings, tables: Sequence[CapturedTable]) -> None:
+def _create_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> None:
     name = settings.publication
     match settings.autocreate:
         case "disabled":
@@ -64,6 +198,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
         case "all_tables":
             what = " FOR ALL TABLES"
         case "filtered":
+            tables = publication_targets(read_catalog_tables(connection), read_parents(connection), filters)
             if not tables:
                 raise ConfigError(
                     f"no table matches, so publication {name} cannot be created: check table.include.list",
@@ -87,7 +222,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
     log.info("created publication %s%s", name, what.lower())
 
 
-def _table_list(tables: Sequence[CapturedTable]) -> str:
+def _table_list(tables: Sequence[CatalogTable]) -> str:
     return ", ".join(f"{quote_identifier(t.schema)}.{quote_identifier(t.name)}" for t in tables)
 
 
@@ -95,14 +230,15 @@ def set_replica_identities(connection: Connection, settings: SlotSettings, table
     """Sets the replica identities of ``replica.identity.autoset.values`` where they differ."""
     letters = {"default": "d", "nothing": "n", "full": "f"}
     for table in tables:
-        for pattern, identity in settings.replica_identities:
-            if not name_matches([pattern], str(table)):
-                continue
-            if letters.get(identity.lower()) != table.identity:
-                word, _, index = identity.partition(" ")
-                form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
-                connection.execute(
-                    f"ALTER TABLE {quote_identifier(table.schema)}.{quote_identifier(table.name)} REPLICA IDENTITY {form}"
-                )
-                log.info("set replica identity of %s to %s", table, identity)
-            break
+        identity = configured_identity(settings, table)
+        if identity is None or letters.get(identity.lower()) == table.identity:
+            continue
+        word, _, index = identity.partition(" ")
+        form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
+        connection.execute(f"ALTER TABLE {quote_identifier(table.schema)}.{quote_identifier(table.name)} REPLICA IDENTITY {form}")
+        log.info("set replica identity of %s to %s", table, identity)
+
+
+def configured_identity(settings: SlotSettings, table: CapturedTable) -> str | None:
+    """The replica identity that ``replica.identity.autoset.values`` sets for the table, or None."""
+    return next((identity for pattern, identity in settings.replica_identities if name_matches([pattern], str(table))), None)
