@@ -187,13 +187,28 @@ def _build_run(
 
 def _encode_header_column(converter: HeaderConverter, records: Sequence[ConnectRecord]) -> list[HeaderBytes | None] | None:
     headers = [r.headers for r in records]
-    return None if headers.count(None) == len(headers) else [_encode_headers(converter, r) for r in records]
+    if headers.count(None) == len(headers):
+        return None
+    shared: SharedHeaders = {}
+    return [_encode_headers(converter, r, shared) for r in records]
 
 
-def _encode_headers(converter: HeaderConverter, record: ConnectRecord) -> HeaderBytes | None:
+SharedHeaders = dict[tuple[int, str], tuple[str, bytes | None]]
+"""Encoded headers by identity and topic: records of a source often share header objects. Valid while the records exist."""
+
+
+def _encode_headers(converter: HeaderConverter, record: ConnectRecord, shared: SharedHeaders | None = None) -> HeaderBytes | None:
     if not record.headers:
         return None
-    return [(h.key, converter.from_connect_header(record.topic, h.key, h.schema, h.value)) for h in record.headers]
+    topic = record.topic
+    known = {} if shared is None else shared
+    encoded: HeaderBytes = []
+    for h in record.headers:
+        pair = known.get((id(h), topic))
+        if pair is None:
+            pair = known[id(h), topic] = (h.key, converter.from_connect_header(topic, h.key, h.schema, h.value))
+        encoded.append(pair)
+    return encoded
 
 
 def _header_data(headers: Headers) -> HeaderBytes | None:
