@@ -106,6 +106,7 @@ class PostgresConfig:
     tombstones: bool
     skipped: frozenset[str]
     skip_unchanged: bool
+    extended_headers: bool
     heartbeat_interval_s: float
     heartbeat_topic: str
     heartbeat_query: str | None
@@ -188,6 +189,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         tombstones=v["tombstones.on.delete"],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],
+        extended_headers=v["extended.headers.enabled"],
         heartbeat_interval_s=v["heartbeat.interval.ms"] / 1000,
         heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
         heartbeat_query=v["heartbeat.action.query"],

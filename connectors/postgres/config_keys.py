@@ -351,6 +351,14 @@ def _event_keys(keys: ConfigDef) -> None:
         doc="Skip updates that change no captured column (needs REPLICA IDENTITY FULL).",
     )
     keys.define(
+        "extended.headers.enabled",
+        B,
+        True,
+        group=group,
+        importance=LOW,
+        doc="Add the headers __debezium.context.connectorLogicalName, taskId, connectorName, and runId to streamed changes.",
+    )
+    keys.define(
         "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="Interval of heartbeat records; 0 for none."
     )
     keys.define("heartbeat.action.query", S, None, group=group, importance=LOW, doc="SQL statement to run with each heartbeat.")

@@ -29,7 +29,6 @@ _IGNORED = {
     "incremental.snapshot.chunk.size": "1024",
     "signal.poll.interval.ms": "5000",
     "topic.transaction": "transaction",
-    "extended.headers.enabled": "true",
     "queue.provider.type": "memory",
     "guardrail.collections.max": "0",
     "guardrail.limit.action": "warn",
