@@ -8,7 +8,7 @@ message determines columns and types, and the catalog only adds to them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from connectors.postgres.config import PostgresConfig
@@ -17,8 +17,8 @@ from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, re
 from connectors.postgres.schema.checks import check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.streaming.pgoutput import Relation
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.streaming.pgoutput import Relation, TypeName
+from connectors.postgres.types.column_type import DROPPED, CatalogType
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +35,16 @@ class CapturedTables:
         self._types: dict[int, CatalogType] | None = None
         self._rows: dict[tuple[str, str], TableRows] = {}
         self._topics: dict[str, CapturedTable] = {}
+        self._sent_types: dict[int, tuple[str, str]] = {}
         self._nullable: dict[tuple[str, str], set[str]] = {}
 
     def invalidate_types(self) -> None:
         """Forces a new read of the types at their next use."""
         self._types = None
+
+    def name_type(self, message: TypeName) -> None:
+        """Notes a type that the server names before a relation uses it: it may not exist any more."""
+        self._sent_types[message.oid] = (message.schema or "pg_catalog", message.name)
 
     def rows_of(self, table: CapturedTable) -> TableRows:
         """Schemas and decoders of this version; the same object as long as the version does not change."""
@@ -61,7 +66,18 @@ class CapturedTables:
     def _known_types(self, table: CapturedTable) -> dict[int, CatalogType]:
         if self._types is None or any(column.type_oid not in self._types for column in table.columns):
             self._types = read_types(self.connect())
+            for column in table.columns:
+                if column.type_oid not in self._types:
+                    self._types[column.type_oid] = self._dropped_type(column.type_oid, self._types)
         return self._types
+
+    def _dropped_type(self, oid: int, types: Mapping[int, CatalogType]) -> CatalogType:
+        """A type that no longer exists: its values are captured as text, those of a domain as its base type."""
+        schema, name = self._sent_types.get(oid, ("", f"oid {oid}"))
+        if schema == "pg_catalog":  # the server names the base type of a domain
+            base = next((t.oid for t in types.values() if (t.schema, t.name) == (schema, name)), 0)
+            return CatalogType(oid, schema, name, "d", 0, base, -1)
+        return CatalogType(oid, schema, name, DROPPED, 0, 0, -1)
 
     def bind_relation(self, relation: Relation) -> TableRows | None:
         """Starts a new version of a relation; returns None when the table is not captured."""

@@ -126,6 +126,8 @@ class ChangeEventEmitter:
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
                 self._relations[message.oid] = None if rows is None else StreamedTable(rows, sends_key(message, rows))
+            case pgoutput.TypeName():
+                self._tables.name_type(message)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
