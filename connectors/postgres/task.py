@@ -82,6 +82,7 @@ class PostgresSourceTask(SourceTask):
         self._version = env.connector_version()
         self._filters = Filters(settings.capture)
         self._tables = CapturedTables(settings, self._filters, self._catalog_connection)
+        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self._catalog_connection)
         offset = self.context.offset_reader.offset(source_partition(settings.topic_prefix))
         self._stored_offset = parse_offset(offset) if offset else None
         stored = self._stored_offset.position if self._stored_offset else StreamPosition(0)
@@ -463,6 +464,7 @@ class PostgresSourceTask(SourceTask):
                     stream.read(emitter.on_data, emitter.on_keepalive, out, max_records)
         except CatchUpComplete:
             self._finish_catch_up(stream, emitter)
+        self._publication.update_if_due()
         self._heartbeat(emitter)
         return _take_records(emitter)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.errors import ConfigError
@@ -24,6 +25,10 @@ from connectors.postgres.schema.filters import Filters, name_matches
 
 log = logging.getLogger(__name__)
 
+UPDATE_INTERVAL_S = 10.0
+_LOCK_TIMEOUT_MS = 500
+_LOCK_NOT_AVAILABLE = "55P03"
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
@@ -41,8 +46,8 @@ class Publication:
     schemas: frozenset[str]
 
 
-def read_publication(connection: Connection, name: str) -> Publication | None:
-    """Reads a publication; None if it does not exist."""
+def read_publication(connection: Connection, name: str, *, with_tables: bool = True) -> Publication | None:
+    """Reads a publication; None if it does not exist. Without ``tables``, no lock of another session delays it."""
     rows = connection.query(
         "select puballtables, pubviaroot, pubinsert, pubupdate, pubdelete from pg_publication where pubname = $1", [name]
     )
@@ -51,13 +56,16 @@ def read_publication(connection: Connection, name: str) -> Publication | None:
     all_tables, via_root, *published = rows[0]
     has_lists = connection.server_version >= 150000
     lists = "array_to_json(p.attnames), p.rowfilter" if has_lists else "null, null"
-    tables = {
-        int(oid or 0): PublishedTable(None if columns is None else frozenset(json.loads(columns)), row_filter)
-        for oid, columns, row_filter in connection.query(
+    rows = []
+    if with_tables:
+        rows = connection.query(
             f"select c.oid, {lists} from pg_publication_tables p join pg_namespace n on n.nspname = p.schemaname "
             "join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename where p.pubname = $1",
             [name],
         )
+    tables = {
+        int(oid or 0): PublishedTable(None if columns is None else frozenset(json.loads(columns)), row_filter)
+        for oid, columns, row_filter in rows
     }
     listed = connection.query(
         "select r.prrelid from pg_publication_rel r join pg_publication p on p.oid = r.prpubid where p.pubname = $1", [name]
@@ -125,24 +133,46 @@ def ensure_publication(connection: Connection, settings: SlotSettings, filters: 
             )  # fmt: skip
 
 
-def update_publication(connection: Connection, publication: Publication, filters: Filters) -> list[CatalogTable]:
-    """Adds captured tables that the publication lacks, and removes tables that are not captured; returns the added tables.
+class PublicationUpdater:
+    """Adds tables that are created, recreated, or renamed while the task runs to a filtered publication."""
+
+    def __init__(self, settings: SlotSettings, filters: Filters, connect: Callable[[], Connection]) -> None:
+        self._settings = settings
+        self._filters = filters
+        self._connect = connect
+        self._is_enabled = settings.autocreate == "filtered"
+        self._next_update = time.monotonic() + UPDATE_INTERVAL_S
+
+    def update_if_due(self) -> None:
+        """Updates the publication every ``UPDATE_INTERVAL_S``. Raises ConnectionLostError."""
+        if not self._is_enabled or time.monotonic() < self._next_update:
+            return
+        self._next_update = time.monotonic() + UPDATE_INTERVAL_S
+        connection = self._connect()
+        publication = read_publication(connection, self._settings.publication, with_tables=False)
+        if publication is None or publication.all_tables:
+            return
+        try:
+            added = _add_tables(connection, publication, self._filters, lock_timeout_ms=_LOCK_TIMEOUT_MS)
+        except ServerError as e:
+            if e.sqlstate == _LOCK_NOT_AVAILABLE:
+                return
+            self._is_enabled = False
+            log.warning("cannot add tables to publication %s until the next start: %s", publication.name, e.message)
+            return
+        for table in added:
+            log.warning("table %s is captured from now on; rows that were written before are not, until a new snapshot", table)
+
+
+def update_publication(connection: Connection, publication: Publication, filters: Filters) -> None:
+    """Adds captured tables that the publication lacks, and removes tables that are not captured.
 
     Tables that stay keep their column lists and row filters.
     """
-    name = quote_identifier(publication.name)
+    _add_tables(connection, publication, filters)
     parents = read_parents(connection)
     everything = read_catalog_tables(connection)
     targets = publication_targets(everything, parents, filters)
-
-    def is_published(table: CatalogTable) -> bool:
-        line = [table.oid, *ancestors(table.oid, parents)]
-        return not publication.listed.isdisjoint(line) or table.schema in publication.schemas
-
-    added = [table for table in targets if not is_published(table)]
-    if added:
-        connection.execute(f"ALTER PUBLICATION {name} ADD TABLE {_table_list(added)}")
-        log.info("added to publication %s: %s", publication.name, ", ".join(map(str, added)))
     wanted = {table.oid for table in targets}
     above = {ancestor for table in targets for ancestor in ancestors(table.oid, parents)}
     removed = [
@@ -151,8 +181,27 @@ def update_publication(connection: Connection, publication: Publication, filters
         if table.oid in publication.listed - above and wanted.isdisjoint([table.oid, *ancestors(table.oid, parents)])
     ]
     if removed:
-        connection.execute(f"ALTER PUBLICATION {name} DROP TABLE {_table_list(removed)}")
+        connection.execute(f"ALTER PUBLICATION {quote_identifier(publication.name)} DROP TABLE {_table_list(removed)}")
         log.info("removed from publication %s: %s", publication.name, ", ".join(map(str, removed)))
+
+
+def _add_tables(
+    connection: Connection, publication: Publication, filters: Filters, *, lock_timeout_ms: int = 0
+) -> list[CatalogTable]:
+    """Adds captured tables that the publication lacks, and returns them."""
+    parents = read_parents(connection)
+
+    def is_published(table: CatalogTable) -> bool:
+        line = [table.oid, *ancestors(table.oid, parents)]
+        return not publication.listed.isdisjoint(line) or table.schema in publication.schemas
+
+    added = [table for table in publication_targets(read_catalog_tables(connection), parents, filters) if not is_published(table)]
+    if added:
+        connection.execute(
+            f"SET LOCAL lock_timeout = {lock_timeout_ms}; "
+            f"ALTER PUBLICATION {quote_identifier(publication.name)} ADD TABLE {_table_list(added)}"
+        )
+        log.info("added to publication %s: %s", publication.name, ", ".join(map(str, added)))
     return added
 
 

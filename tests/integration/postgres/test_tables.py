@@ -8,6 +8,7 @@ import pytest
 
 from connect.errors import ConfigError, ConnectError, DataError
 from connectors.postgres import PostgresSource
+from connectors.postgres.streaming import publications
 
 
 def after(records: list[Any]) -> list[Any]:
@@ -90,6 +91,21 @@ def test_new_partitions_and_recreated_tables_are_in_a_filtered_publication(sourc
         source.start(table_include_list=r"public\.p2,public\.u")
         source.until("streaming")
         assert db.execute(listed).fetchone()[0] == "p,u"
+
+
+def test_tables_created_while_the_task_runs_join_a_filtered_publication(source: Any, show: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(publications, "UPDATE_INTERVAL_S", 0.0)
+    with source.sql() as db:
+        db.execute("create table t(id int primary key)")
+        source.start(publication_autocreate_mode="filtered", snapshot_mode="never")
+        source.until("streaming")
+        db.execute("drop table t; create table u(id int primary key)")
+        with source.sql() as other, other.transaction():
+            other.execute("create table t(id int primary key, n int); lock table u in access exclusive mode")
+            source.quiet()  # a lock does not stop the stream
+        source.quiet()
+        db.execute("insert into t values (1, 2); insert into u values (3)")
+        assert [show(r)[0::3] for r in source.read(2)] == [("t", {"id": 1, "n": 2}), ("u", {"id": 3})]
 
 
 def test_the_publication_decides_about_roots_rows_and_columns(source: Any, show: Any) -> None:
