@@ -11,7 +11,7 @@ from typing import Any
 
 from connect.data.headers import Header
 from connect.data.struct import Struct
-from connect.errors import DataError, RetriableError
+from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StreamPosition, catch_up_offset
@@ -172,13 +172,11 @@ class ChangeEventEmitter:
             position.change = change - 1
             self._on_row(data)
             return
-        except RetriableError:
-            # The change was not emitted: it must be read again after a restart.
-            position.change = change - 1
+        except Exception as e:
+            position.change = change - 1  # it was not emitted, so it must be read again after a restart
+            if isinstance(e, CONVERSION_ERRORS):
+                raise _named(rows, data, e) from e
             raise
-        except CONVERSION_ERRORS as e:
-            position.change = change - 1
-            raise _named(rows, data, e) from e
         if kind == INSERT:
             self._emit(capture, "c", "INSERT", None, new, rows.key_of(new))
         else:
