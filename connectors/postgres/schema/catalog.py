@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.types.column_type import CatalogType
@@ -31,7 +31,8 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """A version of a table. ``identity`` is pg_class.relreplident (d, n, f, i); ``rows`` is an estimate, -1 if unknown.
+    """A version of a table. ``identity`` is pg_class.relreplident (d, n, f, i), of a partitioned table FULL only if all its
+    partitions have it; ``rows`` is an estimate, -1 if unknown.
 
     ``sends_key``: the key is the replica identity, so the server sends it with updates and deletes. ``row_filter`` is the SQL
     condition of the publication. Equal tables give equal events: attributes that do not affect events are not compared.
@@ -77,7 +78,7 @@ order by a.attrelid, a.attnum
 # The key of a table is its replica identity index, because the server sends those columns with updates and deletes; else its
 # primary key; else its first unique index whose columns are all NOT NULL, as in Debezium.
 _KEYS = """
-select i.indrelid, a.attname, i.indisreplident or (i.indisprimary and c.relreplident = 'd')
+select i.indrelid, a.attname, i.indisreplident or (i.indisprimary and c.relreplident in ('d', 'f'))
 from pg_index i
 join pg_class c on c.oid = i.indrelid
 cross join lateral unnest(i.indkey::int2[]) with ordinality k(attnum, position)
@@ -146,12 +147,17 @@ def read_tables(
     publication names the changes. ``published`` limits columns and rows of the tables in the publication, by OID.
     """
     published = published or {}
-    found = [row for row in read_catalog_tables(connection) if wanted(row.schema, row.name)]
+    everything = read_catalog_tables(connection)
+    found = [row for row in everything if wanted(row.schema, row.name)]
     if via_root:
         parents = read_parents(connection)
         inner = {ancestor for oid in published for ancestor in ancestors(oid, parents)}
         # A partition can be published as a root of its own, in place of the tables above it.
         found = [row for row in found if row.oid in published or not (row.is_partition or row.oid in inner)]
+        partial = {
+            ancestor for row in everything if row.kind == "r" and row.identity != "f" for ancestor in ancestors(row.oid, parents)
+        }
+        found = [replace(row, identity="d") if row.identity == "f" and row.oid in partial else row for row in found]
     else:
         found = [row for row in found if row.kind == "r"]
     return _with_columns(connection, found, published)

@@ -27,8 +27,8 @@ def check_keys(tables: Iterable[CapturedTable], settings: PostgresConfig, filter
             raise ConfigError(
                 f"message.key.columns has column {missing[0]} of {table}, but the replica identity of the table has only "
                 f"{', '.join(table.key)}, so deletes and key changes would not contain it: ALTER TABLE {table} REPLICA IDENTITY "
-                "FULL (replica.identity.autoset.values does this), choose columns of the replica identity, or set "
-                "skipped.operations=u,d,t",
+                "FULL, also of its partitions (replica.identity.autoset.values does this), choose columns of the replica "
+                "identity, or set skipped.operations=u,d,t",
                 key="message.key.columns",
             )
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from connect.errors import DataError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
@@ -107,6 +108,11 @@ class CapturedTables:
     def make_nullable(self, rows: TableRows, column: str) -> TableRows:
         """Makes a column nullable, for a row without a value that is older than the NOT NULL constraint, or not bound by it."""
         table = rows.table
+        if table.kind == "p" and column in rows.key:
+            raise DataError(
+                f"key column {column} of {table} has no value: a partition has another replica identity than {table}; "
+                "ALTER TABLE ... REPLICA IDENTITY FULL for each partition"
+            )
         self._nullable.setdefault((table.schema, table.name), set()).add(column)
         log.warning("%s.%s is NOT NULL now, but a row has no value; making its schema optional", table, column)
         return self.rows_of(table)

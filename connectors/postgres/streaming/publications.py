@@ -284,7 +284,12 @@ def set_replica_identities(connection: Connection, settings: SlotSettings, table
             continue
         word, _, index = identity.partition(" ")
         form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
-        connection.execute(f"ALTER TABLE {quote_identifier(table.schema)}.{quote_identifier(table.name)} REPLICA IDENTITY {form}")
+        names = [f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"]
+        if table.kind == "p" and not index:  # ALTER TABLE of a partitioned table leaves its partitions as they are
+            partitions = connection.query("select relid from pg_partition_tree($1::oid) where level > 0", [table.oid])
+            names += [name or "" for (name,) in partitions]
+        for name in names:
+            connection.execute(f"ALTER TABLE {name} REPLICA IDENTITY {form}")
         log.info("set replica identity of %s to %s", table, identity)
 
 

@@ -53,6 +53,25 @@ def test_message_keys_outside_the_replica_identity_are_refused(source: Any) -> N
             source.read(2)
 
 
+def test_partitions_need_the_replica_identity_of_their_root(source: Any) -> None:
+    with source.sql() as db:
+        db.execute(
+            "create table p(id int primary key, code int not null) partition by range (id);"
+            "create table p1 partition of p for values from (0) to (10); alter table p replica identity full"
+        )
+        source.start(message_key_columns="public.p:code", publish_via_partition_root="true", snapshot_mode="never")
+        with pytest.raises(ConfigError, match=r"FULL, also of its partitions"):
+            source.quiet()
+        source.kill()
+        source.start(replica_identity_autoset_values="public.p:FULL")
+        source.until("streaming")
+        db.execute("insert into p values (1, 7); delete from p")
+        assert [r.key.as_dict() for r in source.read(3)] == [{"code": 7}] * 3
+        db.execute("create table p2 partition of p for values from (10) to (20); insert into p values (11, 8); delete from p")
+        with pytest.raises(DataError, match=r"key column code of public\.p has no value: a partition has another replica"):
+            source.read(2)
+
+
 def test_two_tables_with_one_topic_are_refused(source: Any) -> None:
     with source.sql() as db:
         db.execute('create table "a b"(id int primary key); create table c(id int primary key)')
