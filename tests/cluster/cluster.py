@@ -33,8 +33,8 @@ _COORDINATOR_UNAVAILABLE = (
 )
 """Errors for group requests right after a broker restart."""
 _LOST_TRANSACTION = "org.apache.kafka.common.errors.InvalidTxnStateException"
-"""A broker with transactions of version 2 may answer a producer of Apache's so although nobody else used its transactional ID. The
-transaction is aborted, and its task fails; no record is lost. KAFKA-19690 and KAFKA-20785 describe cases."""
+"""A broker with transactions of version 2 may answer a producer of Apache's so although nobody else used its transactional ID.
+The transaction is aborted, and its task fails; no record is lost. KAFKA-19690 and KAFKA-20785 describe cases."""
 
 
 @dataclass(frozen=True, slots=True)
