@@ -22,13 +22,15 @@ class TextKind(Enum):
     INTEGER = "integer"
     """An integer as in JSON."""
     FLOAT = "float"
-    """A number that ``float()`` reads."""
+    """A number as in JSON, ``NaN``, ``Infinity``, or ``-Infinity``."""
     BOOLEAN = "boolean"
     """``t`` or ``f``."""
     STRING = "string"
     """The value itself."""
     DECIMAL = "decimal"
     """Digits with a sign and a point, or something that only ``decode`` knows."""
+    UTC_TIMESTAMP = "UTC timestamp"
+    """``YYYY-MM-DD HH:MM:SS[.fraction]+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
     OTHER = "other"
     """Only ``decode`` knows."""
 
@@ -81,24 +83,27 @@ TemplateWriter = Callable[[TextRows], list[bytes]]
 class TextRecords(Sequence[SourceRecord]):
     """Records of one topic that share source partition and offset. They are created when somebody looks at one."""
 
-    __slots__ = ("_create", "_records", "key", "rows", "source_offset", "source_partition", "topic", "value")
+    __slots__ = ("_create", "_records", "_size", "key", "read", "source_offset", "source_partition", "topic", "value")
 
     def __init__(
         self,
         topic: str,
         key: StructTemplate | None,
         value: StructTemplate,
-        rows: TextRows,
+        size: int,
+        read: Callable[[int, int], TextRows],
         source_partition: Mapping[str, Any],
         source_offset: Mapping[str, Any],
         create: Callable[[], list[SourceRecord]],
     ) -> None:
+        """``read`` returns the rows of a range, and ``create`` all records."""
         self.topic = topic
         self.key = key
         self.value = value
-        self.rows = rows
+        self.read = read
         self.source_partition = source_partition
         self.source_offset = source_offset
+        self._size = size
         self._create = create
         self._records: list[SourceRecord] | None = None
 
@@ -108,7 +113,7 @@ class TextRecords(Sequence[SourceRecord]):
         return self._records
 
     def __len__(self) -> int:
-        return len(self.rows.rows)
+        return self._size
 
     @overload
     def __getitem__(self, index: int) -> SourceRecord: ...

@@ -23,6 +23,9 @@ from worker.tasks.converters import Converters
 
 log = logging.getLogger(__name__)
 
+_CHUNK = 1000
+"""Rows that are split at a time: few enough to fit the processor's caches."""
+
 
 class EncodedRun(NamedTuple):
     """A run, and the index of each of its records in the batch."""
@@ -123,15 +126,19 @@ def _encode_texts(converters: Converters, records: TextRecords) -> ProducerRun |
     write_value = converters.value.template_writer(records.value)
     if write_value is None or (write_key is None) is not (records.key is None):
         return None
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    size = len(records)
     try:
-        values: list[bytes | None] = [*write_value(records.rows)]
-        keys: list[bytes | None]
-        if write_key is not None:
-            keys = [*write_key(records.rows)]
-        else:
-            keys = _encode_column(converters.key, records.topic, None, [None] * len(records))
+        for start in range(0, size, _CHUNK):
+            rows = records.read(start, min(start + _CHUNK, size))
+            values += write_value(rows)
+            if write_key is not None:
+                keys += write_key(rows)
+        if write_key is None:
+            keys = _encode_column(converters.key, records.topic, None, [None] * size)
     except Exception as e:
-        log.debug("Writing %d rows for %s from records: %r", len(records), records.topic, e)
+        log.debug("Writing %d rows for %s from records: %r", size, records.topic, e)
         return None
     return ProducerRun(records.topic, keys, values)
 

@@ -7,12 +7,13 @@ form here, so the bytes are the same.
 
 from __future__ import annotations
 
+from binascii import b2a_base64 as to_base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
+from connect.converters.json.value_writer import WriteOptions, number_text, quote, write_value
 from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_scale, int_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
@@ -21,6 +22,7 @@ from connect.text_records import Cell, Slot, StructTemplate, TemplateWriter, Tex
 
 _INTEGERS = {Type.INT8, Type.INT16, Type.INT32, Type.INT64}
 _LOGICAL = {DECIMAL, DATE, TIME, TIMESTAMP}
+_QUOTE = repr('"')
 
 
 def compile_writer(template: StructTemplate, options: WriteOptions, prefix: bytes, suffix: bytes) -> TemplateWriter:
@@ -39,6 +41,10 @@ class _CellPart:
     kind: TextKind
     number: int
     """Of its constants: ``c<number>`` converts, ``n<number>`` is the text of a null, None where the field has none."""
+
+    def has_literal_quotes(self, *, has_nulls: bool, is_plain: bool) -> bool:
+        """Whether the text is copied between quotes of the format string."""
+        return is_plain and not has_nulls and self.kind is TextKind.STRING and self.schema.type is Type.STRING
 
 
 class _Format:
@@ -98,13 +104,15 @@ class _Format:
         segments: list[list[str]] = [[]]
         cells: list[_CellPart] = []
         for part in self._parts:
-            if isinstance(part, str):
-                segments[-1].append(repr(part))
-            elif isinstance(part, Slot):
-                segments[-1].append(f"s[{part.number}]")
-            else:
-                segments.append([])
+            if isinstance(part, _CellPart):
+                if part.has_literal_quotes(has_nulls=has_nulls, is_plain=is_plain):
+                    segments[-1].append(_QUOTE)
+                    segments.append([_QUOTE])
+                else:
+                    segments.append([])
                 cells.append(part)
+            else:
+                segments[-1].append(repr(part) if isinstance(part, str) else f"s[{part.number}]")
         code = ["def write(rows, s):"]
         code += [f"    t{i} = {' + '.join(segment) or repr('')}" for i, segment in enumerate(segments)]
         code += ["    out = []", "    add = out.append"]
@@ -122,21 +130,32 @@ class _Format:
 
 def _cell_code(cell: _CellPart, *, has_nulls: bool, is_plain: bool) -> Iterator[str]:
     text, value = f"f{cell.column}", f"v{cell.number}"
-    schema = cell.schema
-    if schema.name in _LOGICAL:
-        expression = f"c{cell.number}({text})"
-    elif cell.kind is TextKind.INTEGER and schema.type in _INTEGERS:
-        expression = text
-    elif cell.kind is TextKind.STRING and schema.type is Type.STRING:
-        expression = f"f'\"{{{text}}}\"'" if is_plain else f"quote({text})"
-    elif cell.kind is TextKind.BOOLEAN and schema.type is Type.BOOLEAN:
-        expression = f"'true' if {text} == 't' else 'false'"
-    else:
-        expression = f"c{cell.number}({text})"
+    expression = text
+    if not cell.has_literal_quotes(has_nulls=has_nulls, is_plain=is_plain):
+        expression = _expression(cell, text, is_plain=is_plain)
     if has_nulls:
-        yield f"{value} = ({expression}) if {text} is not None else n{cell.number} or refuse()"
-    else:
-        yield f"{value} = {expression}"
+        expression = f"({expression}) if {text} is not None else n{cell.number} or refuse()"
+    yield f"{value} = {expression}"
+
+
+def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
+    """The expression of the JSON of a text."""
+    convert = f"c{cell.number}({text})"
+    type_ = cell.schema.type
+    if cell.schema.name in _LOGICAL:
+        return convert
+    if cell.kind is TextKind.INTEGER and type_ in _INTEGERS:
+        return text
+    if cell.kind is TextKind.BOOLEAN and type_ is Type.BOOLEAN:
+        return f"'true' if {text} == 't' else 'false'"
+    if type_ is not Type.STRING:
+        return convert
+    if cell.kind is TextKind.STRING:
+        return f"f'\"{{{text}}}\"'" if is_plain else f"quote({text})"
+    if cell.kind is TextKind.UTC_TIMESTAMP:
+        short = f"f'\"{{{text}[:10]}}T{{{text}[11:-3]}}Z\"'"
+        return f"{short} if {text}[-3:] == '+00' and {text}[4] == '-' else {convert}"
+    return convert
 
 
 def _refuse() -> str:
@@ -164,18 +183,24 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
 
 
 def _decimal_writer(scale: int, write: Callable[[str], str]) -> Callable[[str], str]:
+    point = -scale - 1
+
     def write_decimal(text: str) -> str:
-        whole, _, fraction = text.partition(".")
-        if len(fraction) != scale or not text[-1].isdecimal():
+        if (scale and text[point:-scale] != ".") or not text[-1].isdecimal():
             return write(text)
-        return f'"{base64_text(int_to_bytes(int(whole + fraction)))}"'
+        unscaled = int(text[:point] + text[-scale:]) if scale else int(text)
+        data = int_to_bytes(unscaled) if unscaled < 0 else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")
+        return f'"{to_base64(data, newline=False).decode()}"'
 
     return write_decimal
 
 
 def _write_double(text: str) -> str:
     value = float(text)
-    return repr(value) if 0.001 <= value < 1e7 or -1e7 < value <= -0.001 else number_text(value, False)
+    if not (0.001 <= value < 1e7 or -1e7 < value <= -0.001):
+        return number_text(value, False)
+    # Up to 15 digits, a text without superfluous zeros is the shortest one of its number.
+    return text if len(text) < 17 and "." in text and text[-1] != "0" and "e" not in text else repr(value)
 
 
 def _integer_writer(schema: Schema, decode: Callable[[str], Any], options: WriteOptions) -> Callable[[str], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from connect.data.struct import Struct
@@ -19,6 +20,7 @@ _KINDS = {
     Inline.BOOL: TextKind.BOOLEAN,
     Inline.TEXT: TextKind.STRING,
     Inline.DECIMAL: TextKind.DECIMAL,
+    Inline.ZONED: TextKind.UTC_TIMESTAMP,
 }
 _SPECIAL = bytes(b for b in range(0x20) if b not in b"\t\n") + b'"' + bytes(range(0xF0, 0xF5))
 """Control characters, quotes, and the first bytes of characters beyond U+FFFF."""
@@ -83,13 +85,14 @@ class TextBatches:
         create: Callable[[], list[SourceRecord]],
     ) -> TextRecords:
         """Returns the 'r' events of lines; ``create`` creates their records."""
-        rows = TextRows(
-            split_rows(lines, traits),
-            has_nulls=traits.has_nulls or traits.has_escapes,
-            is_plain=not traits.has_special and not traits.has_escapes,
-            slots=(None, source, "r", time.ms, time.us, time.ns),
-        )
-        return TextRecords(self._topic, self._key, self._value, rows, partition, offset, create)
+        has_nulls = traits.has_nulls or traits.has_escapes
+        is_plain = not traits.has_special and not traits.has_escapes
+        slots = None, source, "r", time.ms, time.us, time.ns
+
+        def read(start: int, end: int) -> TextRows:
+            return TextRows(split_rows(lines[start:end], traits), has_nulls, is_plain, slots)
+
+        return TextRecords(self._topic, self._key, self._value, len(lines), read, partition, offset, create)
 
 
 def split_rows(lines: Sequence[str], traits: Traits) -> Sequence[Sequence[str | None]]:
@@ -101,7 +104,7 @@ def split_rows(lines: Sequence[str], traits: Traits) -> Sequence[Sequence[str | 
             line.split("\t") if "\\" not in line else [None if text == "\\N" else text for text in line.split("\t")]
             for line in lines
         ]
-    return [line.split("\t") for line in lines]
+    return list(map(str.split, lines, repeat("\t")))
 
 
 def _unescaped(line: str) -> list[str | None]:
