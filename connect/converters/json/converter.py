@@ -23,7 +23,7 @@ from connect.converters.json.fast_path import Column, FastPathMiss, was_read_exa
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
 from connect.converters.json.strict_checks import check_lossless
-from connect.converters.json.text_writer import compile_writer
+from connect.converters.json.text_writer import TemplateWriters
 from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.converters.json.value_writer import WriteOptions, write_value
 from connect.data.headers import Headers
@@ -117,7 +117,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._fixed_schema: Schema | None = None
         self._encoders: dict[int, tuple[Schema, Encoder | None, bytes]] = {}
         self._equal_encoders: dict[Schema, tuple[Encoder | None, bytes]] = {}
-        self._writers: dict[int, tuple[StructTemplate, TemplateWriter]] = {}
+        self._writers = TemplateWriters()
         self._decoders: dict[int, tuple[Schema, Column]] = {}
         self._parsed: dict[bytes, Schema | None] = {}
         self._prefixes: dict[str, list[tuple[bytes, Schema | None]]] = {}
@@ -179,14 +179,7 @@ class JsonConverter(Converter, HeaderConverter):
         return out
 
     def template_writer(self, template: StructTemplate) -> TemplateWriter | None:
-        found = self._writers.get(id(template))
-        if found is None:
-            if len(self._writers) >= self._cache_size:
-                self._writers.clear()
-            prefix = self._prefix(template.schema)
-            found = template, compile_writer(template, self._write, prefix, b"}" if prefix else b"")
-            self._writers[id(template)] = found
-        return found[1]
+        return self._writers.get(template, self._write, self._prefix(template.schema), self._cache_size)
 
     def _encode_chunk(self, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if schema is None:
@@ -342,9 +335,7 @@ class JsonConverter(Converter, HeaderConverter):
                 out += [NULL if data is None else _new_pair(SchemaAndValue, next(pairs)) for data in chunk]
         return out
 
-    def _decode_one(
-        self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column
-    ) -> SchemaAndValue:  # fmt: skip
+    def _decode_one(self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column) -> SchemaAndValue:
         """Decodes one record of a batch in which the fast path failed: most records can still use it."""
         if data is not None:
             try:
@@ -410,8 +401,9 @@ class JsonConverter(Converter, HeaderConverter):
         return self.to_connect_data(topic, data)
 
     def close(self) -> None:
-        for cache in (self._encoders, self._equal_encoders, self._writers, self._decoders, self._parsed, self._prefixes):
+        for cache in (self._encoders, self._equal_encoders, self._decoders, self._parsed, self._prefixes):
             cache.clear()
+        self._writers.clear()
 
 
 def _parse_exactly(data: bytes) -> Any:

@@ -25,12 +25,31 @@ _LOGICAL = {DECIMAL, DATE, TIME, TIMESTAMP}
 _QUOTE = repr('"')
 
 
-def compile_writer(template: StructTemplate, options: WriteOptions, prefix: bytes, suffix: bytes) -> TemplateWriter:
-    """Compiles the writer of a template. Its results begin with ``prefix`` and end with ``suffix``."""
+class TemplateWriters:
+    """The writers of templates, each compiled once."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[StructTemplate, TemplateWriter]] = {}
+
+    def get(self, template: StructTemplate, options: WriteOptions, prefix: bytes, max_size: int) -> TemplateWriter:
+        """Returns the writer of a template. With a prefix, its results begin with that and end with a brace."""
+        found = self._found.get(id(template))
+        if found is None:
+            if len(self._found) >= max_size:
+                self._found.clear()
+            # The reference to the template prevents reuse of its id.
+            found = self._found[id(template)] = template, _compile_writer(template, options, prefix)
+        return found[1]
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
+def _compile_writer(template: StructTemplate, options: WriteOptions, prefix: bytes) -> TemplateWriter:
     format_ = _Format(options)
     format_.literal(prefix.decode())
     format_.struct(template)
-    format_.literal(suffix.decode())
+    format_.literal("}" if prefix else "")
     return format_.compile()
 
 
