@@ -159,9 +159,8 @@ def test_headers_are_converted_when_somebody_looks_at_them() -> None:
     copied.headers.add("own", 1)
     assert [(h.key, h.value) for h in copied.headers] == [("h", 1), ("h", [1, 2]), ("n", None), ("own", 1)]
     assert converted == ["h", "h", "n"]
-    assert len(found[0].headers or ()) == 3
     assert found[1].headers == found[2].headers
-    assert len(converted) == 12 - 3
+    assert len(converted) == 9
 
 
 def test_lists_in_headers_are_not_shared_between_records() -> None:
