@@ -65,6 +65,9 @@ class Converter(ABC):
 class HeaderConverter(ABC):
     """Converts header values to bytes and back."""
 
+    reads_any_bytes: bool = False
+    """Whether ``to_connect_header`` never fails. It is then called only when somebody looks at the headers."""
+
     @abstractmethod
     def configure(self, configs: Mapping[str, Any], is_key: bool = False) -> None: ...
 
