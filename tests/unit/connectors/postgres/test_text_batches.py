@@ -118,7 +118,7 @@ def test_records_are_not_created_to_be_written() -> None:
     rows = table([False] * WIDTH, with_default=False)
     nulls = ["9", *["\\N"] * 2, "ü \U0001f600 \\\\ \\t", *["\\N"] * (WIDTH - 4)]
     texts = batch(rows, ["\t".join(PLAIN), "\t".join(nulls)])
-    texts._create = pytest.fail  # type: ignore[assignment]
+    texts._create = pytest.fail
     ((run, indexes),) = encode(converters(**{"schemas.enable": "false"}), texts, BatchFailures())
     assert list(indexes) == [0, 1]
     assert run.keys == [b'{"c0":1,"c3":"a name"}', '{"c0":9,"c3":"ü \\uD83D\\uDE00 \\\\ \\t"}'.encode()]
