@@ -82,7 +82,6 @@ _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
 _CHUNK = 256  # records read or written at a time: few enough to fit the processor's caches
 _new_pair = tuple.__new__
-_MIN_BATCH = 4  # for fewer records, columns cost more than they save
 _FAST_PATH_ERRORS = (
     FastPathMiss,
     TypeError,
@@ -185,7 +184,7 @@ class JsonConverter(Converter, HeaderConverter):
         if schema is None:
             return self._encode_schemaless(values)
         encoder, prefix = self._encoder(schema)
-        if encoder is not None and len(values) >= _MIN_BATCH:
+        if encoder is not None:
             try:
                 payloads = encoder(values)
             except _FAST_PATH_ERRORS:
