@@ -222,6 +222,8 @@ class DeltaFileTable:
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         if self._known.version >= 0:
             self._maintenance.run(self._compact, is_stopping)
+            if self._known.indexed is None:
+                self._figures |= self._log.figures(self._known.version)
 
     def _compact(self) -> bool:
         """Merges files once; returns whether it did."""
@@ -285,9 +287,9 @@ class DeltaFileTable:
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with
-        ``unavailable.value=null``. For upsert tables also ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors),
-        ``index_keys``, and ``index_bytes``; without an index also ``search_ms``, the time
-        that Spark took to find the rows of the last commit."""
+        ``unavailable.value=null``. ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors): of the last commit of an upsert
+        table, and of the last maintenance of others. For upsert tables also ``index_keys`` and ``index_bytes``; without an index
+        ``search_ms``, the time that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------

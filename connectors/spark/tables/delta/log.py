@@ -113,6 +113,17 @@ class DeltaLog:
             return None  # half written: every user of checksums has another way
         return document if isinstance(document, dict) else None
 
+    def figures(self, version: int) -> dict[str, int]:
+        """Sizes of a version for the progress of a task, if its checksum file has them."""
+        checksum = self.checksum(version)
+        if checksum is None:
+            return {}
+        return {
+            "files": checksum["numFiles"],
+            "bytes": checksum["tableSizeBytes"],
+            "deleted_rows": checksum.get("numDeletedRecordsOpt", 0),
+        }
+
     def listed_files(self, version: int) -> list[Action] | None:
         """The ``add`` actions of a version's data files, if its checksum file lists them, or if they are in few commits."""
         checksum = self.checksum(version) or {}
