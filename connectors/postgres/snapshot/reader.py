@@ -25,7 +25,7 @@ from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Tr
 
 log = logging.getLogger(__name__)
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
 _MAX_POLL_S = 0.5
 
