@@ -231,7 +231,7 @@ class PostgresSourceTask(SourceTask):
 
     # --- phases -------------------------------------------------------------------------------------------------------------
 
-    def _poll(self) -> list[SourceRecord] | None:
+    def _poll(self) -> Sequence[SourceRecord] | None:
         if self._phase == "done":
             self._interrupt.wait(self.settings.poll_interval_s)
             return None
@@ -390,7 +390,7 @@ class PostgresSourceTask(SourceTask):
         self._snapshot_started_at = time.monotonic()
         self._phase = "snapshot"
 
-    def _read_snapshot(self, snapshot: SnapshotReader) -> list[SourceRecord]:
+    def _read_snapshot(self, snapshot: SnapshotReader) -> Sequence[SourceRecord]:
         records = snapshot.read()
         if snapshot.done:
             self._end_snapshot(snapshot)

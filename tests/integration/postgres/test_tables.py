@@ -210,17 +210,20 @@ def test_a_key_change_survives_later_changes_of_the_table(source: Any, ddl: str,
 
 def test_nulls_in_required_columns_make_the_column_optional(source: Any, caplog: Any) -> None:
     with source.sql() as db:
-        db.execute("create table t(id int primary key, n int, s text); insert into t values (1, null, null), (2, 2, 'b')")
+        db.execute(
+            "create table t(id int primary key, n int, s text); insert into t values (1, null, null), (3, null, 'm'), (2, 2, 'b')"
+        )
         if db.info.server_version >= 180000:
             db.execute("alter table t add constraint n not null n not valid")
-        db.execute("create table u(id int primary key, n int not null); insert into u values (1, 1)")
+        db.execute("create table u(id int primary key, n int not null); insert into u values (1, 1), (2, 2), (3, 3)")
         source.config["snapshot.select.statement.overrides.public.u"] = "select id, null::int as n from public.u"
         source.start(snapshot_select_statement_overrides="public.u")
-        records = source.read(3)
+        records = source.read(6)
         db.execute("update t set s = 'c' where id = 2")
         records += source.read(1)
     assert after(records) == [
-        {"id": 1, "n": None, "s": None}, {"id": 2, "n": 2, "s": "b"}, {"id": 1, "n": None}, {"id": 2, "n": 2, "s": "c"},
+        {"id": 1, "n": None, "s": None}, {"id": 3, "n": None, "s": "m"}, {"id": 2, "n": 2, "s": "b"},
+        *({"id": i, "n": None} for i in (1, 2, 3)), {"id": 2, "n": 2, "s": "c"},
     ]  # fmt: skip
     for record in records:
         record.value.validate()
