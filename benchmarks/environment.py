@@ -124,12 +124,14 @@ def produce_lines(producer: Producer, topic: str, path: Path) -> None:
         produce_values(producer, topic, (line[:-1] for line in lines))
 
 
-def produce_values(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
-    """Produces every value as a record; acknowledged on return."""
+def produce_values(
+    producer: Producer, topic: str, values: Iterable[bytes], headers: list[tuple[str, bytes]] | None = None
+) -> None:
+    """Produces every value as a record, each with these headers; acknowledged on return."""
     for value in values:
         while True:
             try:
-                producer.produce(topic, value)
+                producer.produce(topic, value, headers=headers)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -1,7 +1,8 @@
 """Upserts of a ten-column topic into a table by the JDBC sink, JSON with schemas; beside a loop over the plain driver.
 
-500,000 records into PostgreSQL, as flat rows and as Debezium's envelopes by Debezium's JDBC sink class, 200,000 into MariaDB and
-SQLite; one line each. The database's own time is not in the figures, but for SQLite, which has no server.
+500,000 records into PostgreSQL: flat rows; Debezium's envelopes, by Debezium's JDBC sink class; and these with the headers that
+Debezium's sources write. 200,000 rows into MariaDB and SQLite. One line each. The database's own time is not in the figures, but
+for SQLite, which has no server.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from connect.data.struct import Struct
 
 ROWS = {"postgresql": 500_000, "mariadb": 200_000, "sqlite": 200_000}
 BATCH = 2000
+DEBEZIUM_HEADERS = [
+    ("__debezium.context.connectorLogicalName", b"bench"),
+    ("__debezium.context.taskId", b"0"),
+    ("__debezium.context.connectorName", b"postgresql"),
+    ("__debezium.context.version", b"3.5.0.Final"),
+]
 FIRST = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
@@ -118,9 +125,9 @@ def _sink(here: BenchmarkEnvironment, target: Target, topic: str, rows: int, con
         return worker.figures(rows)
 
 
-def _run(here: BenchmarkEnvironment, target: Target, rows: int, *, envelopes: bool) -> None:
-    topic = here.create_topic(f"people-{target.name}{'-envelopes' if envelopes else ''}")
-    produce_values(here.producer(), topic, _records(rows, envelopes))
+def _run(here: BenchmarkEnvironment, target: Target, rows: int, *, envelopes: bool = False, headers: bool = False) -> None:
+    topic = here.create_topic(f"people-{target.name}{'-envelopes' if envelopes else ''}{'-headers' if headers else ''}")
+    produce_values(here.producer(), topic, _records(rows, envelopes), DEBEZIUM_HEADERS if headers else None)
     target.create_table()
     limit = measure_here(rows, lambda: _baseline(here, target, topic, rows, envelopes))
     target.create_table()
@@ -135,7 +142,7 @@ def _run(here: BenchmarkEnvironment, target: Target, rows: int, *, envelopes: bo
             "pk.mode": "record_value", "pk.fields": "id", "table.name.format": "people",
         }  # fmt: skip
     ours = _sink(here, target, topic, rows, connector)
-    report("jdbc_sink", ours, limit, database=target.name, records_are="envelopes" if envelopes else "rows")
+    report("jdbc_sink", ours, limit, database=target.name, records_are="envelopes" if envelopes else "rows", headers=headers)
 
 
 def main() -> None:
@@ -143,9 +150,10 @@ def main() -> None:
     with environment() as here:
         for name in chosen:
             with TARGETS[name](here) as target:
-                _run(here, target, ROWS[name], envelopes=False)
+                _run(here, target, ROWS[name])
                 if name == "postgresql":
                     _run(here, target, ROWS[name], envelopes=True)
+                    _run(here, target, ROWS[name], envelopes=True, headers=True)
 
 
 if __name__ == "__main__":

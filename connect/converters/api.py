@@ -10,6 +10,7 @@ from connect.config.definition import ConfigDef
 from connect.data.headers import Headers
 from connect.data.schema import Schema
 from connect.record import SchemaAndValue
+from connect.text_records import StructTemplate, TemplateWriter
 
 
 class Converter(ABC):
@@ -52,12 +53,20 @@ class Converter(ABC):
         convert = self.to_connect_data
         return [convert(topic, data) for data in datas]
 
+    def template_writer(self, template: StructTemplate) -> TemplateWriter | None:
+        """Returns a function that writes structs from texts, with the bytes that :meth:`encode_batch` would write; None if this
+        converter writes structs only."""
+        return None
+
     def close(self) -> None:
         """Releases what ``configure`` opened. May be called twice."""
 
 
 class HeaderConverter(ABC):
     """Converts header values to bytes and back."""
+
+    reads_any_bytes: bool = False
+    """Whether ``to_connect_header`` never fails. It is then called only when somebody looks at the headers."""
 
     @abstractmethod
     def configure(self, configs: Mapping[str, Any], is_key: bool = False) -> None: ...

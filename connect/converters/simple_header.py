@@ -16,6 +16,8 @@ from connect.strict import STRICT, is_strict
 
 CONFIG = ConfigDef()
 Converted = TypeVar("Converted")
+_MAX_KNOWN, _MAX_KNOWN_BYTES = 1000, 256
+"""Most records of a topic have headers with the same few values, and inferring a type takes longer than converting the record."""
 
 
 class SimpleHeaderConverter(HeaderConverter):
@@ -37,6 +39,9 @@ class SimpleHeaderConverter(HeaderConverter):
 
     def _use(self, *, strict: bool) -> None:
         self._strict = strict
+        self._known: dict[bytes, SchemaAndValue] = {}
+        # A subclass may fail.
+        self.reads_any_bytes = not strict and type(self) is SimpleHeaderConverter
         self._encode, self._decode = charset("UTF-8", strict=strict)
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -48,9 +53,17 @@ class SimpleHeaderConverter(HeaderConverter):
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
+        if (known := self._known.get(data)) is not None:
+            return known
         if self._strict:
-            return self._named(key, lambda: parse_string_strictly(self._decode(data)))
-        return parse_string(self._decode(data))
+            found = self._named(key, lambda: parse_string_strictly(self._decode(data)))
+        else:
+            found = parse_string(self._decode(data))
+        if len(data) <= _MAX_KNOWN_BYTES and not isinstance(found.value, (list, dict)):
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[data] = found
+        return found
 
     def _named(self, key: str, convert: Callable[[], Converted]) -> Converted:
         try:

@@ -9,12 +9,14 @@ from typing import Any
 
 from connect.errors import ConfigError
 from connect.record import SourceRecord
+from connect.text_records import TextRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, read_tables
+from connectors.postgres.schema.checks import check_keys, check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.session import SnapshotSession
@@ -42,6 +44,7 @@ class ChangeCapture:
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix))
         self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, self._version)
+        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
         self.state = CaptureState.STARTING
@@ -58,9 +61,9 @@ class ChangeCapture:
             slots.check_privileges(sql)
         self._captured_tables()
 
-    def read(self) -> list[SourceRecord]:
+    def read(self) -> Sequence[SourceRecord]:
         """Returns the next records; connects first if necessary, and waits for changes a short time."""
-        records: list[SourceRecord] = []
+        records: Sequence[SourceRecord] = ()
         if self.state is CaptureState.DONE:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
         elif self._streaming.is_open:
@@ -79,7 +82,10 @@ class ChangeCapture:
         return records
 
     def _polled(self, records: Sequence[SourceRecord]) -> None:
-        latest = records[-1].source_offset if records else None
+        latest = None
+        if records:
+            # Looking at one of these records would create all of them.
+            latest = (records if isinstance(records, TextRecords) else records[-1]).source_offset
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -129,9 +135,11 @@ class ChangeCapture:
                 self.state = CaptureState.DONE
             return
         sql = self.sessions.catalog()
+        publications.set_replica_identities(sql, settings.slot, self._captured_tables())
+        publications.ensure_publication(sql, settings.slot, self._filters)
         tables = self._captured_tables()
-        publications.set_replica_identities(sql, settings.slot, tables)
-        publications.ensure_publication(sql, settings.slot, tables)
+        check_keys(tables, settings, self._filters)
+        check_topics(tables, settings)
         replication = self.sessions.open(replication=True)
         try:
             self._start(sql, replication)
@@ -203,7 +211,7 @@ class ChangeCapture:
 
     def _captured_tables(self) -> list[CapturedTable]:
         settings, sql = self._settings, self.sessions.catalog()
-        tables = read_tables(sql, self._filters.captures_table, via_root=settings.slot.via_partition_root)
+        tables = publications.read_captured_tables(sql, settings, self._filters)
         if not tables and (settings.capture.table_include or settings.capture.schema_include):
             key = "table.include.list" if settings.capture.table_include else "schema.include.list"
             wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
@@ -248,7 +256,7 @@ class ChangeCapture:
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
         self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
 
-    def _read_snapshot(self, snapshot: SnapshotSession) -> list[SourceRecord]:
+    def _read_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
         records = snapshot.read()
         if snapshot.done:
             self._snapshot_done = True
@@ -275,4 +283,5 @@ class ChangeCapture:
             self._streaming.skip_to(snapshot.lsn)
             snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
+        self._publication.update_if_due()
         return self._streaming.take_records()

@@ -92,6 +92,7 @@ class SnapshotSettings:
     delay_s: float
     streaming_delay_s: float
     order: str
+    lock_timeout_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class PostgresConfig:
     tombstones: bool
     skipped: frozenset[str]
     skip_unchanged: bool
+    extended_headers: bool
     heartbeat_interval_s: float
     heartbeat_topic: str
     heartbeat_query: str | None
@@ -195,10 +197,12 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             delay_s=v["snapshot.delay.ms"] / 1000,
             streaming_delay_s=v["streaming.delay.ms"] / 1000,
             order=v["snapshot.tables.order.by.row.count"],
+            lock_timeout_s=v["snapshot.lock.timeout.ms"] / 1000 if v["snapshot.locking.mode"].lower() == "shared" else None,
         ),
         tombstones=v["tombstones.on.delete"],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],
+        extended_headers=v["extended.headers.enabled"],
         heartbeat_interval_s=v["heartbeat.interval.ms"] / 1000,
         heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
         heartbeat_query=v["heartbeat.action.query"],
@@ -242,7 +246,20 @@ def _plugin_options(text: str | None) -> tuple[tuple[str, str], ...]:
             if not equals or not re.fullmatch(r"[A-Za-z_]+", name.strip()):
                 raise ConfigError.invalid("slot.stream.params", text, "expected name=value;name=value")
             options.append((name.strip(), value.strip()))
+    for name, value in options:
+        if value.lower() not in _PLUGIN_OPTIONS.get(name, (value.lower(),)):
+            raise ConfigError.invalid("slot.stream.params", text, f"{name}={value} changes the protocol, which is not supported")
     return tuple(options)
+
+
+_PLUGIN_OPTIONS = {
+    "proto_version": ("1",),
+    "publication_names": (),
+    "binary": ("false", "off", "0"),
+    "streaming": ("false", "off", "0"),
+    "two_phase": ("false", "off", "0"),
+}
+"""Options of the output plugin that the connector sets itself or whose other values change the messages."""
 
 
 def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:

@@ -177,7 +177,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        doc="Additional options of the output plugin: name=value;name=value",
+        doc="Additional options of the output plugin: name=value;name=value. Options that change the protocol are rejected.",
     )
     keys.define(
         "create.slot.command.timeout",
@@ -338,8 +338,18 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         "none",
         group=group,
         importance=LOW,
-        validator=SupportedValues(("none", "shared"), "only none is supported"),
-        doc="Tables are never locked.",
+        validator=SupportedValues(("none", "shared"), "expected none or shared"),
+        doc="Snapshots lock all their tables in ACCESS SHARE mode, so that no ALTER TABLE or TRUNCATE rewrites them; reads and "
+        "writes continue. none waits for the locks without a limit, shared for snapshot.lock.timeout.ms.",
+    )
+    keys.define(
+        "snapshot.lock.timeout.ms",
+        L,
+        10_000,
+        group=group,
+        importance=LOW,
+        validator=at_least(0),
+        doc="Timeout of the table locks with snapshot.locking.mode=shared.",
     )
 
 
@@ -367,6 +377,14 @@ def _event_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         doc="Skip updates that change no captured column (needs REPLICA IDENTITY FULL).",
+    )
+    keys.define(
+        "extended.headers.enabled",
+        B,
+        True,
+        group=group,
+        importance=LOW,
+        doc="Add the headers __debezium.context.connectorLogicalName, taskId, connectorName, and runId to streamed changes.",
     )
     keys.define(
         "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="Interval of heartbeat records; 0 for none."

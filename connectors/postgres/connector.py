@@ -13,9 +13,10 @@ from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt
 from connectors.postgres.errors import WaitInterrupted
 from connectors.postgres.offsets import PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
-from connectors.postgres.schema.catalog import read_tables
+from connectors.postgres.schema.checks import check_keys, check_topics
 from connectors.postgres.schema.envelope import connector_version
-from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.filters import Filters, name_matches
+from connectors.postgres.snapshot.transaction import check_row_security
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
@@ -108,12 +109,20 @@ def _validate_on_server(settings: PostgresConfig) -> None:
     try:
         sql = Connection.open(settings.address, interrupt, timeout_s=_MAX_VALIDATION_S)
         try:
-            tables = read_tables(sql, Filters(settings.capture).captures_table, via_root=settings.slot.via_partition_root)
+            filters = Filters(settings.capture)
+            tables = publications.read_captured_tables(sql, settings, filters)
             if not tables and settings.capture.table_include:
                 listed = ",".join(settings.capture.table_include)
                 raise ConfigError.invalid("table.include.list", listed, f"no table of {settings.address.database} matches")
+            if settings.snapshot.mode != "no_data":
+                include, overrides = settings.snapshot.include, settings.snapshot.overrides
+                check_row_security(
+                    sql, [t for t in tables if str(t) not in overrides and (not include or name_matches(include, str(t)))]
+                )
             if settings.snapshot.mode == "initial_only":
                 return
+            check_keys([t for t in tables if publications.configured_identity(settings.slot, t) is None], settings, filters)
+            check_topics(tables, settings)
             slots.check_server(sql)
             slots.check_privileges(sql)
             slots.read_slot(sql, settings.slot.name)

@@ -29,6 +29,10 @@ class PositionLostError(ConnectError):
     """The slot, or changes that it should have retained, no longer exist. Only a new snapshot helps."""
 
 
+class TablesChangedError(RetriableError):
+    """Tables changed between the start of a snapshot and their locks. A new snapshot helps."""
+
+
 class ServerError(ConnectError):
     """A SQL error; ``sqlstate`` is its five-character code."""
 

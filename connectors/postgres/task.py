@@ -12,7 +12,7 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.capture import ChangeCapture
 from connectors.postgres.config import PostgresConfig, parse_config
-from connectors.postgres.errors import ConnectionLostError, SlotInUseError, WaitInterrupted
+from connectors.postgres.errors import ConnectionLostError, SlotInUseError, TablesChangedError, WaitInterrupted
 from connectors.postgres.offsets import parse_offset, source_partition
 from connectors.postgres.retries import RetrySchedule
 from connectors.postgres.states import CaptureState
@@ -61,7 +61,7 @@ class PostgresSourceTask(SourceTask):
         except SlotInUseError as e:
             self._wait_for_slot(capture, e)
             return None
-        except (ConnectionLostError, UnreachableError) as e:
+        except (ConnectionLostError, TablesChangedError, UnreachableError) as e:
             self._reconnect_later(capture, e)
             return capture.take_records() or None
         self._on_transition(before, capture.state)

@@ -17,7 +17,6 @@ _IGNORED = {
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
     "snapshot.max.threads": "1",
-    "snapshot.lock.timeout.ms": "10000",
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
@@ -72,7 +71,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "message.prefix.exclude.list": (None, ()),
     "read.only": ("false", ("false",)),
     "snapshot.mode.custom.name": (None, ()),
-    "extended.headers.enabled": ("false", ("false",)),
 }
 _REASON = "this connector does not support the feature yet; remove the key"
 

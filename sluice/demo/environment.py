@@ -40,6 +40,9 @@ TABLES: Mapping[str, list[str]] = {
 }
 """The shop's tables with columns that order the rows. ``audit`` is the append table."""
 
+_MAX_BATCH_BYTES = 8 << 20
+"""The broker accepts batches of this size, which the producer's settings never exceed, however well they compress."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -62,7 +65,12 @@ class DemoEnvironment:
         self.home = home
         self.sizes = sizes
         self._dies_with_parent = dies_with_parent
-        self.broker = EmbeddedBroker(home / "broker", dies_with_parent=dies_with_parent, short_lived=dies_with_parent)
+        self.broker = EmbeddedBroker(
+            home / "broker",
+            dies_with_parent=dies_with_parent,
+            short_lived=dies_with_parent,
+            settings={"message.max.bytes": str(_MAX_BATCH_BYTES)},
+        )
         self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
         self.lake = home / "lake"
         self.worker_log = home / "worker.log"
@@ -134,10 +142,12 @@ class DemoEnvironment:
             "listeners": f"http://{LOOPBACK}:{port}",
             "offset.storage.file.filename": str(self.home / "connect.offsets"),
             "offset.flush.interval.ms": "1000",
-            # The schema in every JSON record repeats and compresses to almost nothing. Batches of the default size hold three
-            # records, so that most of the time would go into requests.
+            # The schema in every JSON record repeats and compresses to almost nothing if a batch holds many records: see
+            # "Throughput" in docs/postgres.md.
             "producer.compression.type": "zstd",
-            "producer.batch.size": "1000000",
+            "producer.compression.zstd.level": "1",
+            "producer.batch.size": "4000000",
+            "producer.max.request.size": str(_MAX_BATCH_BYTES),
             "producer.linger.ms": "5",
             # One megabyte of a fetch would be a hundred in memory.
             "consumer.max.partition.fetch.bytes": "262144",

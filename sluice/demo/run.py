@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +28,9 @@ from sluice.demo.workload import Workload
 _START_TIMEOUT_S = 60.0
 _SNAPSHOT_TIMEOUT_S = 600.0
 _CATCH_UP_TIMEOUT_S = 120.0
+
+Tasks = list[dict[str, Any]]
+"""The progress of a connector's tasks."""
 
 
 @dataclass
@@ -142,13 +145,14 @@ def _follow_snapshot(environment: DemoEnvironment, client: ConnectClient, displa
 
     def is_complete() -> bool:
         _check(environment, client)
-        source = _details(client, SOURCE)
+        source = _details(client.progress(SOURCE))
         read = float(source.get("rows", 0))
-        delivered = sum(_delivered(client, sink) for sink in SINKS)
+        sinks = [client.progress(sink) for sink in SINKS]
+        delivered = sum(map(_delivered, sinks))
         rate = delivered / (time.monotonic() - started)
         note = f"tables {source.get('tables_done', 0)}/{source.get('tables_total', len(TABLES))}, "
         bar.update(delivered, total, note + f"{read:,.0f} rows read, {delivered:,.0f} in tables, {rate:,.0f}/s")
-        return source.get("phase") == "streaming" and delivered >= total and _lag(client) == 0
+        return source.get("phase") == "streaming" and delivered >= total and _lag(sinks) == 0
 
     with display.bar("rows in tables", total) as bar:
         _wait_until(is_complete, _SNAPSHOT_TIMEOUT_S, 0.25, "the snapshot to reach the tables", environment)
@@ -184,7 +188,8 @@ def _follow_catch_up(environment: DemoEnvironment, client: ConnectClient, displa
         nonlocal quiet
         _check(environment, client)
         # Several times in a row: records can be in flight between source and topic, and between topic and sink.
-        quiet = quiet + 1 if _parse_lsn(_details(client, SOURCE).get("lsn")) >= target and _lag(client) == 0 else 0
+        is_read = _parse_lsn(_details(client.progress(SOURCE)).get("lsn")) >= target
+        quiet = quiet + 1 if is_read and _lag([client.progress(sink) for sink in SINKS]) == 0 else 0
         return quiet == 3
 
     _wait_until(is_caught_up, _CATCH_UP_TIMEOUT_S, 0.1, "the tables to catch up", environment)
@@ -220,41 +225,34 @@ def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]
     return list(found.values())
 
 
-def _delivered(client: ConnectClient, sink: str) -> float:
-    tables = _details(client, sink).get("tables", {})
-    return float(sum(table.get("rows", 0) for table in tables.values()))
+def _delivered(tasks: Tasks) -> float:
+    return float(sum(table.get("rows", 0) for table in _details(tasks).get("tables", {}).values()))
 
 
 def _latency(client: ConnectClient) -> dict[str, float | None]:
     """Returns the latency of live changes, from the commit in the database to the table commit."""
-    found = [_details(client, sink).get("latency_ms") or {} for sink in SINKS]
+    found = [_details(client.progress(sink)).get("latency_ms") or {} for sink in SINKS]
     merged = {q: max((f[q] for f in found if f.get(q) is not None), default=None) for q in ("p50", "p99")}
     return {q: None if v is None else round(v, 1) for q, v in merged.items()}
 
 
-def _details(client: ConnectClient, connector: str) -> dict[str, Any]:
-    """Returns the progress details of the connector's first task; empty if there are none."""
-    for task in client.progress(connector):
-        return dict(task["details"])
-    return {}
+def _details(tasks: Tasks) -> dict[str, Any]:
+    """Returns the progress details of a connector's first task; empty if there are none."""
+    return dict(tasks[0]["details"]) if tasks else {}
 
 
-def _lag(client: ConnectClient) -> int:
+def _lag(sinks: Sequence[Tasks]) -> int:
     """Returns the number of records in topics that are not in tables yet; 1 while a sink does not know its partitions."""
-    total = 0
-    for sink in SINKS:
-        for task in client.progress(sink):
-            if not task["lag"]:
-                return 1
-            total += sum(task["lag"].values())
-    return total
+    lags = [task["lag"] for tasks in sinks for task in tasks]
+    return sum(sum(lag.values()) for lag in lags) if all(lags) else 1
 
 
 def _check(environment: DemoEnvironment, client: ConnectClient) -> None:
     """Raises ConnectError with the error message when the worker or a connector has failed."""
     environment.check_worker()
+    connectors = client.connectors_expanded("status")
     for name in CONNECTOR_FILES:
-        status = client.status(name)
+        status = connectors[name]["status"]
         failed = [found for found in (status["connector"], *status["tasks"]) if found["state"] == "FAILED"]
         if failed:
             first = str(failed[0].get("trace") or "").strip().splitlines()

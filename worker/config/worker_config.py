@@ -25,6 +25,7 @@ from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
 
 DEFAULT_PORT = 8083
+_MIN_DEFAULT_EXECUTORS = 4
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -191,8 +192,8 @@ _STANDALONE = (
     ),
     _key(
         "task.executors", _INT, None, _LOW,
-        "Number of executor processes that connectors and tasks share. Default: one per core. 0 runs them as threads of the "
-        "worker process.",
+        "Number of executor processes that connectors and tasks share. Default: one per core, at least four. 0 runs them as "
+        "threads of the worker process.",
         validator=Range(0, nullable=True),
     ),
     _key(
@@ -310,7 +311,7 @@ class WorkerConfig:
             response_http_headers_config=parsed["response.http.headers.config"],
             rest_max_request_size_bytes=parsed["rest.max.request.size.bytes"],
             offset_storage_file_filename="" if distributed else parsed["offset.storage.file.filename"],
-            task_executors=_cores() if parsed["task.executors"] is None else parsed["task.executors"],
+            task_executors=_default_executors() if parsed["task.executors"] is None else parsed["task.executors"],
             task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],
             connectors_dir=parsed[CONNECTORS_DIR] or None,
             config_history_size=parsed[HISTORY_SIZE],
@@ -337,9 +338,10 @@ class WorkerConfig:
         }
 
 
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+def _default_executors() -> int:
+    """Returns the number of cores that this process may use, or more if these are few: a process computes on one core in Python,
+    and tasks that share it, such as a snapshot and the sink that reads it, would wait for each other."""
+    return max(_MIN_DEFAULT_EXECUTORS, len(os.sched_getaffinity(0)))
 
 
 def split_listener(listener: str, key: str = "listeners") -> tuple[str, str, int]:

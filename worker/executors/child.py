@@ -29,6 +29,7 @@ from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.errors.trace import trace_of
+from worker.executors.allocator import keep_freed_memory
 from worker.executors.channel import Channel
 from worker.executors.futures import done, failed, in_thread, outcome
 from worker.executors.local import LocalExecutor
@@ -194,6 +195,7 @@ class ExecutorProcess:
         self._executor = executor
         # As in the worker itself: records come and go by the million, and what exists now stays.
         gc.set_threshold(50_000, 20, 100)
+        keep_freed_memory()
         gc.freeze()
         # Counts from the next message: a process that is starting is not pinged, and nothing runs in it.
         if (silence_timeout_s := arguments["silence_timeout_s"]) is not None:

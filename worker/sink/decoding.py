@@ -8,7 +8,6 @@ from confluent_kafka import Message
 
 from connect.converters.api import Converter
 from connect.data.headers import Header, Headers
-from connect.errors import DataError
 from connect.record import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -23,8 +22,9 @@ from connect.record import (
 from worker.errors.batch_failures import BatchFailures, isolate_failures
 from worker.errors.dead_letter import ConsumedRecord
 from worker.errors.handler import ErrorHandler
-from worker.errors.stages import RecordStage, StageError, run_stage
+from worker.errors.stages import RecordStage, run_stage
 from worker.sink.batch import PutBatch
+from worker.sink.header_decoding import decode_headers
 from worker.sink.positions import SinkPositions
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformationChain
@@ -208,12 +208,7 @@ def decode(
     if record_class is ConsumedSinkRecord:
         for record, message in zip(records, messages, strict=True):
             record.message = message  # type: ignore[attr-defined]  # a ConsumedSinkRecord
-    for i, (record, message) in enumerate(zip(records, messages, strict=True)):
-        if (headers := message.headers()) and failures.is_good(i):
-            try:
-                record.headers = _decode_headers(converters, record, headers, failures)
-            except StageError as e:
-                failures.add(i, e)
+    decode_headers(converters.header, records, messages, failures)
     return [record if failures.is_good(i) else None for i, record in enumerate(records)] if failures else records  # type: ignore[return-value]
 
 
@@ -261,25 +256,3 @@ def _raw_headers(message: Message) -> Headers:
 
 def _message_location(message: Message) -> str:
     return f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
-
-
-def _decode_headers(
-    converters: Converters, record: SinkRecord, raw: Sequence[tuple[str, bytes | None]], failures: BatchFailures
-) -> Headers:
-    converter = converters.header
-
-    def convert() -> Headers:
-        headers = Headers()
-        for name, data in raw:
-            try:
-                schema, value = converter.to_connect_header(record.topic, name, data)
-            except DataError as e:
-                e.in_field(name)
-                raise
-            headers.add(name, value, schema)
-        return headers
-
-    def location() -> str:
-        return f"topic {record.topic}, partition {record.partition}, offset {record.offset}"
-
-    return run_stage(RecordStage.HEADER_CONVERTER, converter, location, failures.attempt, convert)

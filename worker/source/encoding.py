@@ -6,6 +6,7 @@ encoded per topic and schema; the result is in the order of the batch (promise 3
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +14,17 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
+from connect.text_records import TextRecords
 from connect.transforms.columnar.columns import ChangedRecords
 from worker.errors.batch_failures import BatchFailures, isolate_failures
 from worker.errors.stages import Attempt, RecordStage, once, record_location, run_stage
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
 from worker.tasks.converters import Converters
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 1000
+"""Rows that are split at a time: few enough to fit the processor's caches."""
 
 
 class EncodedRun(NamedTuple):
@@ -95,14 +102,45 @@ def _encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[Pr
         return _split_into_runs(records, *_columns_with_headers(converters, records))
     if isinstance(records, ChangedRecords):
         return _encode_changed(converters, records)
+    if isinstance(records, TextRecords):
+        return [_encode_texts(converters, records) or _encode_alike(converters, list(records))]
     first = records[0]
     topic, key_schema, value_schema = first.topic, first.key_schema, first.value_schema
     for record in records:
         if record.key_schema is not key_schema or record.value_schema is not value_schema or record.topic != topic:
             return _encode_mixed(converters, records)
-    keys = _encode_column(converters.key, topic, key_schema, [r.key for r in records])
-    values = _encode_column(converters.value, topic, value_schema, [r.value for r in records])
-    return [_build_run(records, keys, values, _encode_header_column(converters.header, records))]
+    return [_encode_alike(converters, records)]
+
+
+def _encode_alike(converters: Converters, records: Sequence[ConnectRecord]) -> ProducerRun:
+    """Encodes records that share topic and schemas."""
+    first = records[0]
+    keys = _encode_column(converters.key, first.topic, first.key_schema, [r.key for r in records])
+    values = _encode_column(converters.value, first.topic, first.value_schema, [r.value for r in records])
+    return _build_run(records, keys, values, _encode_header_column(converters.header, records))
+
+
+def _encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | None:
+    """Encodes records that are still texts; None if these converters write records only."""
+    write_key = None if records.key is None else converters.key.template_writer(records.key)
+    write_value = converters.value.template_writer(records.value)
+    if write_value is None or (write_key is None) is not (records.key is None):
+        return None
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    size = len(records)
+    try:
+        for start in range(0, size, _CHUNK):
+            rows = records.read(start, min(start + _CHUNK, size))
+            values += write_value(rows)
+            if write_key is not None:
+                keys += write_key(rows)
+        if write_key is None:
+            keys = _encode_column(converters.key, records.topic, None, [None] * size)
+    except Exception as e:
+        log.debug("Writing %d rows for %s from records: %r", size, records.topic, e)
+        return None
+    return ProducerRun(records.topic, keys, values)
 
 
 def _encode_changed(converters: Converters, records: ChangedRecords) -> list[ProducerRun]:
@@ -187,13 +225,28 @@ def _build_run(
 
 def _encode_header_column(converter: HeaderConverter, records: Sequence[ConnectRecord]) -> list[HeaderBytes | None] | None:
     headers = [r.headers for r in records]
-    return None if headers.count(None) == len(headers) else [_encode_headers(converter, r) for r in records]
+    if headers.count(None) == len(headers):
+        return None
+    shared: SharedHeaders = {}
+    return [_encode_headers(converter, r, shared) for r in records]
 
 
-def _encode_headers(converter: HeaderConverter, record: ConnectRecord) -> HeaderBytes | None:
+SharedHeaders = dict[tuple[int, str], tuple[str, bytes | None]]
+"""Encoded headers by identity and topic: records of a source often share header objects. Valid while the records exist."""
+
+
+def _encode_headers(converter: HeaderConverter, record: ConnectRecord, shared: SharedHeaders | None = None) -> HeaderBytes | None:
     if not record.headers:
         return None
-    return [(h.key, converter.from_connect_header(record.topic, h.key, h.schema, h.value)) for h in record.headers]
+    topic = record.topic
+    known = {} if shared is None else shared
+    encoded: HeaderBytes = []
+    for h in record.headers:
+        pair = known.get((id(h), topic))
+        if pair is None:
+            pair = known[id(h), topic] = (h.key, converter.from_connect_header(topic, h.key, h.schema, h.value))
+        encoded.append(pair)
+    return encoded
 
 
 def _header_data(headers: Headers) -> HeaderBytes | None:

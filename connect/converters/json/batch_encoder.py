@@ -27,6 +27,7 @@ from connect.converters.json.fast_path import (
     nullable_column,
     writes_exactly,
 )
+from connect.converters.json.row_writer import compile_row_writer
 from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.logical import (
     DATE,
@@ -51,6 +52,8 @@ from connect.java.sized_numbers import Float32, round_to_float32
 
 Encoder = Callable[[Sequence[Any]], list[bytes]]
 
+_FEW = 12
+"""Up to so many structs are written one by one: splitting them into columns would cost more."""
 _NONE = type(None)
 _NEWLINE = Fragment(b"\n")
 _SMALLEST, _LARGEST = INT_RANGES[Type.INT64]
@@ -81,7 +84,11 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     column = compiler.column(schema)
     build = _column_struct_rows(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
 
+    write = None if build is None else compile_row_writer(schema, options)
+
     def encode(values: Sequence[Any]) -> list[bytes]:
+        if write is not None and len(values) <= _FEW:
+            return [write(value).encode() for value in values]
         in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
         convert: Any = build if in_columns else column
         return _dump(convert(values))
@@ -259,11 +266,13 @@ def _finite_text(value: decimal.Decimal) -> str:
 
 
 def _unscaled(value: decimal.Decimal, scale: int) -> int:
-    # The text is the cheapest exact way: "12.30" with scale 2 is 1230. Exponents take the slow path.
+    # The text is the cheapest exact way: "12.30" with scale 2 is 1230. Other exponents take the slow path.
     whole, _, fraction = str(value).partition(".")
-    if len(fraction) != scale:
+    if len(fraction) == scale:
+        return int(whole + fraction)
+    if value or value.as_tuple().exponent != -scale:
         raise FastPathMiss
-    return int(whole + fraction)
+    return 0  # its text has an exponent beyond six digits: 0E-8
 
 
 def _dates(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:

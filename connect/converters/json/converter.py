@@ -23,6 +23,7 @@ from connect.converters.json.fast_path import Column, FastPathMiss, was_read_exa
 from connect.converters.json.parser import parse_json
 from connect.converters.json.schema_text import parse_schema, schema_text
 from connect.converters.json.strict_checks import check_lossless
+from connect.converters.json.text_writer import TemplateWriters
 from connect.converters.json.value_reader import ReadOptions, read_value
 from connect.converters.json.value_writer import WriteOptions, write_value
 from connect.data.headers import Headers
@@ -30,6 +31,7 @@ from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import NULL, SchemaAndValue
 from connect.strict import is_strict
+from connect.text_records import StructTemplate, TemplateWriter
 
 SCHEMAS_ENABLE = "schemas.enable"
 SCHEMAS_CACHE_SIZE = "schemas.cache.size"
@@ -80,7 +82,6 @@ _MIDDLE = b',"payload":'
 _PREFIXES_PER_TOPIC = 16
 _CHUNK = 256  # records read or written at a time: few enough to fit the processor's caches
 _new_pair = tuple.__new__
-_MIN_BATCH = 4  # for fewer records, columns cost more than they save
 _FAST_PATH_ERRORS = (
     FastPathMiss,
     TypeError,
@@ -115,6 +116,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._fixed_schema: Schema | None = None
         self._encoders: dict[int, tuple[Schema, Encoder | None, bytes]] = {}
         self._equal_encoders: dict[Schema, tuple[Encoder | None, bytes]] = {}
+        self._writers = TemplateWriters()
         self._decoders: dict[int, tuple[Schema, Column]] = {}
         self._parsed: dict[bytes, Schema | None] = {}
         self._prefixes: dict[str, list[tuple[bytes, Schema | None]]] = {}
@@ -175,11 +177,14 @@ class JsonConverter(Converter, HeaderConverter):
             out += self._encode_chunk(schema, values[start : start + _CHUNK])
         return out
 
+    def template_writer(self, template: StructTemplate) -> TemplateWriter | None:
+        return self._writers.get(template, self._write, self._prefix(template.schema), self._cache_size)
+
     def _encode_chunk(self, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if schema is None:
             return self._encode_schemaless(values)
         encoder, prefix = self._encoder(schema)
-        if encoder is not None and len(values) >= _MIN_BATCH:
+        if encoder is not None:
             try:
                 payloads = encoder(values)
             except _FAST_PATH_ERRORS:
@@ -329,9 +334,7 @@ class JsonConverter(Converter, HeaderConverter):
                 out += [NULL if data is None else _new_pair(SchemaAndValue, next(pairs)) for data in chunk]
         return out
 
-    def _decode_one(
-        self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column
-    ) -> SchemaAndValue:  # fmt: skip
+    def _decode_one(self, data: bytes | None, schema: Schema, parse: Callable[[Any], Any], decode: Column) -> SchemaAndValue:
         """Decodes one record of a batch in which the fast path failed: most records can still use it."""
         if data is not None:
             try:
@@ -399,6 +402,7 @@ class JsonConverter(Converter, HeaderConverter):
     def close(self) -> None:
         for cache in (self._encoders, self._equal_encoders, self._decoders, self._parsed, self._prefixes):
             cache.clear()
+        self._writers.clear()
 
 
 def _parse_exactly(data: bytes) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.types.column_type import CatalogType
@@ -18,13 +18,24 @@ class CapturedColumn:
     typmod: int
     not_null: bool
     default: str | None
+    is_generated: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """What a publication publishes of a table; None means all columns, or all rows."""
+
+    columns: frozenset[str] | None = None
+    row_filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """A version of a table. ``identity`` is pg_class.relreplident (d, n, f, i); ``rows`` is an estimate, -1 if unknown.
+    """A version of a table. ``identity`` is pg_class.relreplident (d, n, f, i), of a partitioned table FULL only if all its
+    partitions have it; ``rows`` is an estimate, -1 if unknown.
 
-    Equal tables give equal events: attributes that do not affect events are not compared.
+    ``sends_key``: the key is the replica identity, so the server sends it with updates and deletes. ``row_filter`` is the SQL
+    condition of the publication. Equal tables give equal events: attributes that do not affect events are not compared.
     """
 
     oid: int
@@ -35,6 +46,8 @@ class CapturedTable:
     identity: str = field(compare=False)
     kind: str = field(compare=False)
     rows: int = field(compare=False)
+    sends_key: bool = field(default=False, compare=False)
+    row_filter: str | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
@@ -43,24 +56,31 @@ class CapturedTable:
 _TABLES = """
 select c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.reltuples::bigint, c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+"""
+_ALL_TABLES = f"""{_TABLES}
 where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname not in ('pg_catalog', 'information_schema')
 order by n.nspname, c.relname
 """
 
+# PostgreSQL 18 sets attnotnull for NOT NULL NOT VALID too, but such a column may still contain nulls.
 _COLUMNS = """
-select a.attrelid, a.attname, a.atttypid, a.atttypmod, a.attnotnull,
-       case when a.attidentity <> '' then 'nextval()' else pg_get_expr(d.adbin, d.adrelid) end
+select a.attrelid, a.attname, a.atttypid, a.atttypmod,
+       a.attnotnull and not exists (
+           select from pg_constraint k
+           where k.conrelid = a.attrelid and k.contype = 'n' and a.attnum = any(k.conkey) and not k.convalidated),
+       case when a.attidentity <> '' then 'nextval()' when a.attgenerated = '' then pg_get_expr(d.adbin, d.adrelid) end,
+       a.attgenerated <> ''
 from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-where a.attrelid = any($1::oid[]) and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+where a.attrelid = any($1::oid[]) and a.attnum > 0 and not a.attisdropped
 order by a.attrelid, a.attnum
 """
 
-# The key of a table without a primary key is its replica identity index, else its first unique index whose columns are all
-# NOT NULL, as in Debezium.
+# The key of a table is its replica identity index, because the server sends those columns with updates and deletes; else its
+# primary key; else its first unique index whose columns are all NOT NULL, as in Debezium.
 _KEYS = """
-select i.indrelid, a.attname
+select i.indrelid, a.attname, i.indisreplident or (i.indisprimary and c.relreplident in ('d', 'f'))
 from pg_index i
-join pg_class ic on ic.oid = i.indexrelid
+join pg_class c on c.oid = i.indrelid
 cross join lateral unnest(i.indkey::int2[]) with ordinality k(attnum, position)
 join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
 where i.indexrelid = (
@@ -69,9 +89,13 @@ where i.indexrelid = (
     x.indimmediate
       and not exists (select 1 from pg_attribute n where n.attrelid = x.indrelid and n.attnum = any(x.indkey) and not
       n.attnotnull)
-    order by x.indisprimary desc, x.indisreplident desc, xc.relname limit 1)
+    order by x.indisreplident desc, x.indisprimary desc, xc.relname limit 1)
   and k.position <= i.indnkeyatts and i.indrelid = any($1::oid[])
 order by i.indrelid, k.position
+"""
+
+_PARTITIONS = """
+select i.inhrelid, i.inhparent from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relispartition
 """
 
 _TYPES = """
@@ -82,54 +106,115 @@ from pg_type t join pg_namespace n on n.oid = t.typnamespace
 _LABELS = "select enumtypid, enumlabel from pg_enum order by enumtypid, enumsortorder"
 
 
-def _oids(oids: list[int]) -> str:
-    return "{" + ",".join(map(str, oids)) + "}"
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A row of pg_class: a table (``kind`` r) or a partitioned table (p)."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    identity: str
+    rows: int
+    is_partition: bool
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
 
 
-def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, via_root: bool = False) -> list[CapturedTable]:
+def _class_rows(rows: Iterable[tuple[str | None, ...]]) -> list[CatalogTable]:
+    return [
+        CatalogTable(int(oid or 0), schema or "", name or "", kind or "", identity or "", int(count or -1), is_partition == "t")
+        for oid, schema, name, kind, identity, count, is_partition in rows
+    ]
+
+
+def read_catalog_tables(connection: Connection) -> list[CatalogTable]:
+    """Reads all tables except system, temporary, and unlogged tables, ordered by name."""
+    return _class_rows(connection.query(_ALL_TABLES))
+
+
+def read_tables(
+    connection: Connection,
+    wanted: Callable[[str, str], bool],
+    *,
+    via_root: bool = False,
+    published: Mapping[int, PublishedTable] | None = None,
+) -> list[CapturedTable]:
     """Reads the tables whose (schema, name) are wanted, ordered by name.
 
     A partitioned table and its partitions have the same rows: with ``via_root``, returns the roots, else the leaves, as the
-    publication names the changes.
+    publication names the changes. ``published`` limits columns and rows of the tables in the publication, by OID.
     """
-    found = [
-        (int(oid or 0), schema or "", name or "", kind or "", identity or "", int(rows or -1))
-        for oid, schema, name, kind, identity, rows, is_partition in connection.query(_TABLES)
-        if wanted(schema or "", name or "") and (is_partition == "f" if via_root else kind == "r")
-    ]
-    return _with_columns(connection, found)
+    published = published or {}
+    everything = read_catalog_tables(connection)
+    found = [row for row in everything if wanted(row.schema, row.name)]
+    if via_root:
+        parents = read_parents(connection)
+        inner = {ancestor for oid in published for ancestor in ancestors(oid, parents)}
+        # A partition can be published as a root of its own, in place of the tables above it.
+        found = [row for row in found if row.oid in published or not (row.is_partition or row.oid in inner)]
+        partial = {
+            ancestor for row in everything if row.kind == "r" and row.identity != "f" for ancestor in ancestors(row.oid, parents)
+        }
+        found = [replace(row, identity="d") if row.identity == "f" and row.oid in partial else row for row in found]
+    else:
+        found = [row for row in found if row.kind == "r"]
+    return _with_columns(connection, found, published)
 
 
 def read_table(connection: Connection, oid: int) -> CapturedTable | None:
-    """Reads the current version of a table; None if it does not exist."""
-    sql = (
-        "select c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.reltuples::bigint "
-        "from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = $1::oid"
-    )
-    found = [
-        (int(row[0] or 0), row[1] or "", row[2] or "", row[3] or "", row[4] or "", int(row[5] or -1))
-        for row in connection.query(sql, [oid])
-    ]
-    tables = _with_columns(connection, found)
+    """Reads the current version of a table, with generated columns; None if it does not exist."""
+    tables = _with_columns(connection, _class_rows(connection.query(f"{_TABLES} where c.oid = $1::oid", [oid])), None)
     return tables[0] if tables else None
 
 
-def _with_columns(connection: Connection, found: list[tuple[int, str, str, str, str, int]]) -> list[CapturedTable]:
+def read_parents(connection: Connection) -> dict[int, int]:
+    """Reads the parent of each partition, by OID."""
+    return {int(child or 0): int(parent or 0) for child, parent in connection.query(_PARTITIONS)}
+
+
+def ancestors(oid: int, parents: Mapping[int, int]) -> list[int]:
+    """The partitioned tables above a partition, the nearest first."""
+    found: list[int] = []
+    while (parent := parents.get(oid)) is not None:
+        found.append(parent)
+        oid = parent
+    return found
+
+
+def _with_columns(
+    connection: Connection, found: Sequence[CatalogTable], published: Mapping[int, PublishedTable] | None
+) -> list[CapturedTable]:
     if not found:
         return []
-    oids = _oids([entry[0] for entry in found])
+    oids = "{" + ",".join(str(row.oid) for row in found) + "}"
     columns: dict[int, list[CapturedColumn]] = {}
-    for relation, name, type_oid, typmod, not_null, default in connection.query(_COLUMNS, [oids]):
+    for relation, name, type_oid, typmod, not_null, default, is_generated in connection.query(_COLUMNS, [oids]):
         columns.setdefault(int(relation or 0), []).append(
-            CapturedColumn(name or "", int(type_oid or 0), int(typmod or -1), not_null == "t", default)
+            CapturedColumn(name or "", int(type_oid or 0), int(typmod or -1), not_null == "t", default, is_generated == "t")
         )
     keys: dict[int, list[str]] = {}
-    for relation, name in connection.query(_KEYS, [oids]):
+    sent: set[int] = set()
+    for relation, name, is_sent in connection.query(_KEYS, [oids]):
         keys.setdefault(int(relation or 0), []).append(name or "")
-    return [
-        CapturedTable(oid, schema, name, tuple(columns.get(oid, ())), tuple(keys.get(oid, ())), identity, kind, rows)
-        for oid, schema, name, kind, identity, rows in found
-    ]
+        if is_sent == "t":
+            sent.add(int(relation or 0))
+    tables: list[CapturedTable] = []
+    for row in found:
+        all_columns = columns.get(row.oid, ())
+        entry = PublishedTable()
+        if published is not None:
+            entry = published.get(row.oid, entry)
+            listed = entry.columns
+            all_columns = [c for c in all_columns if (not c.is_generated if listed is None else c.name in listed)]
+        tables.append(
+            CapturedTable(
+                row.oid, row.schema, row.name, tuple(all_columns), tuple(keys.get(row.oid, ())), row.identity, row.kind,
+                row.rows, row.oid in sent, entry.row_filter,
+            )
+        )  # fmt: skip
+    return tables
 
 
 def read_types(connection: Connection) -> dict[int, CatalogType]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from connect.data.schema import Schema
@@ -32,6 +33,10 @@ log = logging.getLogger(__name__)
 
 TupleDecoder = Callable[[bytes, int], list[Any]]
 KeyOf = Callable[[list[Any]], list[Any] | None]
+
+
+_UNAVAILABLE = object()
+"""Stands for an unavailable value of a type without a placeholder until the old row fills it in."""
 
 
 class NullInRequiredError(DataError):
@@ -63,6 +68,7 @@ class TableRows:
         self.types = types
         self.topic = topic_name(settings.topic_prefix, settings.topic_delimiter, table.schema, table.name)
         key = filters.key_columns(table.schema, table.name) or table.key
+        self.key = key
         self.columns = _row_columns(table, key, types, settings, filters)
         by_name = {column.name: i for i, column in enumerate(self.columns)}
         missing = [name for name in key if name not in by_name]
@@ -76,16 +82,25 @@ class TableRows:
             [(column.name, column.schema) for column in self.columns],
             [(name, self.columns[by_name[name]].schema) for name in key],
         )
-        self.placeholders = [column.type.placeholder for column in self.columns]
+        self._unavailable = [_placeholder(column) for column in self.columns]
         self.decode_new: TupleDecoder = _tuple_decoder(self, fill_missing=False)
         self.decode_key_only: TupleDecoder = _tuple_decoder(self, fill_missing=True)
         self.key_of: KeyOf = _key_getter(self.key_indexes)
 
+    @cached_property
+    def decode_before_fill(self) -> TupleDecoder:
+        """Decodes a new row for :meth:`fill_unchanged`: any type may be unavailable."""
+        return _tuple_decoder(self, fill_missing=False, keep_unavailable=True)
+
     def fill_unchanged(self, new: list[Any], old: list[Any]) -> None:
-        """Replaces placeholders for unavailable values in the new row by the old row's values."""
-        for i, placeholder in enumerate(self.placeholders):
-            if placeholder is not None and new[i] is placeholder:
+        """Replaces unavailable values in the new row by the values of the complete old row."""
+        for i, mark in enumerate(self._unavailable):
+            if new[i] is mark:
                 new[i] = old[i]
+
+
+def _placeholder(column: RowColumn) -> Any:
+    return _UNAVAILABLE if column.type.placeholder is None else column.type.placeholder
 
 
 def _row_columns(
@@ -144,7 +159,13 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     for i, column in enumerate(rows.columns):
         space[f"c{i}"] = column.type.decode
         space[f"z{i}"] = column.schema.default if column.schema.default is not None else column.type.zero
-        space[f"p{i}"] = column.type.placeholder
+        space[f"p{i}"] = _placeholder(column)
+        space[f"n{i}"] = column.name
+
+    def null(column: str) -> Any:
+        raise NullInRequiredError(str(rows.table), column)
+
+    space["null"] = null
     return space
 
 
@@ -152,25 +173,22 @@ def _compile(code: list[str], space: dict[str, Any], name: str) -> Any:
     return define_functions(code, space, title="pgoutput row decoder")[name]
 
 
-def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
+def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: bool = False) -> TupleDecoder:
     """Generates ``decode(message, position)`` for the columns of a tuple in a pgoutput message.
 
     Raises struct.error when the tuple ends in short columns (see :func:`pgoutput.pad_message`), NullInRequiredError for a null
     where the schema has none; with ``fill_missing`` (old tuples that hold the key alone) such a column gets its zero instead.
+    Raises DataError for an unavailable value of a type without a placeholder, except with ``keep_unavailable``.
     """
     space = _namespace(rows)
-    table = str(rows.table)
-
-    def null(column: str) -> Any:
-        raise NullInRequiredError(table, column)
 
     def unavailable(column: str) -> Any:
         raise DataError(
-            f"{table}.{column}: the unchanged TOAST value is unavailable, and its type has no placeholder; "
-            f"ALTER TABLE {table} REPLICA IDENTITY FULL makes the server send it"
+            f"the unchanged TOAST value of {rows.table}.{column} is unavailable, and its type has no placeholder; "
+            f"ALTER TABLE {rows.table} REPLICA IDENTITY FULL makes the server send it"
         )
 
-    space.update(null=null, unavailable=unavailable)
+    space.update(unavailable=unavailable)
     included = {column.source_index: i for i, column in enumerate(rows.columns)}
     code = ["def decode(d, i):"]
     for source_index in range(len(rows.table.columns)):
@@ -181,14 +199,13 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool) -> TupleDecoder:
             continue
         column = rows.columns[i]
         value = _FROM_BYTES[column.type.inline.value].format(b="d[j:i]", i=i)
-        space[f"n{i}"] = column.name
         if column.schema.optional:
             missing = "None"
         elif fill_missing:
             missing = f"z{i}"
         else:
             missing = f"null(n{i})"
-        unchanged = f"p{i}" if column.type.placeholder is not None else f"unavailable(n{i})"
+        unchanged = f"p{i}" if keep_unavailable or column.type.placeholder is not None else f"unavailable(n{i})"
         code += [
             "    if k == 116:",
             "        j = i + 5; i = j + l",
@@ -218,7 +235,8 @@ SnapshotDecoder = Callable[[list[str], Struct, Mapping[str, Any], Mapping[str, A
 def snapshot_decoder(rows: TableRows) -> SnapshotDecoder:
     """Generates ``decode(lines, source, partition, offset, ts_ms, ts_us, ts_ns)``, which returns the 'r' events of COPY lines.
 
-    Lines have the columns of ``rows.columns`` in order. All events share ``source``, ``partition``, and ``offset``.
+    Lines have the columns of ``rows.columns`` in order. All events share ``source``, ``partition``, and ``offset``. Raises
+    NullInRequiredError for a null where the schema has none, and any error of the types' decoders.
     """
     space = _namespace(rows)
     space.update(
@@ -245,7 +263,9 @@ def snapshot_decoder(rows: TableRows) -> SnapshotDecoder:
         return code
 
     plain = [_FROM_TEXT[rows.columns[i].type.inline.value].format(x=f"f{i}", i=i) for i in columns]
-    careful = [f"(None if f{i} is None else {plain[i]})" if rows.columns[i].schema.optional else plain[i] for i in columns]
+    careful = [
+        f"({'None' if rows.columns[i].schema.optional else f'null(n{i})'} if f{i} is None else {plain[i]})" for i in columns
+    ]
     code = [
         "def decode(lines, source, partition, offset, ts_ms, ts_us, ts_ns):",
         "    out = []",

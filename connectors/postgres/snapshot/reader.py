@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from connect import crash_points
 from connect.data.struct import Struct
 from connect.record import SourceRecord
+from connect.text_records import TextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import snapshot_offset, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.row_decoder import SnapshotDecoder, TableRows, snapshot_decoder
+from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
+from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
+from connectors.postgres.snapshot.transaction import select_statement
 
 log = logging.getLogger(__name__)
 
-BATCH_ROWS = 10_000
+BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
 _MAX_POLL_S = 0.5
 
@@ -45,26 +49,29 @@ class _PendingRow:
     is_first: bool
 
 
-def start_snapshot(connection: Connection, exported: str | None) -> int | None:
-    """Starts the transaction that reads all tables; ``exported`` is the snapshot of a slot.
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines that were read together."""
 
-    Returns the transaction ID for source blocks: the next one to be assigned, as in Debezium.
-    """
-    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-    if exported is not None:
-        connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
-    rows = connection.query("select txid_snapshot_xmax(txid_current_snapshot())")
-    return int(rows[0][0]) if rows and rows[0][0] else None
+    lines: list[str]
+    traits: Traits
 
 
 class SnapshotReader:
     """Reads tables one after another. ``read`` returns the next events; ``done`` is set after the last."""
 
     def __init__(
-        self, connection: Connection, tables: Sequence[TableRows], point: SnapshotPoint, settings: PostgresConfig, version: str
+        self,
+        connection: Connection,
+        tables: Sequence[TableRows],
+        point: SnapshotPoint,
+        settings: PostgresConfig,
+        version: str,
+        make_nullable: Callable[[TableRows, str], TableRows],
     ) -> None:
         self._connection = connection
-        self._tables = tables
+        self._tables = list(tables)
+        self._make_nullable = make_nullable
         self._point = point
         self._settings = settings
         self._version = version
@@ -72,6 +79,7 @@ class SnapshotReader:
         self._table_index = -1
         self._is_reading = False
         self._decoders: dict[int, SnapshotDecoder] = {}
+        self._batches: dict[int, TextBatches] = {}
         self._pending_row: _PendingRow | None = None
         self._table_rows = 0
         self.rows = 0
@@ -86,12 +94,13 @@ class SnapshotReader:
         """The current table."""
         return str(self._tables[self._table_index].table) if 0 <= self._table_index < len(self._tables) else None
 
-    def read(self) -> list[SourceRecord]:
+    def read(self) -> Sequence[SourceRecord]:
         """Returns the next events; an empty list after a timeout. Raises ConnectionLostError and WaitInterrupted."""
         if not self._is_reading and not self._open_next():
             self.done = True
             return self._flush_pending_row(last=True)
-        lines = self._fetch()
+        block = self._fetch()
+        lines, traits = block.lines, block.traits
         if not lines:
             return []
         out: list[SourceRecord] = []
@@ -102,15 +111,17 @@ class SnapshotReader:
             out = self._events(self._table_index, [pending.line], self._first_marker())
         elif pending is not None:
             lines.insert(0, pending.line)
+            traits |= Traits.of(pending.line.encode())
         *ready, newest = lines
         if self._table_rows == 0 and ready:
             out += self._events(self._table_index, ready[:1], self._first_marker())
             del ready[0]
         self._pending_row = _PendingRow(self._table_index, newest, is_first=self._table_rows == 0 and len(lines) == 1)
-        if ready:
-            out += self._events(self._table_index, ready, "true")
         self._table_rows += len(lines)
-        return out
+        if not ready:
+            return out
+        batch = self._batch(self._table_index, ready, traits)
+        return [*out, *batch] if out else batch
 
     def _first_marker(self) -> str:
         return "first" if self._table_index == 0 else "first_in_data_collection"
@@ -127,16 +138,54 @@ class SnapshotReader:
         return self._events(pending.table, [pending.line], marker)
 
     def _events(self, table: int, lines: list[str], marker: str) -> list[SourceRecord]:
-        rows = self._tables[table]
-        decode = self._decoders.get(table)
-        if decode is None:
-            decode = self._decoders[table] = snapshot_decoder(rows)
+        time_, source, offset = self._shared(table, marker)
+        self.rows += len(lines)
+        return self._decoded(table, lines, source, offset, time_)
+
+    def _batch(self, table: int, lines: list[str], traits: Traits) -> TextRecords:
+        """The events of rows between the first and the last one of a table."""
+        batches = self._batches.get(table)
+        if batches is None:
+            batches = self._batches[table] = TextBatches(self._tables[table])
+        time_, source, offset = self._shared(table, "true")
+        self.rows += len(lines)
+
+        def create() -> list[SourceRecord]:
+            return self._decoded(table, lines, source, offset, time_)
+
+        return batches.records(lines, traits, source, time_, self._partition, offset, create)
+
+    def _shared(self, table: int, marker: str) -> tuple[EventTime, Struct, Mapping[str, Any]]:
+        """Time, source block, and offset of events."""
         ns = time.time_ns()
         us = ns // 1000
-        source = self._source(rows, marker, ns)
-        offset: Mapping[str, Any] = snapshot_offset(self._point.lsn, self._point.tx_id, us, last=marker == "last")
-        self.rows += len(lines)
-        return decode(lines, source, self._partition, offset, us // 1000, us, ns)
+        source = self._source(self._tables[table], marker, ns)
+        return (
+            EventTime(us // 1000, us, ns),
+            source,
+            snapshot_offset(self._point.lsn, self._point.tx_id, us, last=marker == "last"),
+        )
+
+    def _decoded(
+        self, table: int, lines: list[str], source: Struct, offset: Mapping[str, Any], time_: EventTime
+    ) -> list[SourceRecord]:
+        """Creates records. A column that is required but has a null becomes optional, for these lines and all later ones."""
+        while True:
+            rows = self._tables[table]
+            try:
+                return self._decoder(table)(lines, source, self._partition, offset, time_.ms, time_.us, time_.ns)
+            except NullInRequiredError as e:
+                self._tables[table] = self._make_nullable(rows, e.column)
+                self._decoders.pop(table, None)
+                self._batches.pop(table, None)
+            except CONVERSION_ERRORS as e:
+                raise name_copy_value(rows, lines, e) from e
+
+    def _decoder(self, table: int) -> SnapshotDecoder:
+        decode = self._decoders.get(table)
+        if decode is None:
+            decode = self._decoders[table] = snapshot_decoder(self._tables[table])
+        return decode
 
     def _source(self, rows: TableRows, marker: str, ns: int) -> Struct:
         """A source block shared by consecutive rows."""
@@ -153,13 +202,13 @@ class SnapshotReader:
         if self._table_index >= len(self._tables):
             return False
         rows = self._tables[self._table_index]
-        self._connection.query(copy_statement(rows, self._settings))
+        self._connection.query(f"COPY ({select_statement(rows, self._settings)}) TO STDOUT")
         self._is_reading = True
         self._table_rows = 0
         log.info("snapshot: reading %s (%d of %d)", rows.table, self._table_index + 1, len(self._tables))
         return True
 
-    def _fetch(self) -> list[str]:
+    def _fetch(self) -> _Block:
         """Reads lines of the current table; detects its end."""
         pgconn = self._connection.pgconn
         get = pgconn.get_copy_data
@@ -187,18 +236,7 @@ class SnapshotReader:
         if not self._is_reading:
             self._connection.finish_copy()
         crash_points.point("postgres.snapshot")
-        lines = b"".join(parts).decode().split("\n")
+        data = b"".join(parts)
+        lines = data.decode().split("\n")
         lines.pop()
-        return lines
-
-
-def copy_statement(rows: TableRows, settings: PostgresConfig) -> str:
-    """COPY of the captured columns of a table (without tables that inherit from it), or of its override's SELECT."""
-    table = rows.table
-    columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
-    override = settings.snapshot.overrides.get(str(table))
-    if override is not None:
-        return f"COPY (SELECT {columns} FROM ({override.strip().rstrip(';')}) AS selected) TO STDOUT"
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    only = "" if table.kind == "p" else "ONLY "
-    return f"COPY (SELECT {columns} FROM {only}{name}) TO STDOUT"
+        return _Block(lines, Traits.of(data))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import format_lsn
-from connectors.postgres.schema.catalog import estimated_rows, read_tables
+from connectors.postgres.schema.catalog import estimated_rows
 from connectors.postgres.schema.filters import Filters, name_matches
+from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader, start_snapshot
-from connectors.postgres.streaming import slots
+from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader
+from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
+from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
 
 log = logging.getLogger(__name__)
@@ -39,18 +42,20 @@ class SnapshotSession:
     def start(self, created: slots.CreatedSlot | None) -> None:
         """Fixes the point in time: the start of a slot that exported its snapshot, or now. Reads no rows yet."""
         connection, settings = self._connection, self._settings
-        tx_id = start_snapshot(connection, created.snapshot if created else None)
+        tables = start_snapshot(connection, created.snapshot if created else None, self._read_tables, settings)
         self.lsn = created.consistent_lsn if created else slots.current_lsn(connection)
-        tables = read_tables(connection, self._filters.captures_table, via_root=settings.slot.via_partition_root)
-        if settings.snapshot.include:
-            tables = [table for table in tables if name_matches(settings.snapshot.include, str(table))]
-        estimates = {str(table): estimated_rows(connection, table) for table in tables}
+        estimates = {str(rows.table): estimated_rows(connection, rows.table) for rows in tables}
         if settings.snapshot.order != "disabled":
-            tables.sort(key=lambda table: estimates[str(table)], reverse=settings.snapshot.order == "descending")
+            tables.sort(key=lambda rows: estimates[str(rows.table)], reverse=settings.snapshot.order == "descending")
         self._row_estimates = estimates
-        self._reader = SnapshotReader(
-            connection, [self._tables.rows_of(table) for table in tables], SnapshotPoint(self.lsn, tx_id), settings, self._version
-        )
+        point = SnapshotPoint(self.lsn, read_next_transaction_id(connection))
+        self._reader = SnapshotReader(connection, tables, point, settings, self._version, self._tables.make_nullable)
+
+    def _read_tables(self, connection: Connection) -> list[TableRows]:
+        """Reads the tables of the snapshot as of the connection's transaction."""
+        include = self._settings.snapshot.include
+        tables = publications.read_captured_tables(connection, self._settings, self._filters)
+        return [self._tables.rows_of(table) for table in tables if not include or name_matches(include, str(table))]
 
     @property
     def done(self) -> bool:
@@ -60,7 +65,7 @@ class SnapshotSession:
         """The first row is read now: changes before the snapshot have been streamed."""
         self._started_at = time.monotonic()
 
-    def read(self) -> list[SourceRecord]:
+    def read(self) -> Sequence[SourceRecord]:
         """Returns the next events; after the last ones, ``done`` is set and the connection is closed."""
         assert self._reader is not None
         records = self._reader.read()

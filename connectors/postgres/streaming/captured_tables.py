@@ -8,16 +8,18 @@ message determines columns and types, and the catalog only adds to them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from connect.errors import DataError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
+from connectors.postgres.schema.checks import check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.streaming.pgoutput import Relation
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.streaming.pgoutput import Relation, TypeName
+from connectors.postgres.types.column_type import DROPPED, CatalogType
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,17 @@ class CapturedTables:
         self.connect = connect
         self._types: dict[int, CatalogType] | None = None
         self._rows: dict[tuple[str, str], TableRows] = {}
+        self._topics: dict[str, CapturedTable] = {}
+        self._sent_types: dict[int, tuple[str, str]] = {}
         self._nullable: dict[tuple[str, str], set[str]] = {}
 
     def invalidate_types(self) -> None:
         """Forces a new read of the types at their next use."""
         self._types = None
+
+    def name_type(self, message: TypeName) -> None:
+        """Notes a type that the server names before a relation uses it: it may not exist any more."""
+        self._sent_types[message.oid] = (message.schema or "pg_catalog", message.name)
 
     def rows_of(self, table: CapturedTable) -> TableRows:
         """Schemas and decoders of this version; the same object as long as the version does not change."""
@@ -59,7 +67,18 @@ class CapturedTables:
     def _known_types(self, table: CapturedTable) -> dict[int, CatalogType]:
         if self._types is None or any(column.type_oid not in self._types for column in table.columns):
             self._types = read_types(self.connect())
+            for column in table.columns:
+                if column.type_oid not in self._types:
+                    self._types[column.type_oid] = self._dropped_type(column.type_oid, self._types)
         return self._types
+
+    def _dropped_type(self, oid: int, types: Mapping[int, CatalogType]) -> CatalogType:
+        """A type that no longer exists: its values are captured as text, those of a domain as its base type."""
+        schema, name = self._sent_types.get(oid, ("", f"oid {oid}"))
+        if schema == "pg_catalog":  # the server names the base type of a domain
+            base = next((t.oid for t in types.values() if (t.schema, t.name) == (schema, name)), 0)
+            return CatalogType(oid, schema, name, "d", 0, base, -1)
+        return CatalogType(oid, schema, name, DROPPED, 0, 0, -1)
 
     def bind_relation(self, relation: Relation) -> TableRows | None:
         """Starts a new version of a relation; returns None when the table is not captured."""
@@ -71,15 +90,31 @@ class CapturedTables:
         known = self._rows.get((relation.schema, relation.name))
         table = merge_relation(relation, current, known.table if known else None)
         rows = self.rows_of(table)
+        self._check_topic(rows)
         if known is not None and rows is not known:
             log.info("table %s has changed: its events have a new schema from now on", table)
         return rows
 
-    def make_nullable(self, rows: TableRows, column: str) -> TableRows:
-        """Makes a column nullable, for a row that was written before the column became NOT NULL."""
+    def _check_topic(self, rows: TableRows) -> None:
+        """Raises ConfigError if the topic is that of another table. A table that was renamed or dropped gives up its topic."""
         table = rows.table
+        other = self._topics.setdefault(rows.topic, table)
+        if (other.schema, other.name) != (table.schema, table.name):
+            still = read_table(self.connect(), other.oid)
+            if still is not None and (still.schema, still.name) == (other.schema, other.name):
+                check_topics([other, table], self._settings)
+            self._topics[rows.topic] = table
+
+    def make_nullable(self, rows: TableRows, column: str) -> TableRows:
+        """Makes a column nullable, for a row without a value that is older than the NOT NULL constraint, or not bound by it."""
+        table = rows.table
+        if table.kind == "p" and column in rows.key:
+            raise DataError(
+                f"key column {column} of {table} has no value: a partition has another replica identity than {table}; "
+                "ALTER TABLE ... REPLICA IDENTITY FULL for each partition"
+            )
         self._nullable.setdefault((table.schema, table.name), set()).add(column)
-        log.warning("%s.%s is NOT NULL now, but an earlier change has no value; making its schema optional", table, column)
+        log.warning("%s.%s is NOT NULL now, but a row has no value; making its schema optional", table, column)
         return self.rows_of(table)
 
 
@@ -111,12 +146,18 @@ def _key(relation: Relation, current: CapturedTable | None, known: CapturedTable
     names = {column.name for column in relation.columns}
     flagged = tuple(column.name for column in relation.columns if column.is_key)
     for table in (current, known):
-        # With replica identity DEFAULT, the flags are the primary key at the time of the row, which decides. A table without a
-        # primary key uses a unique index, which the message does not contain.
+        # The flags are the replica identity at the time of the row, which decides: the server sends no other old values. A table
+        # without one uses a unique index, which the message does not contain.
         if table is None or not table.key or not names.issuperset(table.key):
             continue
-        if relation.identity != "d" or not flagged or set(table.key) == set(flagged):
+        if relation.identity not in "di" or not flagged or set(table.key) == set(flagged):
             return table.key
-    if relation.identity == "d":
+    if relation.identity in "di":
         return flagged
     return ()
+
+
+def sends_key(relation: Relation, rows: TableRows) -> bool:
+    """Whether updates and deletes of the relation contain the old values of all key columns, if the key changed."""
+    sent = {column.name for column in relation.columns if column.is_key}
+    return not sent or sent.issuperset(rows.key)

@@ -7,19 +7,19 @@ messages and appends records to ``out``.
 from __future__ import annotations
 
 import struct
-import time
 from typing import Any
 
-from connect.data.headers import Headers
+from connect.data.headers import Header
 from connect.data.struct import Struct
-from connect.errors import ConnectError
+from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition, catch_up_offset, source_partition
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.offsets import StreamPosition, catch_up_offset
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
 from connectors.postgres.streaming import pgoutput
-from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
+from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -30,32 +30,20 @@ from connectors.postgres.streaming.pgoutput import (
     pad_message,
     skip_tuple,
 )
+from connectors.postgres.streaming.position_tracker import PositionTracker
 from connectors.postgres.streaming.replication import HEADER_SIZE
 from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
 
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
-_SKIP_ALL = 1 << 62
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 _row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, kind of the first tuple
-
-
-class _StreamedTable:
-    """A captured table in the stream, with the source block of the current transaction."""
-
-    __slots__ = ("base", "rows", "transaction")
-
-    def __init__(self, rows: TableRows) -> None:
-        self.rows = rows
-        self.base: list[Any] = []
-        self.transaction = -1
 
 
 class CatchUpComplete(Exception):
     """The next transaction commits at or after ``stop_lsn``. Never leaves the package."""
 
 
-# Large class: splitting position tracking from event building is planned with the state machine of the task.
 class ChangeEventEmitter:
     """Converts messages to records, in order, each change once even if the server sends it again."""
 
@@ -68,86 +56,66 @@ class ChangeEventEmitter:
     ) -> None:
         self._settings = settings
         self._tables = tables
-        self._version = version
-        self._partition = source_partition(settings.topic_prefix)
+        self._position = PositionTracker(position)
+        self._builder = ChangeEventBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
-        self._relations: dict[int, _StreamedTable | None] = {}
-        self._resume = position
-        self.done_lsn = position.done_lsn
+        self._relations: dict[int, StreamedTable | None] = {}
         self.out: list[SourceRecord] = []
         self.events = 0
-        self.lsn = position.done_lsn
-        self.commit_us: int | None = None
-        self.xmin: int | None = None
-        """The oldest transaction whose catalog rows the slot needs, if it is wanted in events."""
         self.slot_lsn = 0
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
         """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
-        # the current transaction
-        self.in_transaction = False
-        self._number = 0
-        self._tx_lsn = position.tx_lsn
-        self._tx_us = 0
-        self.xid: int | None = None
-        self._change = position.tx_events
-        self._skip = 0
-        self._skip_lsn = self._skip_at_lsn = 0
-        self._emitted_tx, self._emitted_events = position.tx_lsn, position.tx_events
-        self._sequence_start = "[null,"
-        self._origin: tuple[str, int] | None = None
-        self._event_lsn = self._same_lsn = 0
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def lsn(self) -> int:
+        """The newest LSN that was read."""
+        return self._position.lsn
+
+    @property
+    def done_lsn(self) -> int:
+        """All transactions that commit before it are completed."""
+        return self._position.done_lsn
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._position.in_transaction
+
     def position(self) -> StreamPosition:
         """The position to continue from after a lost connection: behind the last emitted change."""
-        if self.in_transaction:
-            return StreamPosition(self.done_lsn, self._tx_lsn, self._change)
-        return StreamPosition(
-            self.done_lsn, self._resume.tx_lsn, self._resume.tx_events, self._resume.xid, self._resume.event_lsn
-        )
+        return self._position.position()
 
     def reset_connection(self) -> None:
         """Prepares for a new connection, on which the server sends whole transactions and Relation messages again."""
-        self._resume = self.position()
-        self.in_transaction = False
+        self._position.reset_connection()
         self._relations.clear()
 
     def skip_to(self, lsn: int) -> None:
         """Skips to ``lsn``: a snapshot contains everything that committed before."""
-        self.done_lsn = max(self.done_lsn, lsn)
-        self.lsn = max(self.lsn, lsn)
-        self._emitted_tx, self._emitted_events = lsn, 0
-        self._resume = StreamPosition(self.done_lsn, lsn)
-        self.in_transaction = False
+        self._position.skip_to(lsn)
 
     def position_offset(self) -> dict[str, Any] | None:
-        """The offset of the position up to which the stream was read, in the form of Debezium's offset after a commit.
+        """The offset of the position up to which the stream was read; None if that is the offset of the last record."""
+        offset = self._position.position_offset()
+        return offset if offset is None else self._with_xmin(offset)
 
-        None inside a transaction: then the offset of the last record is the position.
-        """
-        if self._emitted_tx > self.done_lsn or self._resume.xid is not None:
-            return None
-        done = self.done_lsn
-        offset: dict[str, Any] = {"lsn": done, "lsn_proc": done, "lsn_commit": done, "messageType": "COMMIT"}
-        if self.xid is not None:
-            offset["txId"] = self.xid
-        if self.commit_us is not None:
-            offset["ts_usec"] = self.commit_us
-        if self.xmin is not None:
-            offset["xmin"] = self.xmin
-        offset[TX_LSN], offset[TX_EVENTS] = self._emitted_tx, self._emitted_events
-        return offset
+    def set_transaction_id(self, xid: int | None) -> None:
+        """Sets the last transaction of a stored offset."""
+        self._position.xid = xid
+
+    def set_xmin(self, xmin: int | None) -> None:
+        """Sets the oldest transaction whose catalog rows the slot needs, for the next transactions."""
+        self._builder.xmin = xmin
 
     # --- messages -----------------------------------------------------------------------------------------------------------
 
     def on_keepalive(self, wal_end: int) -> None:
         """Handles a keepalive: every transaction that commits before ``wal_end`` was sent before it."""
-        if self.in_transaction:
+        if self._position.in_transaction:
             return
-        if wal_end > self.done_lsn:
-            self.done_lsn = self.lsn = wal_end
+        self._position.pass_idle(wal_end)
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
             raise CatchUpComplete
 
@@ -164,63 +132,44 @@ class ChangeEventEmitter:
                 self._commit(message)
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
-                self._relations[message.oid] = None if rows is None else _StreamedTable(rows)
+                self._relations[message.oid] = None if rows is None else StreamedTable(rows, sends_key(message, rows))
+            case pgoutput.TypeName():
+                self._tables.name_type(message)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
-                self._origin = (message.name, message.commit_lsn)
-            case _:
-                pass  # a logical message is no change: positions count rows and truncates
+                self._builder.set_origin(message.name, message.commit_lsn)
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
-        resume = self._resume
-        self._skip = self._skip_lsn = self._skip_at_lsn = 0
-        # Promise 5: skip exactly the changes that were already emitted. Only commit order decides; the LSN of a change does
-        # not, because its transaction may have started long before.
-        if begin.final_lsn < self.done_lsn:
-            self._skip = _SKIP_ALL
-        elif begin.final_lsn == resume.tx_lsn:
-            self._skip = resume.tx_events
-        elif resume.xid is not None and begin.xid == resume.xid:
-            self._skip_lsn, self._skip_at_lsn = resume.event_lsn, resume.event_count
-        self.in_transaction = True
-        self._number += 1
-        self._sequence_start = f'["{self.done_lsn}",' if self.done_lsn != self.slot_lsn else "[null,"
-        self._tx_lsn, self._tx_us, self.xid = begin.final_lsn, begin.commit_us, begin.xid
-        self._change = self._event_lsn = self._same_lsn = 0
-        self._origin = None
-        self.commit_us = begin.commit_us
+        done_lsn = self._position.done_lsn
+        self._builder.start_transaction(begin, done_lsn if done_lsn != self.slot_lsn else 0)
+        self._position.begin(begin)
 
     def _commit(self, commit: pgoutput.Commit) -> None:
-        self.in_transaction = False
-        if commit.end_lsn > self.done_lsn:
-            self.done_lsn = self.lsn = commit.end_lsn
-            self._resume = StreamPosition(commit.end_lsn, self._emitted_tx, self._emitted_events)
+        self._position.commit(commit.end_lsn)
 
     def _on_row(self, data: bytes) -> None:
         """Handles an insert, update, or delete. The common case (no old row) is inlined for speed."""
-        change = self._change = self._change + 1
-        if change <= self._skip:
-            if self._skip != _SKIP_ALL:
-                self._count_at(_u64(data, 1)[0])
+        position = self._position
+        change = position.change = position.change + 1
+        if change <= position.skip:
+            position.skip_change(_u64(data, 1)[0])
             return
         lsn, kind, relation, marker = _row_head(data)
         capture = self._relations[relation]
-        if capture is None or (lsn <= self._skip_lsn and self._is_before_resume(lsn)):
+        if capture is None or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
-        if lsn == self._event_lsn:
-            self._same_lsn += 1
-        else:
-            self._event_lsn, self._same_lsn = lsn, 1
-        self.lsn = lsn
+        position.enter_change(lsn)
         if kind in self._skipped:
             return
         rows = capture.rows
         try:
+            if kind != INSERT and not capture.sends_key:
+                raise DataError("the replica identity of the table does not contain the record key (message.key.columns)")
             if marker != NEW_TUPLE:
-                self._on_old_row(data, kind, marker, capture, lsn)
+                self._on_old_row(data, kind, marker, capture)
                 return
             try:
                 new = rows.decode_new(data, _COLUMNS_AT)
@@ -228,185 +177,120 @@ class ChangeEventEmitter:
                 new = rows.decode_new(pad_message(data), _COLUMNS_AT)
         except NullInRequiredError as e:
             capture.rows = self._tables.make_nullable(rows, e.column)
-            self._change = change - 1
+            position.change = change - 1
             self._on_row(data)
             return
-        except ConnectError:
-            # The change was not emitted: it must be read again after a restart.
-            self._change = change - 1
+        except Exception as e:
+            position.change = change - 1  # it was not emitted, so it must be read again after a restart
+            if isinstance(e, CONVERSION_ERRORS):
+                raise _named(rows, data, e) from e
             raise
         if kind == INSERT:
-            self._emit(capture, lsn, "c", "INSERT", None, new, rows.key_of(new))
+            self._emit(capture, "c", "INSERT", None, new, rows.key_of(new))
         else:
-            self._emit(capture, lsn, "u", "UPDATE", None, new, rows.key_of(new))
+            self._emit(capture, "u", "UPDATE", None, new, rows.key_of(new))
 
-    def _count_at(self, lsn: int) -> None:
-        """Counts a change that was emitted before: Debezium counts the changes at an LSN."""
-        self._same_lsn = self._same_lsn + 1 if lsn == self._event_lsn else 1
-        self._event_lsn = lsn
-
-    def _is_before_resume(self, lsn: int) -> bool:
-        """Whether Debezium emitted a change: by its LSN, and among changes at one LSN by their number."""
-        if lsn == self._skip_lsn:
-            if not self._skip_at_lsn:
-                return False
-            self._skip_at_lsn -= 1
-        self._count_at(lsn)
-        return True
-
-    def _on_old_row(self, data: bytes, kind: int, marker: int, capture: _StreamedTable, lsn: int) -> None:
+    def _on_old_row(self, data: bytes, kind: int, marker: int, capture: StreamedTable) -> None:
         """Handles a delete, or an update with the old row or its key."""
         rows = capture.rows
         old = _decoded(rows.decode_new if marker == OLD_TUPLE else rows.decode_key_only, data, _COLUMNS_AT)
         old_key = rows.key_of(old)
         if kind == DELETE:
-            self._delete(capture, lsn, "DELETE", old, old_key, None, last=True)
+            self._delete(capture, "DELETE", old, old_key, None, last=True)
             return
         if marker == KEY_TUPLE:
             new = self._with_unavailable_values(rows, data)
         else:
-            new = _decoded(rows.decode_new, data, skip_tuple(data, _MARKER_AT + 1) + 3)
-        rows.fill_unchanged(new, old)
+            new = _decoded(rows.decode_before_fill, data, skip_tuple(data, _MARKER_AT + 1) + 3)
+            rows.fill_unchanged(new, old)
         if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
             return
         new_key = rows.key_of(new)
         if new_key is None or old_key is None or old_key == new_key:
-            self._emit(capture, lsn, "u", "UPDATE", old, new, new_key)
+            self._emit(capture, "u", "UPDATE", old, new, new_key)
             return
         # A key change affects two rows downstream: delete the old one, create the new one.
         schema = rows.schemas.key
         assert schema is not None
-        delete_headers = Headers().add("__debezium.newkey", Struct(schema, new_key), schema)
-        create_headers = Headers().add("__debezium.oldkey", Struct(schema, old_key), schema)
-        self._delete(capture, lsn, "UPDATE", old, old_key, delete_headers, last=False)
-        self._emit(capture, lsn, "c", "UPDATE", None, new, new_key, create_headers)
+        self._delete(capture, "UPDATE", old, old_key, Header("__debezium.newkey", schema, Struct(schema, new_key)), last=False)
+        self._emit(capture, "c", "UPDATE", None, new, new_key, Header("__debezium.oldkey", schema, Struct(schema, old_key)))
 
     def _with_unavailable_values(self, rows: TableRows, data: bytes) -> list[Any]:
         """The new row of a key change, with unavailable values read from the table."""
         message = pgoutput.decode(data[HEADER_SIZE:])
         assert isinstance(message, pgoutput.Update)
-        values = message.new
+        assert message.old is not None
+        # The old key has its unchanged columns too.
+        values = [
+            old if value is pgoutput.UNCHANGED and isinstance(old, bytes) else value
+            for value, old in zip(message.new, message.old, strict=True)
+        ]
         if pgoutput.UNCHANGED in values:
-            values = fetch_unavailable_values(self._tables.connect, rows, values, self.xid)
+            values = fetch_unavailable_values(self._tables.connect, rows, values, self._position.xid)
         return rows.decode_new(encode_tuple(values), 0)
 
     def _delete(
         self,
-        capture: _StreamedTable,
-        lsn: int,
+        capture: StreamedTable,
         name: str,
         old: list[Any],
         key: list[Any] | None,
-        headers: Headers | None,
+        header: Header | None,
         *,
         last: bool,
     ) -> None:
         """Emits a delete with its tombstone. ``last``: they complete the change."""
         tombstone = self._settings.tombstones and key is not None
-        self._emit(capture, lsn, "d", name, old, None, key, headers, last=last and not tombstone)
+        self._emit(capture, "d", name, old, None, key, header, last=last and not tombstone)
         if tombstone:
-            schema = capture.rows.schemas.key
-            assert schema is not None
-            assert key is not None
-            before = self.out[-1].source_offset
-            assert before is not None
-            offset = before
-            if last:
-                self._emitted_events = self._change
-                offset = {**before, TX_EVENTS: self._change, "lsn_events_processed": self._same_lsn}
-            self.out.append(SourceRecord(self._partition, offset, capture.rows.topic, None, schema, Struct(schema, key)))
+            deleted = self.out[-1]
+            assert deleted.source_offset is not None
+            offset = self._offset(name, last=True) if last else deleted.source_offset
+            self.out.append(self._builder.tombstone(deleted, offset))
 
     def _truncate(self, truncate: pgoutput.Truncate, lsn: int) -> None:
-        self._change += 1
-        if self._change <= self._skip or (lsn <= self._skip_lsn and self._is_before_resume(lsn)):
+        position = self._position
+        position.change += 1
+        if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
         if "t" in self._settings.skipped:
             return
         captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
-        self.lsn = self._event_lsn = lsn
-        self._same_lsn = 1
+        position.enter_change(lsn)
         for capture in captures:
-            self._emit(capture, lsn, "t", "TRUNCATE", None, None, None, last=capture is captures[-1])
+            self._emit(capture, "t", "TRUNCATE", None, None, None, last=capture is captures[-1])
 
     def _emit(
         self,
-        capture: _StreamedTable,
-        lsn: int,
+        capture: StreamedTable,
         op: str,
         name: str,
         before: list[Any] | None,
         after: list[Any] | None,
         key: list[Any] | None,
-        headers: Headers | None = None,
+        header: Header | None = None,
         last: bool = True,
     ) -> None:
-        rows = capture.rows
-        schemas = rows.schemas
-        if capture.transaction != self._number:
-            capture.base = self._source_base(rows)
-            capture.transaction = self._number
-        source = capture.base.copy()
-        source[6] = f'{self._sequence_start}"{lsn}"]'  # env.SEQUENCE; a global costs as much as the assignment
-        source[12] = lsn  # env.LSN
-        ns = time.time_ns()
-        us = ns // 1000
-        value = schemas.value
-        envelope = schemas.envelope
-        key_schema = schemas.key
-        # The offset of a record that is not the last of its change excludes the change: a restart repeats all of it.
-        done = self._change if last else self._change - 1
-        offset = {
-            "ts_usec": self._tx_us,
-            "txId": self.xid,
-            "lsn": lsn,
-            "lsn_proc": lsn,
-            "lsn_commit": self.done_lsn,
-            "messageType": name,
-            "lsn_events_processed": self._same_lsn if last else self._same_lsn - 1,
-            TX_LSN: self._tx_lsn,
-            TX_EVENTS: done,
-        }
-        if self.xmin is not None:
-            offset["xmin"] = self.xmin
-        self._emitted_events = done
-        self._emitted_tx = self._tx_lsn
         self.events += 1
-        self.out.append(
-            SourceRecord(
-                self._partition,
-                offset if self.stop_lsn is None else catch_up_offset(offset),
-                rows.topic,
-                None,
-                None if key is None else key_schema,
-                None if key is None or key_schema is None else Struct(key_schema, key),
-                envelope,
-                Struct(
-                    envelope,
-                    [
-                        None if before is None else Struct(value, before),
-                        None if after is None else Struct(value, after),
-                        Struct(env.SOURCE, source),
-                        None,
-                        op,
-                        us // 1000,
-                        us,
-                        ns,
-                    ],
-                ),
-                None,
-                headers,
-            )
-        )
+        self.out.append(self._builder.change(capture, self._offset(name, last=last), op, before, after, key, header))
 
-    def _source_base(self, rows: TableRows) -> list[Any]:
-        settings, table = self._settings, rows.table
-        base = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
-        base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = self._tx_us // 1000, self._tx_us, self._tx_us * 1000
-        base[env.TX_ID] = self.xid
-        base[env.XMIN] = self.xmin
-        if self._origin is not None:
-            base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
-        return base
+    def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
+        offset = self._with_xmin(self._position.record_offset(name, last=last))
+        return offset if self.stop_lsn is None else catch_up_offset(offset)
+
+    def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
+        if (xmin := self._builder.xmin) is not None:
+            offset["xmin"] = xmin
+        return offset
+
+
+def _named(rows: TableRows, data: bytes, error: Exception) -> DataError:
+    """The error for a change that cannot be converted, with table, column, and key."""
+    message = pgoutput.decode(data[HEADER_SIZE:])
+    assert isinstance(message, pgoutput.Insert | pgoutput.Update | pgoutput.Delete)
+    sent = message.old if isinstance(message, pgoutput.Delete) else message.new
+    texts = [value.decode() if isinstance(value, bytes) else value for value in sent]
+    return name_value(rows, [texts[column.source_index] for column in rows.columns], error)
 
 
 def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:

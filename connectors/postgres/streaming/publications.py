@@ -2,45 +2,228 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from connect.errors import ConfigError
-from connectors.postgres.config import SlotSettings
+from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
-from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import name_matches
+from connectors.postgres.schema.catalog import (
+    CapturedTable,
+    CatalogTable,
+    PublishedTable,
+    ancestors,
+    read_catalog_tables,
+    read_parents,
+    read_tables,
+)
+from connectors.postgres.schema.filters import Filters, name_matches
 
 log = logging.getLogger(__name__)
 
+UPDATE_INTERVAL_S = 10.0
+_LOCK_TIMEOUT_MS = 500
+_LOCK_NOT_AVAILABLE = "55P03"
 
-def ensure_publication(connection: Connection, settings: SlotSettings, tables: Sequence[CapturedTable]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication as it is on the server. ``tables`` has what it publishes, by OID: roots if ``via_root``, else leaves.
+
+    ``listed`` are the tables that it names, and ``schemas`` the schemas whose tables it publishes.
+    """
+
+    name: str
+    all_tables: bool
+    via_root: bool
+    operations: tuple[str, ...]
+    tables: Mapping[int, PublishedTable]
+    listed: frozenset[int]
+    schemas: frozenset[str]
+
+
+def read_publication(connection: Connection, name: str, *, with_tables: bool = True) -> Publication | None:
+    """Reads a publication; None if it does not exist. Without ``tables``, no lock of another session delays it."""
+    rows = connection.query(
+        "select puballtables, pubviaroot, pubinsert, pubupdate, pubdelete from pg_publication where pubname = $1", [name]
+    )
+    if not rows:
+        return None
+    all_tables, via_root, *published = rows[0]
+    has_lists = connection.server_version >= 150000
+    lists = "array_to_json(p.attnames), p.rowfilter" if has_lists else "null, null"
+    rows = []
+    if with_tables:
+        rows = connection.query(
+            f"select c.oid, {lists} from pg_publication_tables p join pg_namespace n on n.nspname = p.schemaname "
+            "join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename where p.pubname = $1",
+            [name],
+        )
+    tables = {
+        int(oid or 0): PublishedTable(None if columns is None else frozenset(json.loads(columns)), row_filter)
+        for oid, columns, row_filter in rows
+    }
+    listed = connection.query(
+        "select r.prrelid from pg_publication_rel r join pg_publication p on p.oid = r.prpubid where p.pubname = $1", [name]
+    )
+    schemas = (
+        connection.query(
+            "select n.nspname from pg_publication_namespace s join pg_publication p on p.oid = s.pnpubid "
+            "join pg_namespace n on n.oid = s.pnnspid where p.pubname = $1",
+            [name],
+        )
+        if has_lists
+        else []
+    )
+    operations = tuple(o for o, flag in zip(("insert", "update", "delete"), published, strict=True) if flag == "t")
+    return Publication(
+        name,
+        all_tables == "t",
+        via_root == "t",
+        operations,
+        tables,
+        frozenset(int(oid or 0) for (oid,) in listed),
+        frozenset(schema or "" for (schema,) in schemas),
+    )
+
+
+def read_captured_tables(connection: Connection, settings: PostgresConfig, filters: Filters) -> list[CapturedTable]:
+    """Reads the captured tables as the publication publishes them: roots or partitions, columns, and rows.
+
+    Before the publication exists, and for a snapshot without streaming, the configuration decides.
+    """
+    publication = None
+    if settings.snapshot.mode != "initial_only":
+        publication = read_publication(connection, settings.slot.publication)
+    if publication is None:
+        return read_tables(connection, filters.captures_table, via_root=settings.slot.via_partition_root)
+    return read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables)
+
+
+def ensure_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> None:
     """Creates or updates the publication according to ``publication.autocreate.mode``; warns about tables that it lacks.
 
     It must exist before the slot: the server looks it up as of each change that it decodes.
     """
-    name = settings.publication
-    rows = connection.query("select puballtables, pubinsert, pubupdate, pubdelete from pg_publication where pubname = $1", [name])
-    if not rows:
-        _create_publication(connection, settings, tables)
+    publication = read_publication(connection, settings.publication)
+    if publication is None:
+        _create_publication(connection, settings, filters)
         return
-    all_tables, *operations = rows[0]
-    if settings.autocreate == "filtered" and all_tables != "t":
-        listed = set(connection.query("select schemaname, tablename from pg_publication_tables where pubname = $1", [name]))
-        if listed != {(t.schema, t.name) for t in tables} and tables:
-            connection.execute(f"ALTER PUBLICATION {quote_identifier(name)} SET TABLE {_table_list(tables)}")
-            log.info("publication %s now has %d tables", name, len(tables))
-    if "f" in operations:
-        log.warning("publication %s does not publish all operations: insert=%s update=%s delete=%s", name, *operations)
-    published = set(connection.query("select schemaname, tablename from pg_publication_tables where pubname = $1", [name]))
-    for table in tables:
-        if (table.schema, table.name) not in published:
+    if publication.via_root != settings.via_partition_root:
+        log.info(
+            "publication %s has publish_via_partition_root=%s, which applies instead of publish.via.partition.root",
+            publication.name, str(publication.via_root).lower(),
+        )  # fmt: skip
+    if settings.autocreate == "filtered" and not publication.all_tables:
+        update_publication(connection, publication, filters)
+        publication = read_publication(connection, settings.publication) or publication
+    missing = {"insert", "update", "delete"} - set(publication.operations)
+    if missing:
+        log.warning("publication %s does not publish %s", publication.name, ", ".join(sorted(missing)))
+    for table in read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables):
+        if table.oid not in publication.tables:
             log.warning(
                 "table %s is captured but not in publication %s: snapshots read its rows, but changes are missing. "
                 "ALTER PUBLICATION %s ADD TABLE %s",
-                table, name, name, table,
+                table, publication.name, publication.name, table,
             )  # fmt: skip
+
+
+class PublicationUpdater:
+    """Adds tables that are created, recreated, or renamed while the task runs to a filtered publication."""
+
+    def __init__(self, settings: SlotSettings, filters: Filters, connect: Callable[[], Connection]) -> None:
+        self._settings = settings
+        self._filters = filters
+        self._connect = connect
+        self._is_enabled = settings.autocreate == "filtered"
+        self._next_update = time.monotonic() + UPDATE_INTERVAL_S
+
+    def update_if_due(self) -> None:
+        """Updates the publication every ``UPDATE_INTERVAL_S``. Raises ConnectionLostError."""
+        if not self._is_enabled or time.monotonic() < self._next_update:
+            return
+        self._next_update = time.monotonic() + UPDATE_INTERVAL_S
+        connection = self._connect()
+        publication = read_publication(connection, self._settings.publication, with_tables=False)
+        if publication is None or publication.all_tables:
+            return
+        try:
+            added = _add_tables(connection, publication, self._filters, lock_timeout_ms=_LOCK_TIMEOUT_MS)
+        except ServerError as e:
+            if e.sqlstate == _LOCK_NOT_AVAILABLE:
+                return
+            self._is_enabled = False
+            log.warning("cannot add tables to publication %s until the next start: %s", publication.name, e.message)
+            return
+        for table in added:
+            log.warning("table %s is captured from now on; rows that were written before are not, until a new snapshot", table)
+
+
+def update_publication(connection: Connection, publication: Publication, filters: Filters) -> None:
+    """Adds captured tables that the publication lacks, and removes tables that are not captured.
+
+    Tables that stay keep their column lists and row filters.
+    """
+    _add_tables(connection, publication, filters)
+    parents = read_parents(connection)
+    everything = read_catalog_tables(connection)
+    targets = publication_targets(everything, parents, filters)
+    wanted = {table.oid for table in targets}
+    above = {ancestor for table in targets for ancestor in ancestors(table.oid, parents)}
+    removed = [
+        table
+        for table in everything
+        if table.oid in publication.listed - above and wanted.isdisjoint([table.oid, *ancestors(table.oid, parents)])
+    ]
+    if removed:
+        connection.execute(f"ALTER PUBLICATION {quote_identifier(publication.name)} DROP TABLE {_table_list(removed)}")
+        log.info("removed from publication %s: %s", publication.name, ", ".join(map(str, removed)))
+
+
+def _add_tables(
+    connection: Connection, publication: Publication, filters: Filters, *, lock_timeout_ms: int = 0
+) -> list[CatalogTable]:
+    """Adds captured tables that the publication lacks, and returns them."""
+    parents = read_parents(connection)
+
+    def is_published(table: CatalogTable) -> bool:
+        line = [table.oid, *ancestors(table.oid, parents)]
+        return not publication.listed.isdisjoint(line) or table.schema in publication.schemas
+
+    added = [table for table in publication_targets(read_catalog_tables(connection), parents, filters) if not is_published(table)]
+    if added:
+        connection.execute(
+            f"SET LOCAL lock_timeout = {lock_timeout_ms}; "
+            f"ALTER PUBLICATION {quote_identifier(publication.name)} ADD TABLE {_table_list(added)}"
+        )
+        log.info("added to publication %s: %s", publication.name, ", ".join(map(str, added)))
+    return added
+
+
+def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int, int], filters: Filters) -> list[CatalogTable]:
+    """The tables to list in a publication of the captured tables.
+
+    A partitioned table stands for its partitions if it matches the filters or if all its partitions do, so that the publication
+    contains partitions that are created later.
+    """
+    captured = {table.oid for table in everything if filters.captures_table(table.schema, table.name)}
+    partial: set[int] = set()
+    complete: set[int] = set()
+    for table in everything:
+        if table.kind == "r":
+            (complete if table.oid in captured else partial).update(ancestors(table.oid, parents))
+    whole = {table.oid for table in everything if table.kind == "p" and table.oid in captured | (complete - partial)}
+    return [
+        table
+        for table in everything
+        if (table.oid in whole or (table.kind == "r" and table.oid in captured))
+        and whole.isdisjoint(ancestors(table.oid, parents))
+    ]
 
 
 def require_publication(connection: Connection, settings: SlotSettings) -> None:
@@ -55,7 +238,7 @@ def require_publication(connection: Connection, settings: SlotSettings) -> None:
         )
 
 
-def _create_publication(connection: Connection, settings: SlotSettings, tables: Sequence[CapturedTable]) -> None:
+def _create_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> None:
     name = settings.publication
     match settings.autocreate:
         case "disabled":
@@ -64,6 +247,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
         case "all_tables":
             what = " FOR ALL TABLES"
         case "filtered":
+            tables = publication_targets(read_catalog_tables(connection), read_parents(connection), filters)
             if not tables:
                 raise ConfigError(
                     f"no table matches, so publication {name} cannot be created: check table.include.list",
@@ -87,7 +271,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, tables: 
     log.info("created publication %s%s", name, what.lower())
 
 
-def _table_list(tables: Sequence[CapturedTable]) -> str:
+def _table_list(tables: Sequence[CatalogTable]) -> str:
     return ", ".join(f"{quote_identifier(t.schema)}.{quote_identifier(t.name)}" for t in tables)
 
 
@@ -95,14 +279,20 @@ def set_replica_identities(connection: Connection, settings: SlotSettings, table
     """Sets the replica identities of ``replica.identity.autoset.values`` where they differ."""
     letters = {"default": "d", "nothing": "n", "full": "f"}
     for table in tables:
-        for pattern, identity in settings.replica_identities:
-            if not name_matches([pattern], str(table)):
-                continue
-            if letters.get(identity.lower()) != table.identity:
-                word, _, index = identity.partition(" ")
-                form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
-                connection.execute(
-                    f"ALTER TABLE {quote_identifier(table.schema)}.{quote_identifier(table.name)} REPLICA IDENTITY {form}"
-                )
-                log.info("set replica identity of %s to %s", table, identity)
-            break
+        identity = configured_identity(settings, table)
+        if identity is None or letters.get(identity.lower()) == table.identity:
+            continue
+        word, _, index = identity.partition(" ")
+        form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
+        names = [f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"]
+        if table.kind == "p" and not index:  # ALTER TABLE of a partitioned table leaves its partitions as they are
+            partitions = connection.query("select relid from pg_partition_tree($1::oid) where level > 0", [table.oid])
+            names += [name or "" for (name,) in partitions]
+        for name in names:
+            connection.execute(f"ALTER TABLE {name} REPLICA IDENTITY {form}")
+        log.info("set replica identity of %s to %s", table, identity)
+
+
+def configured_identity(settings: SlotSettings, table: CapturedTable) -> str | None:
+    """The replica identity that ``replica.identity.autoset.values`` sets for the table, or None."""
+    return next((identity for pattern, identity in settings.replica_identities if name_matches([pattern], str(table))), None)

@@ -51,7 +51,7 @@ class StreamingSession:
         """Sets the position of the next start. ``tx_id`` is the last transaction of a stored offset."""
         if self._emitter is None or position != self._emitter.position():
             self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version)
-            self._emitter.xid = tx_id
+            self._emitter.set_transaction_id(tx_id)
             self._latest = None
 
     def start_at_slot(self, lsn: int) -> None:
@@ -87,7 +87,7 @@ class StreamingSession:
         stream, emitter, settings = self._stream, self._emitter, self._settings
         assert stream is not None
         assert emitter is not None
-        emitter.xmin = self._xmin.read()
+        emitter.set_xmin(self._xmin.read())
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
             if emitter.stop_lsn is not None:

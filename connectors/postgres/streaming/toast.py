@@ -8,40 +8,65 @@ left with its placeholders: an event that says so follows too.
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from collections.abc import Callable
 
 from connectors.postgres.connection import Connection, quote_identifier
-from connectors.postgres.errors import ConnectionLostError
+from connectors.postgres.errors import ConnectionLostError, ServerError
+from connectors.postgres.schema.catalog import read_table
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import UNCHANGED, Tuple, pad_message
 
+log = logging.getLogger(__name__)
+
 _VISIBILITY_TIMEOUT_S = 10.0
 _RECHECK_INTERVAL_S = 0.002
+_ALTERED = ("42P01", "42703", "42883")
+"""Undefined table, undefined column, undefined operator."""
 _IN_PROGRESS = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND transactionid = $1::xid"
 
 
 def fetch_unavailable_values(connect: Callable[[], Connection], rows: TableRows, new: Tuple, xid: int | None) -> Tuple:
-    """The new row with what it lacks, as far as the table has it.
+    """Fills in unavailable values of a new row, as far as the table still has the row and their columns.
 
-    Raises ConnectionLostError when the database is away or the change does not become visible: the stream is to be read again
-    from before it.
+    Raises ConnectionLostError when the connection is lost or the change does not become visible: read the stream again from
+    before it.
     """
-    names = [column.name for column in rows.table.columns]
-    wanted = [i for i, value in enumerate(new) if value is UNCHANGED]
-    key = [(name, new[names.index(name)]) for name in rows.table.key]
-    if not wanted or not key or any(not isinstance(value, bytes) for _, value in key):
-        return new
     connection = connect()
     if xid is not None:
         _wait_until_visible(connection, xid)
-    columns = ", ".join(quote_identifier(names[i]) for i in wanted)
-    condition = " AND ".join(f"{quote_identifier(name)} = ${n}" for n, (name, _) in enumerate(key, 1))
-    found = connection.query(
-        f"SELECT {columns} FROM {quote_identifier(rows.table.schema)}.{quote_identifier(rows.table.name)} WHERE {condition}",
-        [value.decode() for _, value in key if isinstance(value, bytes)],
-    )
+    while True:
+        try:
+            return _filled(connection, rows, new)
+        except ServerError as e:
+            if e.sqlstate not in _ALTERED:  # the table was altered in between
+                raise
+
+
+def _filled(connection: Connection, rows: TableRows, new: Tuple) -> Tuple:
+    columns = rows.table.columns
+    current = read_table(connection, rows.table.oid)
+    types = {column.name: column.type_oid for column in current.columns} if current else {}
+    usable = [types.get(column.name) == column.type_oid for column in columns]
+    wanted = [i for i, value in enumerate(new) if value is UNCHANGED and usable[i]]
+    lost = [column.name for i, column in enumerate(columns) if new[i] is UNCHANGED and not usable[i]]
+    if lost:
+        log.warning("table %s was altered or dropped: unchanged values of %s are unavailable", rows.table, ", ".join(lost))
+    key = [(i, new[i]) for i, column in enumerate(columns) if column.name in rows.table.key]
+    if current is None or not wanted or not key or not all(usable[i] and isinstance(value, bytes) for i, value in key):
+        return new
+    selected = ", ".join(quote_identifier(columns[i].name) for i in wanted)
+    condition = " AND ".join(f"{quote_identifier(columns[i].name)} = ${n}" for n, (i, _) in enumerate(key, 1))
+    connection.execute("SET row_security = off")  # a policy would hide the row
+    try:
+        found = connection.query(
+            f"SELECT {selected} FROM {quote_identifier(current.schema)}.{quote_identifier(current.name)} WHERE {condition}",
+            [value.decode() for _, value in key if isinstance(value, bytes)],
+        )
+    finally:
+        connection.execute("RESET row_security")
     if not found:
         return new
     filled = list(new)

@@ -13,11 +13,8 @@ from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, refuse
 
 
-def parse_array(text: str) -> list[str | None]:
-    """``{a,"b,c",NULL}`` as a list of texts. Raises DataError for more than one dimension: Connect's arrays have one.
-
-    The element type's delimiter is a comma for every type that has a mapping here.
-    """
+def parse_array(text: str, delimiter: str = ",") -> list[str | None]:
+    """``{a,"b,c",NULL}`` as a list of texts. Raises DataError for more than one dimension: Connect's arrays have one."""
     start = text.find("{")
     if start < 0 or text[-1] != "}":
         raise refuse(text, "array")
@@ -27,20 +24,20 @@ def parse_array(text: str) -> list[str | None]:
     if '"' not in body and "\\" not in body:
         if "{" in body:
             raise refuse(text, "array of one dimension")
-        return [None if part == "NULL" else part for part in body.split(",")]
-    values, dimensions = parse_nested_array(text[start:], str, ",")
+        return [None if part == "NULL" else part for part in body.split(delimiter)]
+    values, dimensions = parse_nested_array(text[start:], str, delimiter)
     if dimensions != 1:
         raise refuse(text, "array of one dimension")
     return values
 
 
-def array_of(element: ColumnType, placeholder: Any) -> ColumnType:
+def array_of(element: ColumnType, placeholder: Any, delimiter: str = ",") -> ColumnType:
     """The array of optional elements."""
     element = element.under(element.schema.as_optional())
     decode: Callable[[str], Any] = element.decode
 
     def decode_array(text: str) -> list[Any]:
-        return [None if part is None else decode(part) for part in parse_array(text)]
+        return [None if part is None else decode(part) for part in parse_array(text, delimiter)]
 
     schema = Schema(Type.ARRAY, value_schema=element.schema.as_optional())
     return ColumnType(schema, decode_array, [], placeholder)

@@ -46,6 +46,10 @@ class ColumnType:
         return self if self.rebuild is None else self.rebuild(schema)
 
 
+DROPPED = "dropped"
+"""The kind of a type that the stream still names, but the database no longer has."""
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogType:
     """A type of the database (a row of pg_type), with the labels of an enum in order."""

@@ -45,8 +45,8 @@ def variable_scale(schema: Schema = VARIABLE_SCALE) -> ColumnType:
         sign, digits, exponent = finite_decimal(text).as_tuple()
         if not isinstance(exponent, int):
             raise refuse(text, _NOT_FINITE)
-        unscaled = int("".join(map(str, digits)))
-        return Struct(schema, [-exponent, int_to_bytes(-unscaled if sign else unscaled)])
+        unscaled = int(decimal.Decimal((sign, digits, 0)))  # int(str) is limited to 4,300 digits
+        return Struct(schema, [-exponent, int_to_bytes(unscaled)])
 
     return ColumnType(schema, decode, Struct(schema, [0, b"\0"]), rebuild=variable_scale)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from connect.data.schema import Type
+from connect.data.schema import Schema, Type
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types import arrays, numbers, temporal, text
-from connectors.postgres.types.column_type import CatalogType, ColumnType
+from connectors.postgres.types import arrays, geometric, numbers, temporal, text, vectors
+from connectors.postgres.types.column_type import DROPPED, CatalogType, ColumnType
 
 TypeFactory = Callable[[int, TypeSettings], ColumnType]
 
@@ -39,15 +39,17 @@ _BUILT_IN: dict[str, TypeFactory] = {
     "timestamptz": lambda typmod, settings: temporal.timestamptz(),
     "timetz": lambda typmod, settings: temporal.timetz(),
     "interval": lambda typmod, settings: temporal.interval(settings),
-    "point": lambda typmod, settings: text.point(),
+    "point": _fixed(geometric.point()),
+    "circle": _fixed(geometric.circle()),
+    "line": _fixed(geometric.line()),
+    **{name: _fixed(geometric.geometry(name)) for name in ("box", "lseg", "path", "polygon")},
     "json": _plain("io.debezium.data.Json", "{}"),
     "jsonb": _plain("io.debezium.data.Json", "{}"),
     "xml": _plain("io.debezium.data.Xml"),
     "uuid": _plain("io.debezium.data.Uuid", "00000000-0000-0000-0000-000000000000"),
     "tsvector": _plain("io.debezium.data.Tsvector"),
     **dict.fromkeys(
-        ("text", "varchar", "bpchar", "char", "name", "inet", "cidr", "macaddr", "macaddr8", "int4range", "int8range", "numrange",
-         "tsrange", "tstzrange", "daterange"), _plain()
+        ("text", "varchar", "bpchar", "char", "name", "inet", "cidr", "macaddr", "macaddr8"), _plain()
     ),
 }  # fmt: skip
 
@@ -57,12 +59,16 @@ _EXTENSIONS: dict[str, TypeFactory] = {
     "isbn": _plain(),
     "ltree": _plain("io.debezium.data.Ltree"),
     "hstore": lambda typmod, settings: text.hstore(settings),
+    "vector": lambda typmod, settings: vectors.vector("io.debezium.data.DoubleVector", Schema.FLOAT64, settings),
+    "halfvec": lambda typmod, settings: vectors.vector("io.debezium.data.FloatVector", Schema.FLOAT32, settings),
+    "sparsevec": _fixed(vectors.sparse_vector()),
 }
-_NO_ARRAYS = frozenset({"money", "interval", "varbit", "xml", "point", "bit", "tsvector"})
+_TEXT_KINDS = frozenset({"r", "m", DROPPED})
+"""Ranges and multiranges, and types that no longer exist."""
 
 
 def column_type(types: Mapping[int, CatalogType], oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
-    """Finds the mapping of a type; None for unsupported types (composite, geometric, ...) unless unknown ones are included."""
+    """Finds the mapping of a type; None for unsupported types (composite, ...) unless unknown ones are included."""
     found = _find_mapping(types, oid, typmod, settings)
     if found is None and settings.include_unknown:
         return text.unknown(settings)
@@ -77,6 +83,8 @@ def _find_mapping(types: Mapping[int, CatalogType], oid: int, typmod: int, setti
         return _find_mapping(types, pg_type.base_oid, pg_type.base_typmod, settings)
     if pg_type.kind == "e":
         return text.enumeration(pg_type.labels)
+    if pg_type.kind in _TEXT_KINDS:
+        return text.text(settings)
     if pg_type.element_oid:
         return _array(types, pg_type.element_oid, typmod, settings)
     if pg_type.schema == "pg_catalog":
@@ -88,9 +96,11 @@ def _find_mapping(types: Mapping[int, CatalogType], oid: int, typmod: int, setti
 
 def _array(types: Mapping[int, CatalogType], element_oid: int, typmod: int, settings: TypeSettings) -> ColumnType | None:
     element = types.get(element_oid)
-    if element is None or element.name in _NO_ARRAYS:
+    if element is None:
         return None
     mapped = _find_mapping(types, element_oid, typmod, settings)
-    if mapped is None or mapped.schema.type is Type.ARRAY:
+    if mapped is None or mapped.schema.type in (Type.ARRAY, Type.MAP):
         return None
-    return arrays.array_of(mapped, arrays.placeholder_of(mapped, element.name, settings))
+    # Only box separates its elements by a semicolon.
+    delimiter = ";" if (element.schema, element.name) == ("pg_catalog", "box") else ","
+    return arrays.array_of(mapped, arrays.placeholder_of(mapped, element.name, settings), delimiter)

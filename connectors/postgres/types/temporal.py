@@ -110,14 +110,21 @@ def _interval_parts(text: str) -> tuple[int, int, int, int, int, int, int]:
     )  # fmt: skip
 
 
+_INFINITE_INTERVALS = {"infinity": (1 << 63) - 1, "-infinity": -(1 << 63)}
+
+
 def interval_micros(text: str) -> int:
-    """interval -> microseconds, a month as 30.4375 days."""
+    """interval -> microseconds, a month as 30.4375 days; infinities are the extremes of int64, as in the server's storage."""
+    if (infinite := _INFINITE_INTERVALS.get(text)) is not None:
+        return infinite
     years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
     return (years * 12 + months) * _MONTH_US + whole_days * _DAY_US + (hours * 60 + minutes) * 60_000_000 + sign * micros
 
 
 def interval_text(text: str) -> str:
-    """interval -> ISO-8601 with every part, as Debezium writes it."""
+    """interval -> ISO-8601 with every part, as Debezium writes it; ``infinity`` and ``-infinity`` stay."""
+    if text in _INFINITE_INTERVALS:
+        return text
     years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
     seconds, fraction = divmod(micros, 1_000_000)
     shown = f"{'-' if sign < 0 and micros else ''}{seconds}" + (f".{fraction:06d}".rstrip("0") if fraction else "")

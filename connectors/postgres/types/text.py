@@ -1,16 +1,13 @@
-"""Decoders of text-like types, bytes, bit strings, hstore and points."""
+"""Decoders of text-like types, bytes, bit strings, and hstore."""
 
 from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections.abc import Callable
-from typing import Any
 
 from connect.change_events import toast
-from connect.data.schema import Schema, SchemaBuilder, Type
-from connect.data.struct import Struct
+from connect.data.schema import Schema, Type
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
@@ -107,32 +104,3 @@ def hstore(settings: TypeSettings) -> ColumnType:
     schema = Schema(Type.STRING, name="io.debezium.data.Json", version=1)
     placeholder = toast.json_form(settings.placeholder)
     return ColumnType(schema, lambda v: json.dumps(parse_hstore(v), separators=(",", ":"), ensure_ascii=False), "{}", placeholder)
-
-
-POINT = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.geometry.Point")
-    .version(1)
-    .doc("Geometry (POINT)")
-    .field("x", Schema.FLOAT64)
-    .field("y", Schema.FLOAT64)
-    .field("wkb", Schema.OPTIONAL_BYTES)
-    .field("srid", Schema.OPTIONAL_INT32)
-    .build()
-)
-
-
-def point(schema: Schema = POINT) -> ColumnType:
-    """point as coordinates and as well-known binary, without a reference system."""
-
-    def made(x: float, y: float) -> Struct:
-        values: list[Any] = [x, y, struct.pack("<BIdd", 1, 1, x, y), None]
-        return Struct(schema, values)
-
-    def decode(value: str) -> Struct:
-        x, comma, y = value.strip("()").partition(",")
-        if not comma:
-            raise refuse(value, "point")
-        return made(float(x), float(y))
-
-    return ColumnType(schema, decode, made(0.0, 0.0), rebuild=point)

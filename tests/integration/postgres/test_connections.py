@@ -74,7 +74,6 @@ def test_a_query_that_takes_too_long_fails(source: Any) -> None:
         db.execute("create table t(id int primary key)")
         blocker.autocommit = False
         blocker.execute("lock table pg_publication")
-        source.start(snapshot_mode="never", database_query_timeout_ms="200")
         with pytest.raises(QueryTimeoutError, match=r"database\.query\.timeout\.ms"):
-            source.until("streaming")
+            source.start(snapshot_mode="never", database_query_timeout_ms="200")
         blocker.rollback()

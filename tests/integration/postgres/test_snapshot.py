@@ -6,9 +6,18 @@ import threading
 import time
 from typing import Any
 
+import psycopg
 import pytest
 
+from connect.errors import ConnectError
 from connect.record import SourceRecord
+from connectors.postgres.config import parse_config
+from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.schema.catalog import read_tables
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.snapshot.transaction import start_snapshot
+from connectors.postgres.streaming import slots
+from connectors.postgres.streaming.captured_tables import CapturedTables
 
 
 def fill(db: Any) -> None:
@@ -287,3 +296,58 @@ def test_progress_counts_tables_and_rows(source: Any) -> None:
     assert (before["tables_total"], before["tables_done"], before["rows_estimate"]) == (5, 0, 6)
     assert (after["tables_done"], after["rows"]) == (5, 6)
     assert {"lsn", "lag_bytes", "events", "confirmed_lsn"} <= set(after)
+
+
+def test_tables_are_not_rewritten_while_they_wait_for_their_turn(source: Any) -> None:
+    """A rewritten table looks empty to older snapshots, so the snapshot locks all tables before it reads the first."""
+    with source.sql() as db, source.sql() as migration:
+        fill(db)
+        db.execute("analyze")  # the snapshot counts rows of tables without statistics
+        source.start()
+        source.until("snapshot")
+        migration.execute("set lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            migration.execute("alter table d alter id type bigint")
+        assert len(source.read(6)) == 6
+        migration.execute("alter table d alter id type bigint")
+
+
+def test_a_table_rewritten_at_the_start_of_the_snapshot_causes_a_new_one(source: Any, monkeypatch: Any) -> None:
+    rewrites = iter(["alter table c alter id type bigint", "truncate c; insert into c values (1)"])
+    create_slot = slots.create_slot
+
+    def create(*args: Any, **options: Any) -> Any:
+        created = create_slot(*args, **options)
+        if statement := next(rewrites, None):
+            db.execute(statement)
+        return created
+
+    monkeypatch.setattr(slots, "create_slot", create)
+    with source.sql() as db:
+        fill(db)
+        source.start()
+        records = source.until("streaming")
+    rows = [(table, record.key["id"]) for (table, _), record in zip(marks(records), records, strict=True) if is_read(record)]
+    assert sorted(rows) == [("a", 1), ("a", 2), ("a", 3), ("c", 1), ("d", 1), ("d", 2)]
+
+
+def is_read(record: SourceRecord) -> bool:
+    return record.value is not None and record.value["op"] == "r"
+
+
+def test_locking_mode_shared_limits_the_wait_for_locks(source: Any) -> None:
+    with source.sql() as db:
+        fill(db)
+        settings = parse_config({**source.config, "snapshot.locking.mode": "shared", "snapshot.lock.timeout.ms": "1"})
+        filters = Filters(settings.capture)
+        interrupt = Interrupt()
+        connection = Connection.open(settings.address, interrupt)
+        captured = CapturedTables(settings, filters, lambda: connection)
+        tables = [captured.rows_of(table) for table in read_tables(connection, filters.captures_table)]
+        with db.transaction():
+            db.execute("lock table c in access exclusive mode")
+            with pytest.raises(ConnectError, match=r"cannot lock .* within snapshot\.lock\.timeout\.ms=1"):
+                start_snapshot(connection, None, lambda _: tables, settings)
+        assert start_snapshot(connection, None, lambda _: tables, settings) == tables
+        connection.close()
+        interrupt.close()

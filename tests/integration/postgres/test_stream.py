@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,28 @@ def test_key_change_is_delete_tombstone_create_with_headers(source: Any, show: A
     assert show(created) == ("t", "c", None, {"id": 2, "name": "a"})
     assert deleted.headers.last_with_name("__debezium.newkey").value.as_dict() == {"id": 2}
     assert created.headers.last_with_name("__debezium.oldkey").value.as_dict() == {"id": 1}
+
+
+def test_context_headers_are_debeziums(source: Any) -> None:
+    names = [f"__debezium.context.{name}" for name in ("connectorLogicalName", "taskId", "connectorName", "runId")]
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); insert into t values (1)")
+        source.start()
+        (row,) = source.read(1)
+        db.execute("update t set id = 2")
+        deleted, tombstone, created = source.read(3)
+        assert row.headers is None
+        assert [h.key for h in deleted.headers] == ["__debezium.newkey", *names]
+        assert tombstone.headers == deleted.headers
+        assert tombstone.headers is not deleted.headers
+        assert [h.key for h in created.headers] == ["__debezium.oldkey", *names]
+        values = [h.value for h in created.headers][1:]
+        assert values[:3] == ["shop", "0", "postgresql"]
+        assert uuid.UUID(values[3]).version == 7
+        source.kill()
+        source.start(extended_headers_enabled="false")
+        deleted, tombstone, *_ = source.read(4)
+        assert [[h.key for h in r.headers] for r in (deleted, tombstone)] == [["__debezium.newkey"]] * 2
 
 
 def test_unchanged_toasted_values_are_placeholders_and_full_identity_fills_them(source: Any) -> None:
@@ -193,12 +216,12 @@ def test_truncate_is_skipped_by_default(source: Any, show: Any) -> None:
 def test_skipped_operations_tombstones_off_columns_and_keys(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, code text not null, secret text)")
+        db.execute("alter table t replica identity full")
         source.start(
             snapshot_mode="never", skipped_operations="u,t", tombstones_on_delete="false",
             column_exclude_list="public.t.secret", message_key_columns="public.t:code",
         )  # fmt: skip
         source.until("streaming")
-        db.execute("alter table t replica identity full")
         db.execute("insert into t values (1, 'A', 'hush')")
         db.execute("update t set secret = 'x'")
         db.execute("delete from t")

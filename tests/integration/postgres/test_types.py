@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import struct
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from connect.data.schema import Type
+
+
+def line_string(*points: tuple[float, float]) -> bytes:
+    return struct.pack("<BII", 1, 2, len(points)) + b"".join(struct.pack("<dd", *point) for point in points)
+
+
+def polygon(*points: tuple[float, float]) -> bytes:
+    return struct.pack("<BIII", 1, 3, 1, len(points)) + b"".join(struct.pack("<dd", *point) for point in points)
+
 
 COLUMNS: list[tuple[str, str, str, Any]] = [
     # name, type, SQL value, value in the event
@@ -85,6 +95,48 @@ COLUMNS: list[tuple[str, str, str, Any]] = [
     ("dates", "date[]", "array['1970-01-02'::date]", [1]),
     ("moods", "mood[]", "array['ok', 'so, so']::mood[]", ["ok", "so, so"]),
     ("bounds", "int[]", "'[0:1]={7,8}'", [7, 8]),
+    ("a_box", "box", "'(3,4),(1,2)'", {"wkb": polygon((3, 4), (3, 2), (1, 2), (1, 4), (3, 4)), "extensions": {"type": "box"}}),
+    ("a_lseg", "lseg", "'[(0,0),(1,1.5)]'", {"wkb": line_string((0, 0), (1, 1.5)), "extensions": {"type": "lseg"}}),
+    (
+        "open_path",
+        "path",
+        "'[(0,0),(1,1),(2,0)]'",
+        {"wkb": line_string((0, 0), (1, 1), (2, 0)), "extensions": {"type": "path", "closed": "false"}},
+    ),
+    (
+        "closed_path",
+        "path",
+        "'((0,0),(1,1))'",
+        {"wkb": line_string((0, 0), (1, 1)), "extensions": {"type": "path", "closed": "true"}},
+    ),
+    (
+        "a_polygon",
+        "polygon",
+        "'((0,0),(1e-7,1),(2,0))'",
+        {"wkb": polygon((0, 0), (1e-7, 1), (2, 0), (0, 0)), "srid": None, "extensions": {"type": "polygon"}},
+    ),
+    ("a_circle", "circle", "'<(1,-2),3>'", {"radius": 3.0}),
+    ("a_line", "line", "'{1,-1,0.5}'", {"a": 1.0, "b": -1.0, "c": 0.5}),
+    ("multi_range", "int4multirange", "'{[1,3),[7,9)}'", "{[1,3),[7,9)}"),
+    ("own_range", "float_range", "'[1.5,2.5)'", "[1.5,2.5)"),
+    ("own_multi_range", "float_multirange", "'{[1,2)}'", "{[1,2)}"),
+    ("a_vec", "vector(3)", "'[1,2.5,-3]'", [1.0, 2.5, -3.0]),
+    ("a_half_vec", "halfvec(2)", "'[0.5,2]'", [0.5, 2.0]),
+    ("a_sparse_vec", "sparsevec(5)", "'{1:1.5,4:-2}/5'", {"dimensions": 5, "vector": {1: 1.5, 4: -2.0}}),
+    ("always", "interval", "'infinity'", 9223372036854775807),
+    ("never_ever", "interval", "'-infinity'", -9223372036854775808),
+    ("moneys", "money[]", "array[1.5, null]::money[]", [Decimal("1.50"), None]),
+    ("intervals", "interval[]", "array['1 day', '-00:00:01']::interval[]", [86400000000, -1000000]),
+    ("one_bits", "bit[]", "array[B'1', B'0']", [True, False]),
+    ("bit_arrays", "bit(10)[]", "array[B'1000000011']", [b"\x03\x02"]),
+    ("var_bit_array", "varbit[]", "array[B'101', null]", [b"\x05", None]),
+    ("search", "tsvector[]", "array['a cat']::tsvector[]", ["'a' 'cat'"]),
+    ("ranges", "int4range[]", "array['[1,5)', null]::int4range[]", ["[1,5)", None]),
+    ("bools", "bool[]", "array[true, false, null]", [True, False, None]),
+    ("byteas", "bytea[]", "array['\\x00ff'::bytea]", [b"\x00\xff"]),
+    ("jsons", "jsonb[]", "array['{\"a\": 1}']::jsonb[]", ['{"a": 1}']),
+    ("timestamps", "timestamptz[]", "array['2016-11-04 13:51:30.5+02'::timestamptz]", ["2016-11-04T11:51:30.5Z"]),
+    ("reals", "real[]", "array[1.5, null]", [1.5, None]),
     ("nothing", "text", "null", None),
     ("no_number", "int", "null", None),
 ]
@@ -103,12 +155,20 @@ SCHEMA_NAMES = {
     "a_timestamptz": "io.debezium.time.ZonedTimestamp",
     "an_interval": "io.debezium.time.MicroDuration",
     "a_mood": "io.debezium.data.Enum",
+    "a_box": "io.debezium.data.geometry.Geometry",
+    "a_circle": "io.debezium.data.geometry.Circle",
+    "a_line": "io.debezium.data.geometry.Line",
+    "a_vec": "io.debezium.data.DoubleVector",
+    "a_half_vec": "io.debezium.data.FloatVector",
+    "a_sparse_vec": "io.debezium.data.SparseDoubleVector",
+    "multi_range": None,
     "a_text": None,
     "an_inet": None,
 }
 
 
 def create(db: Any) -> None:
+    db.execute("create extension vector; create type float_range as range (subtype = float8)")
     db.execute("create type mood as enum ('sad', 'ok', 'so, so'); create domain price as numeric(8,2)")
     db.execute("create table t(id int primary key, " + ", ".join(f"{name} {type_}" for name, type_, _, _ in COLUMNS) + ")")
 
@@ -194,8 +254,8 @@ def test_handling_modes_determine_types_and_values(source: Any) -> None:
 
 def test_unsupported_type_is_omitted_with_a_warning_or_captured_as_bytes(source: Any, caplog: Any) -> None:
     with source.sql() as db:
-        db.execute("create type pair as (x int, y int); create table t(id int primary key, p pair, c circle)")
-        db.execute("insert into t values (1, row(1, 2), '<(0,0),1>')")
+        db.execute("create type pair as (x int, y int); create table t(id int primary key, p pair, c pg_lsn)")
+        db.execute("insert into t values (1, row(1, 2), '0/10')")
     with caplog.at_level(logging.WARNING):
         source.start(snapshot_mode="initial_only")
         (row,) = source.read(1)
@@ -203,7 +263,54 @@ def test_unsupported_type_is_omitted_with_a_warning_or_captured_as_bytes(source:
     assert "column public.t.p of type pair is not supported" in caplog.text
     source.kill()
     source.start(include_unknown_datatypes="true")
-    assert source.read(1)[0].value["after"].as_dict() == {"id": 1, "p": b"(1,2)", "c": b"<(0,0),1>"}
+    assert source.read(1)[0].value["after"].as_dict() == {"id": 1, "p": b"(1,2)", "c": b"0/10"}
+
+
+def test_points_arrays_and_circles_contain_well_known_binary(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, c circle not null, p point[], b box[])")
+        db.execute("insert into t values (1, '<(1,-2),3>', array['(1,2)', null]::point[], '{(3,4),(1,2);(1,1),(0,0)}')")
+        source.start()
+        rows = source.read(1)
+        db.execute("insert into t select 2, c, p, b from t")
+        rows += source.read(1)
+        for record in rows:
+            record.value.validate()
+            row = record.value["after"]
+            wkb = struct.pack("<BIdd", 1, 1, 1, -2)
+            assert row["c"]["center"].as_dict() == {"x": 1.0, "y": -2.0, "wkb": wkb, "srid": None}
+            assert [p and (p["x"], p["y"]) for p in row["p"]] == [(1.0, 2.0), None]
+            assert [b["wkb"] for b in row["b"]] == [
+                polygon((3, 4), (3, 2), (1, 2), (1, 4), (3, 4)), polygon((1, 1), (1, 0), (0, 0), (0, 1), (1, 1)),
+            ]  # fmt: skip
+            assert row.schema.field("c").schema.optional  # as in Debezium
+
+
+def test_unchanged_vectors_are_placeholders(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create extension vector; create table t(id int primary key, n int, v vector(3000))")
+        db.execute("insert into t select 1, 0, array_fill(0.1::real, '{3000}')::vector")
+        source.start(snapshot_mode="never")
+        source.until("streaming")
+        db.execute("update t set n = 1")
+        (changed,) = source.read(1)
+    assert changed.value["after"]["v"] == [float(byte) for byte in b"__debezium_unavailable_value"]
+
+
+def test_values_of_dropped_types_are_text_or_their_base_type(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create type mood as enum ('sad'); create domain price as numeric(8,2)")
+        db.execute("create table t(id int primary key, m mood, p price)")
+        source.start(snapshot_mode="never")
+        source.until("streaming")
+        source.kill()
+        db.execute("insert into t values (1, 'sad', 9.5)")
+        db.execute("alter table t alter m type text, alter p type numeric(8,2); drop type mood; drop domain price")
+        source.start()
+        (record,) = source.read(1)
+    row = record.value["after"]
+    assert row["m"] == "sad"
+    assert row["p"].as_dict() == {"scale": 2, "value": (950).to_bytes(2, "big")}
 
 
 def test_defaults_become_schema_defaults(source: Any) -> None:

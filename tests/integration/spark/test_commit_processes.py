@@ -17,7 +17,7 @@ from connectors.spark.tables.delta.maintenance import DeltaMaintenance, Maintena
 from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import read_delta_table
 
-ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "50"))
+ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "20"))
 """Number of commits of each process to the append table; a fifth of that to the upsert table."""
 
 _WRITER = """

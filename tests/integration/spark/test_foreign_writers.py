@@ -124,6 +124,8 @@ def test_compaction_keeps_columns_that_another_writer_added(props: Any, run: Any
     fill(t, 20, 5)
     deliver_and_commit(task_run)
     writer.maintain(lambda: False)
+    files = len(sql("SELECT * FROM {t}").inputFiles())
+    assert task_run.task.progress()["tables"]["t"]["files"] == files
     task_run.close()
     rows = read_delta_table(f"{props['table.location']}/t").to_pylist()
     assert sorted((r["id"], r["note"]) for r in rows) == [*((i, None) for i in range(25)), (100, "note")]

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "2"))
+HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
 """Number of random histories."""
 FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
 STEPS = int(os.environ.get("SLUICE_HISTORY_STEPS", "8"))

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +31,6 @@ from connectors.spark.tables.delta.checks import (
     check_retention,
     refuse_dropped,
     refuse_obstacle,
-    refuse_replacement,
 )
 from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
 from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
@@ -41,9 +40,10 @@ from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.delta.key_index import Matches
 from connectors.spark.tables.delta.key_search import KeySearch
+from connectors.spark.tables.delta.known_version import KnownVersion, read_files
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
 from connectors.spark.tables.delta.live_files import UnreadableFile, group_rows
-from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
+from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
@@ -76,34 +76,6 @@ class DeltaTableSettings:
     maintenance: MaintenanceSettings
 
 
-@dataclass(slots=True)
-class _KnownVersion:
-    """The version of the table that the next commit is planned on."""
-
-    version: int = -1
-    table_id: str = ""
-    layout: TableLayout = field(default_factory=TableLayout)
-    indexed: IndexedFiles | None = None
-
-    def apply(self, logged: LoggedCommit) -> None:
-        """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may
-        have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
-        if self.indexed is not None:
-            try:
-                self.indexed.apply(logged.adds, logged.removes)
-            except UnreadableFile:
-                self.indexed = None
-
-    def apply_until(self, version: int, delta_log: DeltaLog) -> None:
-        """Moves the index on to a version; drops it when the log does not say how the version came about."""
-        for between in range(self.version + 1, version + 1):
-            logged = delta_log.commit(between)
-            if logged is None:
-                self.indexed = None
-                return
-            self.apply(logged)
-
-
 def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction) -> dict[str, int]:
     """The transaction identifiers of the table, from the checksum file if that lists them."""
     listed = checksum.get("setTransactions")
@@ -113,15 +85,6 @@ def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction)
 def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], checksum: Mapping[str, Any]) -> TableLayout:
     domains = checksum.get("domainMetadata")
     return read_layout(metadata, transaction.domains() if domains is None else domains)
-
-
-def _read_files(
-    transaction: DeltaTransaction, delta_log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]
-) -> IndexedFiles:
-    listed = delta_log.listed_files(transaction.version)
-    indexed = IndexedFiles(delta_log.files, delta_log.table_folder, keys, max_keys)
-    indexed.apply(transaction.files() if listed is None else listed, ())
-    return indexed
 
 
 class DeltaFileTable:
@@ -149,7 +112,7 @@ class DeltaFileTable:
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
         self._commit_lock = TableLock(local_folder(path), ".sluice-commit.lock")
-        self._known = _KnownVersion()
+        self._known = KnownVersion()
         self._figures = {"unavailable": 0}
 
     @property
@@ -162,7 +125,7 @@ class DeltaFileTable:
         with self.lock:
             transaction = self._transactions.begin()
             if transaction.version < 0:
-                self._known = _KnownVersion()
+                self._known = KnownVersion()
                 return TableState(None)
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
@@ -178,7 +141,7 @@ class DeltaFileTable:
             check_retention(metadata, self._place, self.path)
             if stored.all_ends():
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
-            self._catch_up(transaction.version, str(metadata["id"]), layout)
+            self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
                 return self._migrate(layout)
             ends = stored.ends(self._identify, self._settings.table)
@@ -259,6 +222,8 @@ class DeltaFileTable:
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         if self._known.version >= 0:
             self._maintenance.run(self._compact, is_stopping)
+            if self._known.indexed is None:
+                self._figures |= self._log.figures(self._known.version)
 
     def _compact(self) -> bool:
         """Merges files once; returns whether it did."""
@@ -270,10 +235,10 @@ class DeltaFileTable:
                 if self._settings.upserts:
                     return False  # the next commit builds the index
                 transaction = self._transactions.begin()
-                if not self._has_same_schema(transaction):
+                if not known.has_schema_of(transaction, self._log):
                     return False  # the next commit reads the table again
                 known.version = transaction.version
-                known.indexed = _read_files(transaction, self._log, self._settings.max_index_keys, {})
+                known.indexed = read_files(transaction, self._log, self._settings.max_index_keys, {})
             indexed, table_id, layout = known.indexed, known.table_id, known.layout
             sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
         if not sources:
@@ -281,13 +246,6 @@ class DeltaFileTable:
         merged = merge_files(indexed.live, sources, layout, indexed.indexed_keys, self._writer)
         with self.lock:
             return self._commit_merged(merged, indexed, table_id)
-
-    def _has_same_schema(self, transaction: DeltaTransaction) -> bool:
-        """Whether other writers have only added and removed rows since the known version."""
-        if transaction.table_id() != self._known.table_id or transaction.version < self._known.version:
-            return False
-        commits = [self._log.commit(version) for version in range(self._known.version + 1, transaction.version + 1)]
-        return all(c is not None and not c.changes_metadata and not c.replaces_rows for c in commits)
 
     def _commit_merged(self, merged: MergedFile, indexed: IndexedFiles, table_id: str) -> bool:
         change = TableChange.of_merged(merged, self._writer)
@@ -329,9 +287,9 @@ class DeltaFileTable:
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with
-        ``unavailable.value=null``. For upsert tables also ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors),
-        ``index_keys``, and ``index_bytes``; without an index also ``search_ms``, the time
-        that Spark took to find the rows of the last commit."""
+        ``unavailable.value=null``. ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors): of the last commit of an upsert
+        table, and of the last maintenance of others. For upsert tables also ``index_keys`` and ``index_bytes``; without an index
+        ``search_ms``, the time that Spark took to find the rows of the last commit."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------
@@ -349,25 +307,15 @@ class DeltaFileTable:
             logged = self._log.commit(version)
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
-            refuse_replacement(logged, self._place)
-            known.apply(logged)
-            known.version = version
+            known.pass_over(logged, self._place)
         return transaction if known.layout.has_columns(rows.schema) else None
-
-    def _catch_up(self, version: int, table_id: str, layout: TableLayout) -> None:
-        """Makes this version the known one; keeps the index if the log says how the version came about."""
-        known, self._known = self._known, _KnownVersion(version, table_id, layout)
-        if known.indexed is None or known.table_id != table_id or known.version > version:
-            return
-        known.apply_until(version, self._log)
-        self._known.indexed = known.indexed
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
         """The index of the known version; builds it if there is none."""
         known = self._known
         if known.indexed is None or not has_keys(known.indexed, upsert.keys, upsert.columns):
             started = time.monotonic()
-            indexed = _read_files(
+            indexed = read_files(
                 transaction, self._log, self._settings.max_index_keys, {name: upsert.columns[name] for name in upsert.keys}
             )
             if indexed.key_count:
@@ -400,23 +348,10 @@ class DeltaFileTable:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             self._writer.delete(change.written)
             return None
-        self._follow(version, change)
+        self._known.follow(version, change, self._log, self._place)
+        if self._known.indexed is not None:
+            self._figures |= self._known.indexed.figures()
         return version
-
-    def _follow(self, version: int, change: TableChange) -> None:
-        """Moves the known version on to an own commit, and over commits of others just before it."""
-        known = self._known
-        for between in range(known.version + 1, version):
-            logged = self._log.commit(between)
-            if logged is None:
-                known.indexed = None
-                break
-            refuse_replacement(logged, self._place)
-            known.apply(logged)
-        known.version = version
-        if known.indexed is not None:
-            known.indexed.apply_own(change.adds, change.removes, change.new_rows)
-            self._figures |= known.indexed.figures()
 
     # -- offsets -------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from connect.errors import ConnectError
 from connectors.spark.tables.committed_offsets import TableCommit, parse_commit
 
 Action = dict[str, Any]
+_FEW_COMMITS = 100
+"""Reading so many takes milliseconds; the first job of a Spark takes seconds."""
 _REPLACING = ("RESTORE", "TRUNCATE", "REPLACE", "CREATE OR REPLACE", "CLONE", "CONVERT")
 
 
@@ -111,11 +113,41 @@ class DeltaLog:
             return None  # half written: every user of checksums has another way
         return document if isinstance(document, dict) else None
 
+    def figures(self, version: int) -> dict[str, int]:
+        """Sizes of a version for the progress of a task, if its checksum file has them."""
+        checksum = self.checksum(version)
+        if checksum is None:
+            return {}
+        return {
+            "files": checksum["numFiles"],
+            "bytes": checksum["tableSizeBytes"],
+            "deleted_rows": checksum.get("numDeletedRecordsOpt", 0),
+        }
+
     def listed_files(self, version: int) -> list[Action] | None:
-        """The ``add`` actions of a version's data files, if its checksum file lists them."""
+        """The ``add`` actions of a version's data files, if its checksum file lists them, or if they are in few commits."""
         checksum = self.checksum(version) or {}
         listed: list[Action] | None = checksum.get("allFiles")
-        return [] if listed is None and checksum.get("numFiles") == 0 else listed
+        if listed is None and checksum.get("numFiles") == 0:
+            return []
+        return self._files_of_commits(version) if listed is None and version < _FEW_COMMITS else listed
+
+    def _files_of_commits(self, version: int) -> list[Action] | None:
+        """The ``add`` actions of the data files at a version, from all commits up to it; None when one of them has expired or is
+        damaged, which does not matter if there is a checkpoint."""
+        live: dict[str, Action] = {}
+        for number in range(version + 1):
+            try:
+                logged = self.commit(number)
+            except ConnectError:
+                return None
+            if logged is None:
+                return None
+            # A file that gets another deletion vector is removed and added.
+            for removed in logged.removes:
+                live.pop(removed["path"], None)
+            live |= {added["path"]: added for added in logged.adds}
+        return list(live.values())
 
     def _read(self, name: str) -> bytes | None:
         try:

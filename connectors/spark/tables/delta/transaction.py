@@ -19,6 +19,21 @@ class CommitConflict(Exception):
     """Another writer committed something that this transaction depends on. Nothing was committed."""
 
 
+class _DeltaClasses:
+    """Delta's classes in the JVM. py4j asks the JVM about each part of a name, so a name costs several round trips."""
+
+    def __init__(self, jvm: Any) -> None:
+        delta = jvm.org.apache.spark.sql.delta
+        self.spark_session = jvm.org.apache.spark.sql.classic.SparkSession
+        self.delta_log = delta.DeltaLog
+        self.action_from_json = delta.actions.Action.fromJson
+        self.write = getattr(delta, "DeltaOperations$Write")
+        self.append = jvm.org.apache.spark.sql.SaveMode.Append
+        self.list = jvm.java.util.ArrayList
+        self.collections = jvm.scala.jdk.javaapi.CollectionConverters
+        self.option = jvm.scala.Option.apply
+
+
 class DeltaTransactions:
     """Transactions on the table at ``path``. May be used by one thread at a time."""
 
@@ -26,14 +41,16 @@ class DeltaTransactions:
         self._jvm: Any = session._jvm
         self._session: Any = session._jsparkSession
         self._path = path
+        self._classes: _DeltaClasses | None = None
 
     def begin(self) -> DeltaTransaction:
         """Starts a transaction on the newest version."""
-        jvm = self._jvm
+        if self._classes is None:
+            self._classes = _DeltaClasses(self._jvm)
         # The session of the current JVM thread: Delta reads settings from it.
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._session)
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session, self._path)
-        return DeltaTransaction(jvm, log, log.startTransaction())
+        self._classes.spark_session.setActiveSession(self._session)
+        log = self._classes.delta_log.forTable(self._session, self._path)
+        return DeltaTransaction(self._classes, log, log.startTransaction())
 
     def table_exists(self) -> bool:
         return self.begin().version >= 0
@@ -42,8 +59,8 @@ class DeltaTransactions:
 class DeltaTransaction:
     """One transaction: what it reads, and one call of :meth:`commit`."""
 
-    def __init__(self, jvm: Any, log: Any, transaction: Any) -> None:
-        self._jvm = jvm
+    def __init__(self, classes: _DeltaClasses, log: Any, transaction: Any) -> None:
+        self._classes = classes
         self._log = log
         self._transaction = transaction
         self.version = int(transaction.readVersion())
@@ -62,7 +79,7 @@ class DeltaTransaction:
 
     def domains(self) -> list[Mapping[str, Any]]:
         """The ``domainMetadata`` actions of the table."""
-        listed = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._transaction.snapshot().domainMetadata())
+        listed = self._classes.collections.asJava(self._transaction.snapshot().domainMetadata())
         return [json.loads(domain.json())["domainMetadata"] for domain in listed]
 
     def application_versions(self) -> dict[str, int]:
@@ -71,7 +88,7 @@ class DeltaTransaction:
         checksum = snapshot.checksumOpt()
         found = checksum.get().setTransactions() if checksum.isDefined() else None
         listed = found.get() if found is not None and found.isDefined() else snapshot.setTransactions()
-        return {str(t.appId()): int(t.version()) for t in self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed)}
+        return {str(t.appId()): int(t.version()) for t in self._classes.collections.asJava(listed)}
 
     def files(self) -> list[Action]:
         """The ``add`` actions of all data files. Runs a Spark job."""
@@ -95,22 +112,18 @@ class DeltaTransaction:
         It is a conflict when another commit since :attr:`version` has one of ``application_ids``, or changed rows if
         ``reads_table``, or removed files that this one removes too, or changed the table's metadata.
         """
-        jvm, transaction = self._jvm, self._transaction
+        classes, transaction = self._classes, self._transaction
         if reads_table:
             transaction.readWholeTable()
         read = transaction.readTxn()
         for identity in application_ids:
             read.addOne(identity)
-        from_json = jvm.org.apache.spark.sql.delta.actions.Action.fromJson
-        parsed = jvm.java.util.ArrayList()
+        parsed = classes.list()
         for action in actions:
-            parsed.add(from_json(json.dumps(action)))
-        sequence = jvm.scala.jdk.javaapi.CollectionConverters.asScala(parsed).toSeq()
-        nothing = jvm.scala.Option.empty()
-        write = getattr(jvm.org.apache.spark.sql.delta, "DeltaOperations$Write")
-        mode = jvm.org.apache.spark.sql.SaveMode.Append
-        metadata = jvm.scala.Option.apply(user_metadata)
-        operation = write(mode, nothing, nothing, metadata, nothing, nothing, nothing, nothing, nothing)
+            parsed.add(classes.action_from_json(json.dumps(action)))
+        sequence = classes.collections.asScala(parsed).toSeq()
+        nothing, metadata = classes.option(None), classes.option(user_metadata)
+        operation = classes.write(classes.append, nothing, nothing, metadata, nothing, nothing, nothing, nothing, nothing)
         try:
             return int(transaction.commit(sequence, operation))
         except Exception as e:

@@ -110,7 +110,10 @@ def test_batch_gives_the_same_bytes_as_single_values(data: st.DataObject) -> Non
     given_values = data.draw(st.lists(values, min_size=4, max_size=8))
     numeric = data.draw(st.sampled_from(["BASE64", "NUMERIC"]))
     made = converter(schemas_enable="false", decimal_format=numeric)
-    assert made.encode_batch("t", schema, given_values) == [made.from_connect_data("t", schema, v) for v in given_values]
+    single = [made.from_connect_data("t", schema, v) for v in given_values]
+    # Large batches are written by columns, small ones value by value.
+    for times in (1, 13):
+        assert made.encode_batch("t", schema, given_values * times) == single * times
 
 
 json_values = st.recursive(
@@ -199,7 +202,7 @@ def test_instants_outside_pythons_years_are_written_as_numbers() -> None:
     row = Struct(struct, [FarInstant(-719_164 * 86_400_000), FarInstant(9_223_372_036_825_200_000)])
     text = converter(**PLAIN).from_connect_data("t", struct, row)
     assert text == b'{"d":-719164,"t":9223372036825200000}'
-    assert converter(**PLAIN).encode_batch("t", struct, [row] * 9) == [text] * 9
+    assert converter(**PLAIN).encode_batch("t", struct, [row] * 20) == [text] * 20
 
 
 def test_dates_beyond_32_bits_of_days_wrap() -> None:
@@ -207,9 +210,9 @@ def test_dates_beyond_32_bits_of_days_wrap() -> None:
     row = Struct(struct, [FarInstant(-36_519_056_921 * 86_400_000)])
     text = converter(**PLAIN).from_connect_data("t", struct, row)
     assert text == b'{"d":2135648743}'
-    assert converter(**PLAIN).encode_batch("t", struct, [row] * 9) == [text] * 9
+    assert converter(**PLAIN).encode_batch("t", struct, [row] * 20) == [text] * 20
     strict = converter(**PLAIN, **{STRICT: "true"})
-    for write in (lambda: strict.from_connect_data("t", struct, row), lambda: strict.encode_batch("t", struct, [row] * 9)):
+    for write in (lambda: strict.from_connect_data("t", struct, row), lambda: strict.encode_batch("t", struct, [row] * 20)):
         with pytest.raises(DataError, match="-36519056921 days") as caught:
             write()
         assert caught.value.field == "d"
@@ -235,18 +238,18 @@ def test_instants_outside_pythons_years_round_trip_beside_others() -> None:
 def test_struct_needs_an_equal_schema() -> None:
     other = Schema(Type.STRUCT, fields=[("id", Schema.INT64)])
     with pytest.raises(DataError, match="Mismatching schema"):
-        converter().encode_batch("t", ROW, [Struct(other, [1])] * 5)
+        converter().encode_batch("t", ROW, [Struct(other, [1])] * 20)
     equal = ROW.replace()
     inner = Struct(equal.field("inner").schema, [1, [1]])  # type: ignore[union-attr]
-    written = converter().encode_batch("t", ROW, [Struct(equal, [1, None, inner])] * 5)
-    assert written == converter().encode_batch("t", ROW, [row()] * 5)
+    written = converter().encode_batch("t", ROW, [Struct(equal, [1, None, inner])] * 20)
+    assert written == converter().encode_batch("t", ROW, [row()] * 20)
 
 
 def test_rows_of_wrong_length_are_rejected() -> None:
     schema = Schema(Type.STRUCT, fields=[("a", Schema.INT32), ("b", Schema.INT32)])
     for cells in ([1], [1, 2, 3]):
         with pytest.raises(DataError, match="2 fields"):
-            converter().encode_batch("t", schema, [Struct(schema, cells)] * 5)
+            converter().encode_batch("t", schema, [Struct(schema, cells)] * 20)
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**63, -(2**63) - 1, dt.datetime.now(dt.UTC), decimal.Decimal(1), 1j])
@@ -280,7 +283,7 @@ def test_nulls_become_the_default_unless_disabled() -> None:
     schema = Schema(
         Type.STRUCT, fields=[("a", Schema(Type.INT32, default=5)), ("b", Schema(Type.STRING, optional=True, default="x"))]
     )
-    rows = [Struct(schema, [None, None])] * 5
+    rows = [Struct(schema, [None, None])] * 20
     assert converter(**PLAIN).encode_batch("t", schema, rows)[0] == b'{"a":5,"b":"x"}'
     with pytest.raises(DataError):
         converter(**PLAIN, replace_null_with_default="false").encode_batch("t", schema, rows)

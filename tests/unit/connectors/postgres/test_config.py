@@ -38,7 +38,6 @@ def test_the_password_is_never_printed() -> None:
         ("topic.prefix", "a b"),
         ("slot.name", "Upper"),
         ("skipped.operations", "x"),
-        ("extended.headers.enabled", "true"),
         ("offset.mismatch.strategy", "trust_me"),
     ],
 )
@@ -65,3 +64,10 @@ def test_debeziums_defaults_and_ignored_keys_are_accepted() -> None:
 def test_include_and_exclude_are_mutually_exclusive() -> None:
     (finding,) = find_dynamic_key_errors({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
     assert finding.name == "table.exclude.list"
+
+
+@pytest.mark.parametrize("option", ["proto_version=2", "streaming=on", "binary=true", "two_phase=on", "publication_names=x"])
+def test_options_that_change_the_protocol_are_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match="changes the protocol"):
+        parse_config(BASE | {"slot.stream.params": f"messages=false;{option}"})
+    assert parse_config(BASE | {"slot.stream.params": "proto_version=1;streaming=off;origin=none"}).slot.plugin_options

@@ -157,6 +157,20 @@ def test_intervals_are_converted(value: str, micros: int, shown: str) -> None:
     assert temporal.interval_text(value) == shown
 
 
+def test_arrays_of_xml_are_arrays_of_text() -> None:
+    types = {1: CatalogType(1, "pg_catalog", "xml", "b", 0, 0, -1), 2: CatalogType(2, "pg_catalog", "_xml", "b", 1, 0, -1)}
+    mapped = column_type(types, 2, -1, TypeSettings())
+    assert mapped is not None
+    assert mapped.schema.value_schema is not None
+    assert mapped.schema.value_schema.name == "io.debezium.data.Xml"
+    assert mapped.decode('{"<a b=\\"c\\"/>",NULL}') == ['<a b="c"/>', None]
+
+
+def test_infinite_intervals_are_the_extremes() -> None:
+    assert [temporal.interval_micros(text) for text in ("infinity", "-infinity")] == [2**63 - 1, -(2**63)]
+    assert temporal.interval_text("-infinity") == "-infinity"
+
+
 MONEY = {"$1,234.50": "1234.50", "-$0.01": "-0.01", "$0.00": "0.00", "-$92,233,720,368,547,758.08": "-92233720368547758.08"}
 
 
@@ -174,5 +188,5 @@ def test_extension_types_are_known_in_any_schema() -> None:
     assert type_of("ltree", "public").schema.name == "io.debezium.data.Ltree"
     assert type_of("hstore", "public", hstore_mode="map").decode('"a"=>NULL') == {"a": None}
     assert type_of("int4", "public") is None
-    assert type_of("circle") is None
-    assert type_of("circle", include_unknown=True, binary_mode="hex").decode("<(0,0),1>") == b"<(0,0),1>".hex()
+    assert type_of("pg_lsn") is None
+    assert type_of("pg_lsn", include_unknown=True, binary_mode="hex").decode("0/10") == b"0/10".hex()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from connect import ConfigError
@@ -19,6 +21,15 @@ def test_worker_defaults_are_apaches() -> None:
     assert config.listeners == ("http://:8083",)
     assert config.admin_listeners is None
     assert config.topic_creation_enable
+
+
+@pytest.mark.parametrize(("cores", "executors"), [(1, 4), (2, 4), (16, 16)])
+def test_a_worker_has_one_executor_per_core_and_at_least_four(
+    monkeypatch: pytest.MonkeyPatch, cores: int, executors: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    assert WorkerConfig.standalone(WORKER).task_executors == executors
+    assert WorkerConfig.standalone({**WORKER, "task.executors": "1"}).task_executors == 1
 
 
 @pytest.mark.parametrize("key", ["key.converter", "value.converter", "offset.storage.file.filename"])

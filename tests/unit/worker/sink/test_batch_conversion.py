@@ -10,6 +10,7 @@ import pytest
 from connect import DataError, Headers, RetriableError, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
+from connect.transforms.record_copies import copy_record
 from worker.errors.batch_failures import BatchFailures, isolate_failures
 from worker.errors.stages import RecordStage, StageError
 from worker.sink.decoding import ConsumedSinkRecord, decode, to_consumed_record
@@ -138,6 +139,35 @@ def test_a_bad_header_fails_its_record() -> None:
     assert [r and r.value for r in found] == ["a", None, "c"]
     assert [(place, failure.stage) for place, failure in failures] == [(1, RecordStage.HEADER_CONVERTER)]
     assert next(iter(failures))[1].message == "no number (in header converter Refusing, header h, topic t, partition 0, offset 1)"
+
+
+def test_headers_are_converted_when_somebody_looks_at_them() -> None:
+    converted: list[str] = []
+
+    class Counting(SimpleHeaderConverter):
+        def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+            converted.append(key)
+            return super().to_connect_header(topic, key, data)
+
+    given = [Message(i, b"a", None, [("h", b"1"), ("h", b"[1, 2]"), ("n", None)]) for i in range(3)]
+    counting = Counting()
+    counting.reads_any_bytes = True
+    found = [r for r in decoded(given, BatchFailures(), converters(header=counting)) if r is not None]
+    copied = copy_record(found[0])
+    assert not converted
+    assert copied.headers is not None
+    copied.headers.add("own", 1)
+    assert [(h.key, h.value) for h in copied.headers] == [("h", 1), ("h", [1, 2]), ("n", None), ("own", 1)]
+    assert converted == ["h", "h", "n"]
+    assert found[1].headers == found[2].headers
+    assert len(converted) == 9
+
+
+def test_lists_in_headers_are_not_shared_between_records() -> None:
+    given = [Message(i, b"a", None, [("h", b"[1, 2]")]) for i in range(2)]
+    first, second = (next(iter(r.headers or ())).value for r in decoded(given, BatchFailures()) if r is not None)
+    first.append(3)
+    assert second == [1, 2]
 
 
 def test_a_converter_that_wants_headers_gets_their_bytes() -> None:

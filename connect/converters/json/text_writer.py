@@ -1,0 +1,240 @@
+"""Writes JSON from the texts of a source, with code compiled once per template.
+
+The fields of a template become one format string. Texts that are JSON already, such as those of integers, are copied; texts
+without special characters only get quotes. The slow path of :mod:`connect.converters.json.value_writer` writes what has no short
+form here, so the bytes are the same.
+"""
+
+from __future__ import annotations
+
+from binascii import b2a_base64 as to_base64
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connect.converters.json.fast_path import FastPathMiss
+from connect.converters.json.value_writer import WriteOptions, number_text, quote, write_value
+from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_scale, int_to_bytes
+from connect.data.schema import Schema, Type
+from connect.data.types import INT_RANGES
+from connect.generated_code import define_functions
+from connect.text_records import Cell, Slot, StructTemplate, TemplateWriter, TextKind, TextRows
+
+_INTEGERS = {Type.INT8, Type.INT16, Type.INT32, Type.INT64}
+_LOGICAL = {DECIMAL, DATE, TIME, TIMESTAMP}
+_QUOTE = repr('"')
+
+
+class TemplateWriters:
+    """The writers of templates, each compiled once."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[StructTemplate, TemplateWriter]] = {}
+
+    def get(self, template: StructTemplate, options: WriteOptions, prefix: bytes, max_size: int) -> TemplateWriter:
+        """Returns the writer of a template. With a prefix, its results begin with that and end with a brace."""
+        found = self._found.get(id(template))
+        if found is None:
+            if len(self._found) >= max_size:
+                self._found.clear()
+            # The reference to the template prevents reuse of its id.
+            found = self._found[id(template)] = template, _compile_writer(template, options, prefix)
+        return found[1]
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
+def _compile_writer(template: StructTemplate, options: WriteOptions, prefix: bytes) -> TemplateWriter:
+    format_ = _Format(options)
+    format_.literal(prefix.decode())
+    format_.struct(template)
+    format_.literal("}" if prefix else "")
+    return format_.compile()
+
+
+@dataclass(frozen=True, slots=True)
+class _CellPart:
+    column: int
+    schema: Schema
+    kind: TextKind
+    number: int
+    """Of its constants: ``c<number>`` converts, ``n<number>`` is the text of a null, None where the field has none."""
+
+    def has_literal_quotes(self, *, has_nulls: bool, is_plain: bool) -> bool:
+        """Whether the text is copied between quotes of the format string."""
+        return is_plain and not has_nulls and self.kind is TextKind.STRING and self.schema.type is Type.STRING
+
+
+class _Format:
+    """The parts of a format string, and the constants of the code that fills it."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        self._parts: list[str | Slot | _CellPart] = []
+        self._slots: dict[int, Callable[[Any], str]] = {}
+        self._constants: dict[str, Any] = {"quote": quote, "refuse": _refuse}
+        self._variants: dict[tuple[int, bool, bool], Callable[..., list[bytes]]] = {}
+
+    def literal(self, text: str) -> None:
+        if self._parts and isinstance(self._parts[-1], str):
+            text = f"{self._parts.pop()}{text}"
+        self._parts.append(text)
+
+    def struct(self, template: StructTemplate) -> None:
+        before = "{"
+        for field, part in zip(template.schema.fields or (), template.parts, strict=True):
+            self.literal(f"{before}{quote(field.name)}:")
+            before = ","
+            if isinstance(part, StructTemplate):
+                self.struct(part)
+            elif isinstance(part, Slot):
+                self._add_slot(part, field.schema)
+            else:
+                self._add_cell(part, field.schema)
+        self.literal("}" if template.parts else "{}")
+
+    def _add_slot(self, slot: Slot, schema: Schema) -> None:
+        options = self._options
+        self._slots[slot.number] = lambda value: write_value(schema, value, options)
+        self._parts.append(slot)
+
+    def _add_cell(self, cell: Cell, schema: Schema) -> None:
+        number = sum(isinstance(part, _CellPart) for part in self._parts)
+        part = _CellPart(cell.column, schema, cell.kind, number)
+        has_default = schema.default is not None and self._options.replace_null_with_default
+        self._constants[f"n{number}"] = write_value(schema, None, self._options) if schema.optional or has_default else None
+        self._constants[f"c{number}"] = _cell_writer(schema, cell, self._options)
+        self._parts.append(part)
+
+    def compile(self) -> TemplateWriter:
+        """Returns the writer; it compiles its variants when rows need them."""
+
+        def write(rows: TextRows) -> list[bytes]:
+            variant = len(rows.rows[0]), rows.has_nulls, rows.is_plain
+            function = self._variants.get(variant)
+            if function is None:
+                function = self._variants[variant] = self._compile_variant(*variant)
+            return function(rows.rows, [self._slots[i](v) if i in self._slots else "" for i, v in enumerate(rows.slots)])
+
+        return write
+
+    def _compile_variant(self, width: int, has_nulls: bool, is_plain: bool) -> Callable[..., list[bytes]]:
+        segments: list[list[str]] = [[]]
+        cells: list[_CellPart] = []
+        for part in self._parts:
+            if isinstance(part, _CellPart):
+                if part.has_literal_quotes(has_nulls=has_nulls, is_plain=is_plain):
+                    segments[-1].append(_QUOTE)
+                    segments.append([_QUOTE])
+                else:
+                    segments.append([])
+                cells.append(part)
+            else:
+                segments[-1].append(repr(part) if isinstance(part, str) else f"s[{part.number}]")
+        code = ["def write(rows, s):"]
+        code += [f"    t{i} = {' + '.join(segment) or repr('')}" for i, segment in enumerate(segments)]
+        code += ["    out = []", "    add = out.append"]
+        used = sorted({cell.column for cell in cells})
+        if used == list(range(width)):
+            code.append(f"    for {', '.join(f'f{i}' for i in used)}, in rows:")
+        else:
+            code += ["    for row in rows:", *(f"        f{i} = row[{i}]" for i in used)]
+        code += [f"        {line}" for cell in cells for line in _cell_code(cell, has_nulls=has_nulls, is_plain=is_plain)]
+        text = "{t0}" + "".join(f"{{v{cell.number}}}{{t{i}}}" for i, cell in enumerate(cells, 1))
+        code += [f"        add(f'{text}'.encode())", "    return out"]
+        write: Callable[..., list[bytes]] = define_functions(code, self._constants, title="JSON writer of texts")["write"]
+        return write
+
+
+def _cell_code(cell: _CellPart, *, has_nulls: bool, is_plain: bool) -> Iterator[str]:
+    text, value = f"f{cell.column}", f"v{cell.number}"
+    expression = text
+    if not cell.has_literal_quotes(has_nulls=has_nulls, is_plain=is_plain):
+        expression = _expression(cell, text, is_plain=is_plain)
+    if has_nulls:
+        expression = f"({expression}) if {text} is not None else n{cell.number} or refuse()"
+    yield f"{value} = {expression}"
+
+
+def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
+    """The expression of the JSON of a text."""
+    convert = f"c{cell.number}({text})"
+    type_ = cell.schema.type
+    if cell.schema.name in _LOGICAL:
+        return convert
+    if cell.kind is TextKind.INTEGER and type_ in _INTEGERS:
+        return text
+    if cell.kind is TextKind.BOOLEAN and type_ is Type.BOOLEAN:
+        return f"'true' if {text} == 't' else 'false'"
+    if type_ is not Type.STRING:
+        return convert
+    if cell.kind is TextKind.STRING:
+        return f"f'\"{{{text}}}\"'" if is_plain else f"quote({text})"
+    if cell.kind is TextKind.UTC_TIMESTAMP:
+        short = f"f'\"{{{text}[:10]}}T{{{text}[11:-3]}}Z\"'"
+        return f"{short} if {text}[-3:] == '+00' and {text}[4] == '-' else {convert}"
+    return convert
+
+
+def _refuse() -> str:
+    raise FastPathMiss
+
+
+def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[[str], str]:
+    """The function that writes a text whose JSON has no short form in the generated code."""
+    decode = cell.decode
+
+    def write(text: str) -> str:
+        return write_value(schema, decode(text), options)
+
+    if schema.name == DECIMAL and cell.kind is TextKind.DECIMAL and not options.numeric_decimals:
+        return _decimal_writer(decimal_scale(schema), write)
+    if schema.name in _LOGICAL:
+        return write
+    if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
+        return _write_double
+    if schema.type in _INTEGERS:
+        return _integer_writer(schema, decode, options)
+    if schema.type is Type.STRING:
+        return _string_writer(schema, decode, options)
+    return write
+
+
+def _decimal_writer(scale: int, write: Callable[[str], str]) -> Callable[[str], str]:
+    point = -scale - 1
+
+    def write_decimal(text: str) -> str:
+        if (scale and text[point:-scale] != ".") or not text[-1].isdecimal():
+            return write(text)
+        unscaled = int(text[:point] + text[-scale:]) if scale else int(text)
+        data = int_to_bytes(unscaled) if unscaled < 0 else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")
+        return f'"{to_base64(data, newline=False).decode()}"'
+
+    return write_decimal
+
+
+def _write_double(text: str) -> str:
+    value = float(text)
+    if not (0.001 <= value < 1e7 or -1e7 < value <= -0.001):
+        return number_text(value, False)
+    # Up to 15 digits, a text without superfluous zeros is the shortest one of its number.
+    return text if len(text) < 17 and "." in text and text[-1] != "0" and "e" not in text else repr(value)
+
+
+def _integer_writer(schema: Schema, decode: Callable[[str], Any], options: WriteOptions) -> Callable[[str], str]:
+    low, high = INT_RANGES[schema.type]
+
+    def write_integer(text: str) -> str:
+        value = decode(text)
+        return str(value) if type(value) is int and low <= value <= high else write_value(schema, value, options)
+
+    return write_integer
+
+
+def _string_writer(schema: Schema, decode: Callable[[str], Any], options: WriteOptions) -> Callable[[str], str]:
+    def write_string(text: str) -> str:
+        value = decode(text)
+        return quote(value) if type(value) is str else write_value(schema, value, options)
+
+    return write_string

@@ -1,0 +1,135 @@
+"""The transaction in which a snapshot reads all tables as of one point in time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from connect.errors import ConfigError, ConnectError
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.errors import ServerError, TablesChangedError
+from connectors.postgres.schema.catalog import CapturedTable, ancestors, read_parents
+from connectors.postgres.schema.row_decoder import TableRows
+
+log = logging.getLogger(__name__)
+
+_LOCK_ATTEMPT_MS = 500
+"""How long one attempt waits for locks: shorter than the server's deadlock_timeout, so that no other session is canceled."""
+_LOCK_NOT_AVAILABLE = "55P03"
+_CHANGED = ("42P01", "42703", "3F000")
+"""Undefined table, undefined column, undefined schema."""
+
+_REWRITTEN = """
+select c.oid::regclass from pg_class c
+where c.relkind = 'r' and c.relfilenode is distinct from pg_relation_filenode(c.oid)
+  and (c.oid = any($1::oid[]) or c.oid in (select t.relid from unnest($1::oid[]) r, pg_partition_tree(r) t))
+"""
+_PARTITIONS = "select r, t.relid::oid from unnest($1::oid[]) r, pg_partition_tree(r) t where t.relid <> r"
+
+
+def start_snapshot(
+    connection: Connection,
+    exported: str | None,
+    read_tables: Callable[[Connection], list[TableRows]],
+    settings: PostgresConfig,
+) -> list[TableRows]:
+    """Starts the transaction, and locks its tables in ACCESS SHARE mode; ``exported`` is the snapshot of a slot.
+
+    A snapshot sees a table that ALTER TABLE or TRUNCATE rewrites later as empty. The locks prevent that; if it has already
+    happened, or columns or partitions have changed since the snapshot, raises TablesChangedError: a new snapshot is needed. While
+    ``exported`` exists, the session that exported it must remain open.
+    """
+    started = time.monotonic()
+    attempts = 0
+    while True:
+        connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        if exported is not None:
+            connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
+        # Row-level security would hide rows; with this setting, the server raises an error instead.
+        connection.execute(f"SET LOCAL row_security = off; SET LOCAL lock_timeout = {_LOCK_ATTEMPT_MS}")
+        try:
+            tables = read_tables(connection)
+            captured = [rows.table for rows in tables]
+            check_row_security(connection, [t for t in captured if str(t) not in settings.snapshot.overrides])
+            if tables:
+                connection.execute("; ".join(f"{select_statement(rows, settings)} LIMIT 0" for rows in tables))
+            if not (changed := _changed_tables(connection, captured)):
+                connection.execute("SET LOCAL lock_timeout = 0")
+                return tables
+            reason = f"{', '.join(changed)} changed"
+        except ServerError as e:
+            if e.sqlstate == _LOCK_NOT_AVAILABLE:
+                connection.execute("ROLLBACK")
+                attempts += 1
+                _check_lock_timeout(settings, time.monotonic() - started, e)
+                if attempts == 1:
+                    log.warning("cannot lock the captured tables for the snapshot yet; waiting. %s", e.message)
+                continue
+            if e.sqlstate not in _CHANGED:
+                raise
+            reason = e.message
+        connection.execute("ROLLBACK")
+        if exported is not None:
+            raise TablesChangedError(f"tables changed at the start of the snapshot, so a new one is needed: {reason}")
+
+
+def read_next_transaction_id(connection: Connection) -> int | None:
+    """Reads the transaction ID for source blocks of the snapshot: the next one to be assigned, as in Debezium."""
+    rows = connection.query("select txid_snapshot_xmax(txid_current_snapshot())")
+    return int(rows[0][0]) if rows and rows[0][0] else None
+
+
+def check_row_security(connection: Connection, tables: Iterable[CapturedTable]) -> None:
+    """Raises ConfigError if row-level security hides rows of a table from the user."""
+    oids = _oids(tables)
+    rows = connection.query(
+        "select c.oid::regclass from pg_class c where c.oid = any($1::oid[]) and c.relrowsecurity and row_security_active(c.oid)",
+        [oids],
+    )
+    if rows:
+        user = connection.address.user
+        raise ConfigError(
+            f"row-level security of {', '.join(name or '' for (name,) in rows)} applies to user {user}, so snapshots would lack "
+            f"rows: ALTER ROLE {user} BYPASSRLS, or leave the tables out of the snapshot (snapshot.include.collection.list)",
+            key="database.user",
+        )
+
+
+def select_statement(rows: TableRows, settings: PostgresConfig) -> str:
+    """SELECT of the captured columns and rows of a table (without tables that inherit from it), or of its override."""
+    table = rows.table
+    columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
+    override = settings.snapshot.overrides.get(str(table))
+    if override is not None:
+        return f"SELECT {columns} FROM ({override.strip().rstrip(';')}) AS selected"
+    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
+    only = "" if table.kind == "p" else "ONLY "
+    condition = f" WHERE {table.row_filter}" if table.row_filter else ""
+    return f"SELECT {columns} FROM {only}{name}{condition}"
+
+
+def _changed_tables(connection: Connection, tables: Sequence[CapturedTable]) -> list[str]:
+    """The tables whose files or partitions are not those of the snapshot; queries see the catalog as of the snapshot."""
+    found = [name or "" for (name,) in connection.query(_REWRITTEN, [_oids(tables)])]
+    roots = {table.oid: str(table) for table in tables if table.kind == "p"}
+    if roots:
+        parents = read_parents(connection)
+        then = {(root, oid) for oid in parents for root in ancestors(oid, parents) if root in roots}
+        now = {(int(root or 0), int(oid or 0)) for root, oid in connection.query(_PARTITIONS, [_oids(tables)])}
+        found += sorted({roots[root] for root, _ in then ^ now if root in roots})
+    return found
+
+
+def _check_lock_timeout(settings: PostgresConfig, waited_s: float, error: ServerError) -> None:
+    limit_s = settings.snapshot.lock_timeout_s
+    if limit_s is not None and waited_s >= limit_s:
+        raise ConnectError(
+            f"cannot lock the captured tables within snapshot.lock.timeout.ms={limit_s * 1000:g}; "
+            f"snapshot.locking.mode=none waits without a limit. {error.message}"
+        ) from error
+
+
+def _oids(tables: Iterable[CapturedTable]) -> str:
+    return "{" + ",".join(str(table.oid) for table in tables) + "}"

@@ -1,0 +1,79 @@
+"""The version of a Delta table that the next commit is planned on, kept in step with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.checks import refuse_replacement
+from connectors.spark.tables.delta.indexed_files import IndexedFiles
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.delta.live_files import UnreadableFile
+from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
+from connectors.spark.tables.delta.transaction import DeltaTransaction
+
+
+@dataclass(slots=True)
+class KnownVersion:
+    """``version`` is -1 before the table has been read. Without ``indexed`` its files must be read before they can be changed."""
+
+    version: int = -1
+    table_id: str = ""
+    layout: TableLayout = field(default_factory=TableLayout)
+    indexed: IndexedFiles | None = None
+
+    def pass_over(self, logged: LoggedCommit, place: str) -> None:
+        """Moves on by the next commit, which another writer made. Raises ConnectError when it replaced the table's rows."""
+        refuse_replacement(logged, place)
+        self._apply(logged)
+        self.version = logged.version
+
+    def follow(self, version: int, change: TableChange, log: DeltaLog, place: str) -> None:
+        """Moves on to an own commit, and over commits of others just before it."""
+        for between in range(self.version + 1, version):
+            logged = log.commit(between)
+            if logged is None:
+                self.indexed = None
+                break
+            self.pass_over(logged, place)
+        self.version = version
+        if self.indexed is not None:
+            self.indexed.apply_own(change.adds, change.removes, change.new_rows)
+
+    def successor(self, version: int, table_id: str, layout: TableLayout, log: DeltaLog) -> KnownVersion:
+        """This version of the table, with the index if the log says how the version came about."""
+        new = KnownVersion(version, table_id, layout)
+        if self.indexed is not None and self.table_id == table_id and self.version <= version:
+            for between in range(self.version + 1, version + 1):
+                logged = log.commit(between)
+                if logged is None:
+                    return new
+                self._apply(logged)
+            new.indexed = self.indexed
+        return new
+
+    def has_schema_of(self, transaction: DeltaTransaction, log: DeltaLog) -> bool:
+        """Whether other writers have only added and removed rows since this version."""
+        if transaction.table_id() != self.table_id or transaction.version < self.version:
+            return False
+        commits = [log.commit(version) for version in range(self.version + 1, transaction.version + 1)]
+        return all(c is not None and not c.changes_metadata and not c.replaces_rows for c in commits)
+
+    def _apply(self, logged: LoggedCommit) -> None:
+        """Moves the index on by a commit of another writer; drops it when a file of that commit is gone, which a later commit may
+        have removed and VACUUM deleted. An index that is built anew needs only files of the newest version."""
+        if self.indexed is not None:
+            try:
+                self.indexed.apply(logged.adds, logged.removes)
+            except UnreadableFile:
+                self.indexed = None
+
+
+def read_files(transaction: DeltaTransaction, log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
+    listed = log.listed_files(transaction.version)
+    indexed = IndexedFiles(log.files, log.table_folder, keys, max_keys)
+    indexed.apply(transaction.files() if listed is None else listed, ())
+    return indexed
