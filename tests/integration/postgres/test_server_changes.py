@@ -24,6 +24,14 @@ def confirmed(db: Any, source: Any) -> int:
     return parse_lsn(str(db.execute(sql, [source.config["slot.name"]]).fetchone()[0]))
 
 
+def wait_until_confirmed(db: Any, source: Any, lsn: int) -> None:
+    """Polls until the server has processed a status with this LSN."""
+    deadline = time.monotonic() + 20
+    while confirmed(db, source) < lsn:
+        assert time.monotonic() < deadline
+        assert source.poll() == []
+
+
 def wal_end(db: Any) -> int:
     return parse_lsn(db.execute("select pg_current_wal_flush_lsn()").fetchone()[0])
 
@@ -46,6 +54,7 @@ def test_offsets_name_the_server_and_equal_the_slot(source: Any) -> None:
         assert stored["systemid"] == str(db.execute("select system_identifier from pg_control_system()").fetchone()[0])
         assert stored["timeline"] == 1
         assert stored["lsn_commit"] > record.source_offset["tx_lsn"]
+        wait_until_confirmed(db, source, stored["lsn_commit"])
         source.kill()
         source.wait_for_slot(db)
         assert confirmed(db, source) == stored["lsn_commit"]
@@ -121,7 +130,8 @@ def test_a_slot_that_was_advanced_is_followed_if_it_is_trusted(source: Any, stra
 def test_a_slot_behind_the_offset_advances_if_the_offset_is_trusted(source: Any, strategy: str, follows: bool) -> None:
     with source.sql() as db:
         stream_one(source, db)
-        before = confirmed(db, source)
+        before = source.offsets.stored["lsn_commit"]
+        wait_until_confirmed(db, source, before)
         db.execute("insert into t values (2)")
         (record,) = source.read(1)
         (stored,) = source.task.update_offsets([(record.source_partition, record.source_offset)])
@@ -129,6 +139,8 @@ def test_a_slot_behind_the_offset_advances_if_the_offset_is_trusted(source: Any,
         source.offsets.stored = dict(stored[1])
         source.start(offset_mismatch_strategy=strategy)
         source.until("streaming")
+        if follows:
+            wait_until_confirmed(db, source, stored[1]["lsn_commit"])
         for _ in range(6):  # several status intervals
             source.poll()
         assert confirmed(db, source) == (stored[1]["lsn_commit"] if follows else before)
