@@ -1,9 +1,9 @@
 """Random changes (70 % updates, 20 % inserts, 10 % deletes) into a Delta table; beside foreachBatch with MERGE.
 
 The table has 1,000,000 rows (``SLUICE_BENCH_ROWS=10000000`` for more), which the sink loads first. The main figures are
-200,000 changes at once (``SLUICE_BENCH_CHANGES``), ``small_commit`` are commits of 1,000 changes, one after the other, once the
-compaction after the load has ended, and ``sustained`` are changes at a steady rate for 30 seconds (``SLUICE_BENCH_RATE``, or seven tenths of the first rate). The peer
-merges two batches of a quarter of the changes into a copy of the table.
+200,000 changes at once (``SLUICE_BENCH_CHANGES``). ``small_commit`` are commits of 1,000 changes, one after the other, once the
+compaction after the load has ended. ``sustained`` are changes at a steady rate for 30 seconds (``SLUICE_BENCH_RATE``, or seven
+tenths of the first rate). The peer merges two batches of a quarter of the changes into a copy of the table.
 """
 
 from __future__ import annotations
