@@ -1,9 +1,9 @@
 """Random changes (70 % updates, 20 % inserts, 10 % deletes) into a Delta table; beside foreachBatch with MERGE.
 
 The table has 1,000,000 rows (``SLUICE_BENCH_ROWS=10000000`` for more), which the sink loads first. The main figures are
-200,000 changes at once (``SLUICE_BENCH_CHANGES``), ``small_commit`` are commits of 1,000 changes, one after the other, and
-``sustained`` are changes at a steady rate for 30 seconds (``SLUICE_BENCH_RATE``, or seven tenths of the first rate). The peer
-merges two batches of a quarter of the changes into a copy of the table.
+200,000 changes at once (``SLUICE_BENCH_CHANGES``). ``small_commit`` are commits of 1,000 changes, one after the other, once the
+compaction after the load has ended. ``sustained`` are changes at a steady rate for 30 seconds (``SLUICE_BENCH_RATE``, or seven
+tenths of the first rate). The peer merges two batches of a quarter of the changes into a copy of the table.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ COMMIT_CHANGES = 1_000
 SECONDS = number("SECONDS", 30)
 RATE = number("RATE", 0)
 _FRESH_MS = 2_000
+_SETTLE_S = 10.0
 _TOPIC = "changes"
 _PEER_BATCH = max(CHANGES // 4, 1)
 
@@ -54,6 +55,15 @@ def _backlog(worker: LakeWorker, log: TableLog, producer: Producer, changes: Ran
     wall_s = time.monotonic() - started
     figures = worker.process.figures(CHANGES)
     return Figures(CHANGES, wall_s, figures.cpu_s - cpu_s, figures.peak_rss_mb)
+
+
+def _settle(worker: LakeWorker) -> None:
+    """Waits until the compaction that follows a load has ended, at most five minutes."""
+    for _ in range(30):
+        cpu_s = worker.process.cpu_s()
+        time.sleep(_SETTLE_S)
+        if worker.process.cpu_s() - cpu_s < _SETTLE_S / 10:
+            return
 
 
 def _small_commits(worker: LakeWorker, log: TableLog, producer: Producer, changes: RandomChanges) -> dict[str, Any]:
@@ -123,6 +133,7 @@ def main() -> None:
             load_s = worker.process.figures(ROWS).wall_s
             shutil.copytree(lake / _TOPIC, copy)
             ours = _backlog(worker, log, producer, changes)
+            _settle(worker)
             small = _small_commits(worker, log, producer, changes)
             rate = RATE or max(0.7 * CHANGES / ours.wall_s, 100)
             sustained = _sustained(worker, log, producer, changes, rate)
