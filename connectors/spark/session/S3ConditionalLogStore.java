@@ -80,7 +80,7 @@ public class S3ConditionalLogStore extends S3SingleDriverLogStore {
             if (put(s3a, entry, content, id)) {
                 throw new IOException(
                     "Delta tables in the bucket " + bucket + " cannot be guarded against two writers of one version, because this "
-                    + "object store ignores the condition If-None-Match of a PUT");
+                    + "object store ignores the condition If-None-Match of a PUT; use another store, or a local directory");
             }
             CHECKED.add(bucket);
         }
