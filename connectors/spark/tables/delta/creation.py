@@ -50,7 +50,12 @@ def create_table(
     listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
     options = f" TBLPROPERTIES ({listed})" if listed else ""
     clause = layout_clause(columns, layout)
-    session.sql(f"CREATE TABLE IF NOT EXISTS {table_at(path)} ({ddl(columns)}) USING delta{clause}{options}")
+    try:
+        session.sql(f"CREATE TABLE IF NOT EXISTS {table_at(path)} ({ddl(columns)}) USING delta{clause}{options}")
+    except Exception:
+        # Without a lock, as on S3, another process may have created it in the meantime.
+        if not exists():
+            raise
     if exists():
         return
     # IF NOT EXISTS ignores every folder that is not empty.
