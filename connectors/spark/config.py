@@ -103,7 +103,8 @@ def config_def() -> ConfigDef:
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, NO_DEFAULT, validator=NonEmpty(), importance=high, group="Table",
-             doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the table.")  # fmt: skip
+             doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the "
+             "table.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
