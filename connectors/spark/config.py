@@ -12,6 +12,7 @@ from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
+from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -102,7 +103,8 @@ def config_def() -> ConfigDef:
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, NO_DEFAULT, validator=NonEmpty(), importance=high, group="Table",
-             doc="Directory or URI that contains one directory per table, named like the table.")  # fmt: skip
+             doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the "
+             "table.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
@@ -165,6 +167,8 @@ class SparkConfig:
     conf: tuple[tuple[str, str], ...]
     jars: tuple[str, ...]
     linger_ms: int = 60_000
+    s3: S3Settings | None = None
+    """How to reach the tables, if they are on S3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,18 +257,21 @@ class SparkSinkConfig:
 def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     """Parses the configuration. Raises ConfigError that names the key."""
     values = config_def().parse(props)
+    location = _absolute(values["table.location"])
+    conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
     spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
-        conf=tuple(sorted((k.removeprefix(CONF_PREFIX), v) for k, v in props.items() if k.startswith(CONF_PREFIX))),
+        conf=tuple(sorted(conf.items())),
         jars=tuple(values["spark.jars"]),
         linger_ms=values["spark.linger.ms"],
+        s3=read_s3_settings(conf, location),
     )
     return SparkSinkConfig(
         connector=props.get("name", "spark-sink"),
         spark=spark,
         table_format=values["table.format"],
-        location=_absolute(values["table.location"]),
+        location=location,
         name_format=values["table.name.format"],
         table=_parse_table_config(values, values["table.format"] == PARQUET),
         freshness_ms=values[FRESHNESS],
@@ -328,5 +335,5 @@ def _parse_layout(values: Mapping[str, object], parquet: bool) -> WantedLayout:
 
 def _absolute(location: str) -> str:
     if "://" in location or location.startswith("file:"):
-        return location.rstrip("/")
+        return with_s3a_scheme(location.rstrip("/"))
     return str(Path(location).expanduser().absolute())

@@ -19,7 +19,10 @@ _TRANSIENT = (
     "SocketTimeoutException",
     "ConnectException",
     "UNAVAILABLE",
-    # An object store, by Arrow and by obstore.
+    # An object store, by S3A, by Arrow, and by obstore.
+    "Unable to execute HTTP request",
+    "Status Code: 500",
+    "Status Code: 503",
     "AWS Error NETWORK_CONNECTION",
     "AWS Error SLOW_DOWN",
     "AWS Error REQUEST_TIMEOUT",
@@ -29,9 +32,10 @@ _TRANSIENT = (
 )
 _PERMISSIONS = "let the worker and Spark write into the table's folder, then restart the task"
 _CREDENTIALS = (
-    "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment, or its role) and their "
-    "permissions on table.location, then restart the task"
+    "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment, its role, or "
+    "spark.conf.spark.hadoop.fs.s3a.access.key and secret.key) and their permissions on table.location, then restart the task"
 )
+_BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
 _DISK = "free disk space, then restart the task"
 _ADVICE = (
@@ -39,17 +43,21 @@ _ADVICE = (
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
-    ("S3AFileSystem", _S3),
+    ("S3AFileSystem not found", _S3),
     ("No FileSystem for scheme", _S3),
     ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
     ("Permission denied", _PERMISSIONS),
     ("Operation not permitted", _PERMISSIONS),
     ("Read-only file system", _PERMISSIONS),
-    ("NO_SUCH_BUCKET", "create the bucket, or correct table.location"),
+    ("NO_SUCH_BUCKET", _BUCKET),
+    ("NoSuchBucket", _BUCKET),
+    ("UnknownStoreException", _BUCKET),
     ("ACCESS_DENIED", _CREDENTIALS),
     ("INVALID_ACCESS_KEY_ID", _CREDENTIALS),
     ("SIGNATURE_DOES_NOT_MATCH", _CREDENTIALS),
     ("HTTP status 403", _CREDENTIALS),
+    ("Status Code: 403", _CREDENTIALS),
+    ("NoAuthWithAWSException", _CREDENTIALS),
     ("403 Forbidden", _CREDENTIALS),
     ("Not a directory", "a file is where a folder is needed: move it away, or set another table.location"),
     ("No space left", _DISK),

@@ -42,7 +42,7 @@ class SparkSinkTask(SinkTask):
         self._config = parse_config(config)
         self._number = config.get(TASK_KEY, "0")
         owner = f"{self._config.connector}-{self._number}"
-        self._staging = Staging(self._config.location, owner)
+        self._staging = Staging(self._config.location, owner, self._config.spark.s3)
         self._lease = None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=False)
         self._errant_records = SparkErrantRecords(
             self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all"
@@ -112,7 +112,7 @@ class SparkSinkTask(SinkTask):
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""
         scheduler = self.delivery.scheduler
-        found = self.delivery.load_tables(dict.fromkeys(list_tables(self._config.location), ()))
+        found = self.delivery.load_tables(dict.fromkeys(list_tables(self._config.location, self._config.spark.s3), ()))
         for name, ends in found.items():
             topics = {tp.topic for tp in ends}
             for topic in topics:

@@ -122,9 +122,10 @@ def _jars(name: str) -> CheckResult:
     from sluice.embedded import jars
 
     found = jars.cached_jars(name)
-    what = f"jars: {jars.jar_set(name).purpose}"
+    wanted = jars.jar_set(name)
+    what = f"jars: {wanted.purpose}"
     if found is None:
-        return CheckResult(what, NOTE, "not fetched yet", "run 'sluice setup'")
+        return CheckResult(what, NOTE, "not fetched yet", f"run 'sluice setup {wanted.option}".rstrip() + "'")
     return CheckResult(what, GOOD, f"{len(found)} in {found[0].parent}")
 
 

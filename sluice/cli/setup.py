@@ -53,8 +53,9 @@ def _prepare_spark(java: Java) -> None:
 
 
 @click.command()
+@click.option("--s3", is_flag=True, help="Also fetch the JARs with which Spark writes Delta tables on S3.")
 @output_option
-def setup(output: str) -> None:
+def setup(output: str, s3: bool) -> None:
     """Find or install Java, fetch the JARs of Kafka and Spark, prepare the embedded broker and Spark, and check PostgreSQL.
 
     Safe to run again: completed steps are skipped. Needs the network only the first time.
@@ -66,7 +67,8 @@ def setup(output: str) -> None:
 
     started_at = time.monotonic()
     java = ensure_java(notice)
-    for name in JAR_SETS:
+    wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if s3 or not jar_set.option}
+    for name in wanted:
         fetch_jars(name)
     if not class_archive.exists(java):
         notice("Preparing the embedded broker for fast startup")
@@ -75,7 +77,7 @@ def setup(output: str) -> None:
     binaries = postgres.binary_dir()
     seconds = round(time.monotonic() - started_at, 1)
     if output == "json":
-        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in JAR_SETS.items()}
+        folders = {name: str(jars.folder_of(jar_set)) for name, jar_set in wanted.items()}
         print_json({"java": str(java.executable), "jars": folders, "postgres": str(binaries), "seconds": seconds})
     else:
-        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in JAR_SETS.values())}, PostgreSQL ({seconds:g} s)")
+        notice(f"Ready: Java {java.version}, {', '.join(one.purpose for one in wanted.values())}, PostgreSQL ({seconds:g} s)")

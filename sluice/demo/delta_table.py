@@ -5,7 +5,7 @@ The demo and the tests compare tables by it. It applies deletion vectors, in con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +16,16 @@ from connect.errors import NotFoundError
 
 
 class DeltaTableReader:
-    """One version of a Delta table, the newest by default. Raises NotFoundError if there is no table at the location."""
+    """One version of a Delta table, the newest by default. Raises NotFoundError if there is no table at the location.
 
-    def __init__(self, location: Path | str, version: int | None = None) -> None:
+    ``storage_options`` are delta-rs' settings of an object store.
+    """
+
+    def __init__(
+        self, location: Path | str, version: int | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
         try:
-            self._table = DeltaTable(str(location), version=version)
+            self._table = DeltaTable(str(location), version=version, storage_options=dict(storage_options or {}) or None)
         except TableNotFoundError as e:
             raise NotFoundError(f"there is no Delta table at {location}") from e
         self.schema: pa.Schema = pa.schema(self._table.schema().to_arrow())
@@ -43,6 +48,8 @@ class DeltaTableReader:
         return pa.table(builder.execute(f"SELECT {shown} FROM t")).cast(schema)
 
 
-def read_delta_table(location: Path | str, columns: Sequence[str] | None = None) -> pa.Table:
+def read_delta_table(
+    location: Path | str, columns: Sequence[str] | None = None, storage_options: Mapping[str, str] | None = None
+) -> pa.Table:
     """Reads the newest version of a table. Raises NotFoundError if there is none."""
-    return DeltaTableReader(location).read(columns)
+    return DeltaTableReader(location, storage_options=storage_options).read(columns)

@@ -34,11 +34,15 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """JARs that are used together. ``name`` is part of their directory's name, ``purpose`` is for messages."""
+    """JARs that are used together. ``name`` is part of their directory's name, ``purpose`` is for messages.
+
+    ``option`` is the option of ``sluice setup`` that asks for the set; empty if it is always fetched.
+    """
 
     name: str
     purpose: str
     jars: tuple[Jar, ...]
+    option: str = ""
 
 
 def _jars(coordinates: str) -> tuple[Jar, ...]:
@@ -123,4 +127,47 @@ SPARK = JarSet(
     ),
 )
 
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK)}
+# S3A, and the modules of the AWS SDK that it uses: 9 MB. The SDK's bundle, which hadoop-aws names instead, has 558 MB. pyspark
+# has the other dependencies: Netty, Apache's HTTP client, and commons-codec. Some mirrors lack s3-transfer-manager 2.24.6.
+SPARK_S3 = JarSet(
+    "spark-s3",
+    "Spark's access to S3",
+    _jars(
+        """
+        org.apache.hadoop:hadoop-aws:3.4.1
+        org.reactivestreams:reactive-streams:1.0.4
+        software.amazon.awssdk:annotations:2.24.6
+        software.amazon.awssdk:apache-client:2.24.6
+        software.amazon.awssdk:arns:2.24.6
+        software.amazon.awssdk:auth:2.24.6
+        software.amazon.awssdk:aws-core:2.24.6
+        software.amazon.awssdk:aws-query-protocol:2.24.6
+        software.amazon.awssdk:aws-xml-protocol:2.24.6
+        software.amazon.awssdk:checksums:2.24.6
+        software.amazon.awssdk:checksums-spi:2.24.6
+        software.amazon.awssdk:crt-core:2.24.6
+        software.amazon.awssdk:endpoints-spi:2.24.6
+        software.amazon.awssdk:http-auth:2.24.6
+        software.amazon.awssdk:http-auth-aws:2.24.6
+        software.amazon.awssdk:http-auth-spi:2.24.6
+        software.amazon.awssdk:http-client-spi:2.24.6
+        software.amazon.awssdk:identity-spi:2.24.6
+        software.amazon.awssdk:json-utils:2.24.6
+        software.amazon.awssdk:metrics-spi:2.24.6
+        software.amazon.awssdk:netty-nio-client:2.24.6
+        software.amazon.awssdk:profiles:2.24.6
+        software.amazon.awssdk:protocol-core:2.24.6
+        software.amazon.awssdk:regions:2.24.6
+        software.amazon.awssdk:s3:2.24.6
+        software.amazon.awssdk:s3-transfer-manager:2.24.5
+        software.amazon.awssdk:sdk-core:2.24.6
+        software.amazon.awssdk:sts:2.24.6
+        software.amazon.awssdk:third-party-jackson-core:2.24.6
+        software.amazon.awssdk:utils:2.24.6
+        software.amazon.eventstream:eventstream:1.0.1
+        """
+    ),
+    option="--s3",
+)
+
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3)}

@@ -3,11 +3,13 @@ tests.support.fetch``."""
 
 from __future__ import annotations
 
+from sluice.embedded.jars import ensure_jars
 from tests.support import mariadb, registry
 from tests.support.jar_sets import MARIADB_MACHINE, this_machine
 
 
 def main() -> None:
+    ensure_jars("spark-s3")
     registry.ensure_program()
     if this_machine() == MARIADB_MACHINE:
         mariadb.ensure_program()

@@ -16,7 +16,8 @@ from connectors.spark.config import SparkConfig
 from connectors.spark.session.attach import attach, detach
 from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.rendezvous import Rendezvous, connect_host, rendezvous_for
-from connectors.spark.session.settings import plan_launch, session_conf
+from connectors.spark.session.s3_log_store import install_log_store
+from connectors.spark.session.settings import plan_launch, s3_conf, session_conf
 from connectors.spark.session.warm_up import warm_up_merge
 
 if TYPE_CHECKING:
@@ -62,8 +63,10 @@ class AttachedSpark:
     def new_session(self, settings: SparkConfig) -> SparkSession:
         """Waits until Spark runs. Raises the error that prevented the start, or that of py4j when the JVM has ended."""
         session: Any = self._started.result().newSession()
-        for key, value in session_conf(settings).items():
+        for key, value in {**session_conf(settings), **s3_conf(settings)}.items():
             _set_unless_static(session, key, value)
+        if settings.s3 is not None:
+            install_log_store(session)
         return session
 
     def release(self, session: SparkSession) -> None:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from connect.cache import cache_dir
 from connect.errors import ConfigError
 
 DELTA_COORDINATES = "io.delta:delta-spark_4.0_2.13:4.4.0"
+# S3A, and the modules of the AWS SDK that it uses, instead of the SDK's bundle of 558 MB. One of the modules was not published
+# everywhere with the version of the others.
+S3_COORDINATES = (
+    "org.apache.hadoop:hadoop-aws:3.4.1",
+    "software.amazon.awssdk:apache-client:2.24.6",
+    "software.amazon.awssdk:netty-nio-client:2.24.6",
+    "software.amazon.awssdk:s3:2.24.6",
+    "software.amazon.awssdk:s3-transfer-manager:2.24.5",
+    "software.amazon.awssdk:sts:2.24.6",
+)
+S3_EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
 JARS_VARIABLE = "SLUICE_SPARK_JARS"
+_S3A = "hadoop-aws"
 
 
 def find_jars(given: Sequence[str]) -> list[Path]:
@@ -32,7 +44,25 @@ def find_jars(given: Sequence[str]) -> list[Path]:
 
 
 def fetched_jars() -> list[Path]:
-    """The JARs that ``sluice setup`` fetched, if they are complete and of the version that this connector needs.
+    """The JARs of the table format that ``sluice setup`` fetched, if they are complete and of the version that this connector
+    needs."""
+    return _fetched_set(DELTA_COORDINATES)
+
+
+def find_s3_jars(given: Sequence[str], conf: Iterable[tuple[str, str]]) -> list[Path]:
+    """The JARs with which Spark reaches S3, if ``sluice setup --s3`` fetched them and the configured JARs have none."""
+    configured = [value for key, value in conf if key in ("spark.jars", "spark.jars.packages")]
+    if any(_S3A in value for value in configured) or has_s3a(find_jars(given)):
+        return []
+    return _fetched_set(S3_COORDINATES[0])
+
+
+def has_s3a(jars: Iterable[Path]) -> bool:
+    return any(jar.name.startswith(_S3A) for jar in jars)
+
+
+def _fetched_set(coordinates: str) -> list[Path]:
+    """The JARs of the fetched set that has these coordinates; empty if there is none.
 
     A set of JARs is a folder ``<cache>/jars/spark-<digest>`` whose manifest has its coordinates and sizes.
     """
@@ -40,7 +70,7 @@ def fetched_jars() -> list[Path]:
         try:
             described = json.loads(manifest.read_text(encoding="utf-8"))
             sizes = {manifest.parent / name: size for name, size in described["sizes"].items()}
-            if DELTA_COORDINATES in described["jars"] and all(jar.stat().st_size == size for jar, size in sizes.items()):
+            if coordinates in described["jars"] and all(jar.stat().st_size == size for jar, size in sizes.items()):
                 return sorted(sizes)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # an unfinished or damaged set; setup fetches it again

@@ -153,7 +153,9 @@ def needs_scripts(environment: Mapping[str, str], conf: Mapping[str, str]) -> bo
 def java_command(plan: LaunchPlan, options: tuple[str, ...] | None = None) -> list[str]:
     """The command line as Spark's launcher makes it."""
     paths = class_path(plan)
-    archive = class_archive.options_for(Path(plan.java), paths) if options is None else list(options)
+    # The JVM accepts an archive whose class path is the beginning of its own.
+    archived = [path for path in paths if path not in plan.last_jars]
+    archive = class_archive.options_for(Path(plan.java), archived) if options is None else list(options)
     return [
         plan.java,
         f"-Xmx{plan.conf['spark.driver.memory']}",
@@ -167,8 +169,10 @@ def java_command(plan: LaunchPlan, options: tuple[str, ...] | None = None) -> li
 
 
 def class_path(plan: LaunchPlan) -> list[str]:
+    last = set(plan.last_jars)
     own = [path for path in plan.conf.get(CLASS_PATH, "").split(os.pathsep) if path]
-    return [*own, *map(str, sorted((_spark_home() / "jars").glob("*.jar")))]
+    first = [path for path in own if path not in last]
+    return [*first, *map(str, sorted((_spark_home() / "jars").glob("*.jar"))), *(path for path in own if path in last)]
 
 
 def _spark_home() -> Path:

@@ -6,13 +6,23 @@ import logging
 import os
 import re
 import tempfile
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from connectors.spark.config import SparkConfig
-from connectors.spark.session.jars import DELTA_COORDINATES, JARS_VARIABLE, find_jars
+from connectors.spark.session.jars import (
+    DELTA_COORDINATES,
+    JARS_VARIABLE,
+    S3_COORDINATES,
+    S3_EXCLUDED,
+    find_jars,
+    find_s3_jars,
+    has_s3a,
+)
 from connectors.spark.session.java import require_java
+from connectors.spark.session.s3_log_store import LOG_STORE
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +60,13 @@ SETTINGS = {
     # On a local disk, the defaults rename through Hadoop's FileContext, which forks readlink several times in each commit:
     # nine tenths of a small commit's time.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    # On S3, Delta's own log store is safe only inside one JVM, and lists the whole log for each commit.
+    "spark.delta.logStore.s3a.impl": LOG_STORE,
+    "spark.delta.logStore.s3.impl": LOG_STORE,
+    "spark.hadoop.delta.enableFastS3AListFrom": "true",
+    # Commits are repeated by the task, which can be stopped meanwhile.
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "3",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
     ),
@@ -72,14 +89,17 @@ class LaunchPlan:
     master: str
     conf: dict[str, str]
     java: str
+    last_jars: list[str] = field(default_factory=list)
+    """JARs that come last on the class path, so that a class archive fits with them and without them."""
 
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def plan_launch(settings: SparkConfig) -> LaunchPlan:
-    """Raises ConfigError when Java or a configured JAR is missing."""
+def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan:
+    """Without ``reaches_s3``, the JARs for S3 are left out. Raises ConfigError when Java or a configured JAR is missing."""
     java = require_java()
+    s3_jars = find_s3_jars(settings.jars, settings.conf) if reaches_s3 else []
     conf = {**SETTINGS, **SESSION_SETTINGS, "spark.app.name": "sluice", "spark.master": settings.master}
     own = dict(settings.conf)
     local = settings.master.startswith("local")
@@ -95,30 +115,43 @@ def plan_launch(settings: SparkConfig) -> LaunchPlan:
         # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million
         # records. For large merges all day, set spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
         options += " -XX:TieredStopAtLevel=1"
-    conf |= _jar_conf(settings, local)
+    conf |= _jar_conf(settings, local, s3_jars)
     conf |= own
     # The connector's own options come last because the JVM uses the last of two conflicting options.
     conf[JAVA_OPTIONS] = f"{options} {own.get(JAVA_OPTIONS, '')}".strip()
-    return LaunchPlan(settings.master, conf, str(java))
+    return LaunchPlan(settings.master, conf, str(java), list(map(str, s3_jars)))
 
 
-def _jar_conf(settings: SparkConfig, local: bool) -> dict[str, str]:
+def _jar_conf(settings: SparkConfig, local: bool, s3_jars: list[Path]) -> dict[str, str]:
     own = dict(settings.conf)
     if "spark.jars" in own or "spark.jars.packages" in own:
-        return {}
+        return {CLASS_PATH: _join(s3_jars)} if local and s3_jars else {}
     jars = find_jars(settings.jars)
-    if not jars:
+    packages = [] if jars else [DELTA_COORDINATES]
+    if settings.s3 is not None and not s3_jars and not has_s3a(jars):
+        packages += S3_COORDINATES
+    if packages:
         log.warning(
-            "No JARs of the table format are configured (spark.jars or %s), and sluice setup has not fetched them: Spark "
-            "downloads %s now, which takes a while",
+            "JARs are neither configured (spark.jars or %s) nor fetched by sluice setup: Spark downloads %s, which takes a while",
             JARS_VARIABLE,
-            DELTA_COORDINATES,
+            ", ".join(packages),
         )
-        return {"spark.jars.packages": DELTA_COORDINATES}
+        # All in one place: Delta's classes use those of S3A.
+        listed = {"spark.jars": ",".join(map(str, [*jars, *s3_jars])), "spark.jars.excludes": ",".join(S3_EXCLUDED)}
+        return {"spark.jars.packages": ",".join(packages)} | {key: value for key, value in listed.items() if value}
     if local:
         # Directly on the class path; spark.jars would first copy them into a temporary folder.
-        return {CLASS_PATH: os.pathsep.join(map(str, jars))}
-    return {"spark.jars": ",".join(map(str, jars))}
+        return {CLASS_PATH: _join([*jars, *s3_jars])}
+    return {"spark.jars": ",".join(map(str, [*jars, *(s3_jars if settings.s3 is not None else ())]))}
+
+
+def _join(jars: Sequence[Path]) -> str:
+    return os.pathsep.join(map(str, jars))
+
+
+def s3_conf(settings: SparkConfig) -> dict[str, str]:
+    """Settings of S3A for a connector's sessions in a JVM of ours: connectors that share Spark can use different stores."""
+    return {} if settings.s3 is None else dict(settings.s3.options)
 
 
 def session_conf(settings: SparkConfig) -> dict[str, str]:

@@ -16,9 +16,9 @@ from connectors.spark.tables.staging import Staging, list_tables
 def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
     """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
     routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
-    staging = Staging(config.location, config.connector)
+    staging = Staging(config.location, config.connector, config.spark.s3)
     found = []
-    for name in list_tables(config.location):
+    for name in list_tables(config.location, config.spark.s3):
         table = open_table(config, name, lease, staging, lambda topic: None)
         try:
             ends = table.stored_ends()

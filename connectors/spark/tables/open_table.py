@@ -47,6 +47,7 @@ def open_table(
             task=task,
             target_file_bytes=config.table.compaction_target_bytes,
             min_files=config.table.compaction_min_files,
+            s3=config.spark.s3,
         )
         parquet.delete_drafts()
         return ParquetSinkTable(parquet, config.connector)
@@ -56,7 +57,7 @@ def open_table(
         config.table.vacuum_interval_ms / 1000,
     )
     layout, max_keys = config.table.layout, config.table.max_index_keys
-    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, max_keys, layout, care)
+    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, max_keys, layout, care, config.spark.s3)
 
     def with_spark(spark: SparkSession) -> DeltaSqlTable:
         return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)

@@ -20,6 +20,7 @@ from connect.errors import SchemaError
 from connect.record import TopicPartition
 from connectors.spark.errors import explain
 from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
+from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
 from connectors.spark.tables.parquet_compaction import CompactionResult, ParquetCompaction
 from connectors.spark.tables.parquet_files import open_table_files
@@ -47,10 +48,17 @@ class ParquetTable:
     """
 
     def __init__(
-        self, path: str, connector: str, *, task: str = "0", target_file_bytes: int = 128 << 20, min_files: int = 20
+        self,
+        path: str,
+        connector: str,
+        *,
+        task: str = "0",
+        target_file_bytes: int = 128 << 20,
+        min_files: int = 20,
+        s3: S3Settings | None = None,
     ) -> None:
         self.path = path
-        self._files = open_table_files(path)
+        self._files = open_table_files(path, s3)
         self._connector = connector
         self._task = f"{connector}-{task}"
         self._stem = f"{PREFIX}{connector.replace('/', '_')}-"

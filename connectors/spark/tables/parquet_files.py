@@ -18,6 +18,7 @@ from pyarrow import fs
 from connect import crash_points
 from connect.errors import ConnectError
 from connectors.spark.errors import explain
+from connectors.spark.s3_settings import S3Settings, read_s3_settings
 from connectors.spark.tables.staging import open_location
 
 _TEMPORARY = ".tmp"
@@ -63,14 +64,15 @@ class TableFiles(Protocol):
         """Deletes a file if it exists."""
 
 
-def open_table_files(location: str) -> TableFiles:
+def open_table_files(location: str, s3: S3Settings | None = None) -> TableFiles:
     """Opens a table's directory. Raises ConnectError if its file system cannot create a file only if the name is free."""
-    files, root = open_location(location)
+    s3 = s3 or read_s3_settings({}, location)
+    files, root = open_location(location, s3)
     if isinstance(files, fs.LocalFileSystem):
         return LocalTableFiles(root)
     bucket, _, prefix = root.partition("/")
-    if isinstance(files, fs.S3FileSystem):
-        return ObjectTableFiles(files, root, _open_s3(files, bucket, prefix), prefix)
+    if s3 is not None:
+        return ObjectTableFiles(files, root, _open_s3(files, bucket, s3), prefix)
     if isinstance(files, fs.GcsFileSystem):
         from obstore.store import GCSStore
 
@@ -227,18 +229,26 @@ class ObjectTableFiles:
         return self._files.get_file_info(f"{self._root}/{name}").type == fs.FileType.File  # type: ignore[no-any-return]
 
 
-def _open_s3(files: fs.S3FileSystem, bucket: str, prefix: str) -> Any:
-    """Opens the bucket with the credentials and endpoint that Arrow finds in the environment."""
+def _open_s3(files: fs.S3FileSystem, bucket: str, s3: S3Settings) -> Any:
+    """Opens the bucket with the same settings as Arrow; those that are empty are found in the environment."""
     from obstore.store import S3Store
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    region = files.region
+    given: dict[str, Any] = {
+        "region": s3.region or files.region,
+        "endpoint": s3.endpoint,
+        "access_key_id": s3.access_key,
+        "secret_access_key": s3.secret_key,
+        "session_token": s3.session_token,
+    }
     # Commits are repeated by the task, which can be stopped meanwhile.
     retry: Any = {"max_retries": 3, "retry_timeout": dt.timedelta(seconds=10)}
-    client_options: Any = {"allow_http": endpoint.startswith("http://")}
-    if endpoint:
-        return S3Store(bucket, region=region, endpoint=endpoint, client_options=client_options, retry_config=retry)
-    return S3Store(bucket, region=region, client_options=client_options, retry_config=retry)
+    return S3Store(
+        bucket,
+        client_options={"allow_http": s3.endpoint.startswith("http://")},
+        retry_config=retry,
+        virtual_hosted_style_request=not s3.path_style,
+        **{name: value for name, value in given.items() if value},
+    )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.errors import explain
+from connectors.spark.s3_settings import S3Settings, is_s3
 
 FOLDER = ".sluice-staging"
 
@@ -22,8 +23,9 @@ class Staging:
     Only its task writes there; files that exist at its start are left from a crash and are deleted.
     """
 
-    def __init__(self, location: str, owner: str) -> None:
-        self._files, root = open_location(location)
+    def __init__(self, location: str, owner: str, s3: S3Settings | None = None) -> None:
+        self.s3 = s3
+        self._files, root = open_location(location, s3)
         safe = re.sub(r"[^A-Za-z0-9_.-]", "_", owner)
         self._folder = f"{root}/{FOLDER}/{safe}"
         self._uri = f"{location}/{FOLDER}/{safe}"
@@ -59,9 +61,9 @@ class Staging:
             self._files.delete_file(f"{self._folder}/{name}")
 
 
-def list_tables(location: str) -> list[str]:
+def list_tables(location: str, s3: S3Settings | None = None) -> list[str]:
     """Names of the folders below a location that contain a table: a Delta log, or the manifest of a Parquet table."""
-    files, root = open_location(location)
+    files, root = open_location(location, s3)
     found = set()
     try:
         folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
@@ -89,12 +91,15 @@ class StagedFile:
             self._files.delete_file(self._path)
 
 
-def open_location(location: str) -> tuple[fs.FileSystem, str]:
+def open_location(location: str, s3: S3Settings | None = None) -> tuple[fs.FileSystem, str]:
     """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it.
 
-    Spark knows S3 as ``s3a://``, Arrow as ``s3://``; both are accepted.
+    Spark knows S3 as ``s3a://``, Arrow as ``s3://``; both are accepted. Without settings, Arrow finds them in the environment.
     """
     try:
+        if s3 is not None and is_s3(location):
+            path = location.partition("://")[2]
+            return _open_s3(s3, path.partition("/")[0]), path
         if "://" in location or location.startswith("file:"):
             files, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))
             return files, path
@@ -105,5 +110,23 @@ def open_location(location: str) -> tuple[fs.FileSystem, str]:
 
 def local_folder(location: str) -> str | None:
     """The path of a location on this machine's file system; None for an object store."""
+    if is_s3(location):
+        return None
     files, path = open_location(location)
     return path if isinstance(files, fs.LocalFileSystem) else None
+
+
+def _open_s3(s3: S3Settings, bucket: str) -> fs.S3FileSystem:
+    region = s3.region or (None if s3.endpoint else fs.resolve_s3_region(bucket))
+    scheme, _, host = s3.endpoint.rpartition("://")
+    return fs.S3FileSystem(
+        access_key=s3.access_key or None,
+        secret_key=s3.secret_key or None,
+        session_token=s3.session_token or None,
+        region=region,
+        scheme=scheme or None,
+        endpoint_override=host or None,
+        # Without a multipart upload for each small file.
+        allow_delayed_open=True,
+        force_virtual_addressing=bool(host) and not s3.path_style,
+    )

@@ -33,9 +33,20 @@ class Lake:
 
     fields = (field("id", "int32"), field("v", "string"))
 
-    def __init__(self, run: Any, topic: Any, props: Mapping[str, str], mode: str, location: Path | str) -> None:
+    def __init__(
+        self,
+        run: Any,
+        topic: Any,
+        props: Mapping[str, str],
+        mode: str,
+        location: Path | str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """``storage_options``: with which delta-rs reads the table, if it is not on a local disk."""
         self.location = str(location)
-        self.folder = Path(f"{self.location}/t")
+        self.path = f"{self.location}/t"
+        self.folder = Path(self.path)
+        self._storage_options = storage_options
         self.log = self.folder / "_delta_log"
         self._upserts = mode == "upsert"
         self._run = run
@@ -89,7 +100,7 @@ class Lake:
 
     def sql(self, statement: str) -> None:
         """Runs a statement in which ``{t}`` is the table."""
-        self.lease.session().sql(statement.format(t=f"delta.`{self.folder}`")).collect()
+        self.lease.session().sql(statement.format(t=f"delta.`{self.path}`")).collect()
 
     def follow(self, advice: str) -> None:
         """Runs the statement that a message gives, and restarts the task, as the message says."""
@@ -101,13 +112,14 @@ class Lake:
     def check(self, *, with_spark: bool = False) -> None:
         """The table has each record once, as delta-rs reads it, or Spark if delta-rs lacks a feature of the table."""
         if with_spark:
-            frame = self.lease.session().read.format("delta").load(str(self.folder)).select("id", "v")
+            frame = self.lease.session().read.format("delta").load(self.path).select("id", "v")
             found = [tuple(row) for row in frame.collect()]
         else:
-            found = [(row["id"], row["v"]) for row in read_delta_table(self.folder, ["id", "v"]).to_pylist()]
+            rows = read_delta_table(self.path, ["id", "v"], self._storage_options).to_pylist()
+            found = [(row["id"], row["v"]) for row in rows]
         numbers = range(self.first, self._count)
-        rows = [(n % KEYS, f"v{n}") if self._upserts else (n, f"v{n}") for n in numbers]
-        assert sorted(found) == sorted(dict(rows).items() if self._upserts else rows)
+        expected = [(n % KEYS, f"v{n}") if self._upserts else (n, f"v{n}") for n in numbers]
+        assert sorted(found) == sorted(dict(expected).items() if self._upserts else expected)
 
     def restarted_writes_all(self, *, with_spark: bool = False) -> None:
         """The task continues after a restart, and nothing is lost or doubled."""

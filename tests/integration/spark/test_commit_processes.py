@@ -1,24 +1,31 @@
-"""Two processes, each with its own JVM, commit to the same Delta tables on a local disk."""
+"""Two processes, each with its own JVM, commit to the same Delta tables on a local disk and on S3."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+from deltalake import DeltaTable
 
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables.delta.compaction import CompactionSettings
+from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.staging import open_location
-from sluice.demo.delta_table import read_delta_table
+from sluice.demo.delta_table import DeltaTableReader, read_delta_table
+from tests.support.s3 import EmbeddedS3
 
 ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "20"))
-"""Number of commits of each process to the append table; a fifth of that to the upsert table."""
+"""Number of commits of each process to the append table on a disk, a quarter of that on S3; a fifth of it to the upsert table."""
 
 _WRITER = """
 import json, sys
@@ -38,7 +45,7 @@ lease = session.lease(config.parse_config(props).spark)
 
 def open_one(name, mode):
     parsed = config.parse_config({**props, "write.mode": mode})
-    staging = Staging(parsed.location, f"{parsed.connector}-{number}")
+    staging = Staging(parsed.location, f"{parsed.connector}-{number}", parsed.spark.s3)
     return open_table(parsed, name, lease, staging, lambda topic: TopicIdentity("c", "t"), str(number))
 
 
@@ -84,11 +91,63 @@ session.stop()
 """
 
 
-def test_no_commit_of_two_processes_is_lost(props: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture
+def s3() -> Iterator[EmbeddedS3]:
+    server = EmbeddedS3()
+    yield server
+    server.stop()
+
+
+class OptimizingSpark:
+    """A third Spark, which optimizes tables until the others have ended. On a local disk, their lock would not keep it away."""
+
+    def __init__(self, props: dict[str, Any], tables: list[str], storage_options: dict[str, str]) -> None:
+        self._lease = session.lease(parse_config(props).spark)
+        self._spark = self._lease.session()
+        self._tables = tables
+        self._storage_options = storage_options
+        self.rounds = 0
+
+    def optimize(self) -> None:
+        for table in self._tables:
+            if not DeltaTable.is_deltatable(table, self._storage_options):
+                continue
+            try:
+                self._spark.sql(f"OPTIMIZE delta.`{table}`")
+                self.rounds += 1
+            except Exception as e:
+                if "DELTA_CONCURRENT" not in str(e):
+                    raise
+
+    def close(self) -> None:
+        self._lease.release()
+
+
+def test_no_commit_of_two_processes_on_a_disk_is_lost(props: dict[str, Any]) -> None:
+    run_writers(props, ROUNDS, lambda: None)
+    check_tables(props, ROUNDS, {})
+
+
+def test_no_commit_of_two_processes_on_s3_is_lost(props: dict[str, Any], s3: EmbeddedS3) -> None:
+    prefix = "spark.conf.spark.hadoop.fs.s3a."
+    own = {**props, "table.location": f"s3a://{s3.create_bucket()}/lake", f"{prefix}endpoint": s3.endpoint}
+    own |= {f"{prefix}access.key": "test", f"{prefix}secret.key": "test", f"{prefix}endpoint.region": "us-east-1"}
+    tables = [f"{own['table.location']}/{name}" for name in ("appended", "upserted")]
+    optimizing = OptimizingSpark(own, tables, s3.storage_options)
+    try:
+        run_writers(own, ROUNDS // 4, optimizing.optimize)
+        optimizing.optimize()
+    finally:
+        optimizing.close()
+    assert optimizing.rounds
+    check_tables(own, ROUNDS // 4, s3.storage_options)
+
+
+def run_writers(props: dict[str, Any], rounds: int, meanwhile: Callable[[], None]) -> None:
     own = {**props, "spark.master": "local[1]", "spark.conf.spark.driver.memory": "512m"}
     command = [sys.executable, "-c", _WRITER, json.dumps(own)]
     writers = [
-        subprocess.Popen([*command, str(n), str(ROUNDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*command, str(n), str(rounds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for n in (0, 1)
     ]
     try:
@@ -99,6 +158,10 @@ def test_no_commit_of_two_processes_is_lost(props: dict[str, Any], tmp_path: Pat
             assert writer.stdin
             writer.stdin.write("\n")
             writer.stdin.flush()
+        while any(writer.poll() is None for writer in writers):
+            meanwhile()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                writers[0].wait(1.0)
         for writer in writers:
             writer.communicate(timeout=240)
             assert writer.returncode == 0
@@ -106,17 +169,21 @@ def test_no_commit_of_two_processes_is_lost(props: dict[str, Any], tmp_path: Pat
         for writer in writers:
             writer.kill()
             writer.communicate()
-    lake = Path(props["table.location"])
-    rows = read_delta_table(lake / "appended").to_pylist()
-    assert Counter((row["by"], row["n"]) for row in rows) == Counter((by, n) for by in (0, 1) for n in range(ROUNDS))
-    found = [row["id"] for row in read_delta_table(lake / "upserted").to_pylist()]
-    assert sorted(found) == [-1, *(100 * by + n for by in (0, 1) for n in range(ROUNDS // 5))]
-    for table, commits in (("appended", 2 * ROUNDS), ("upserted", 2 * (ROUNDS // 5))):
-        logged = [
-            json.loads(line) for log in (lake / table / "_delta_log").glob("*.json") for line in log.read_text().splitlines()
-        ]
-        ends = Counter(int(action["txn"]["version"]) for action in logged if "txn" in action)
-        assert ends == Counter(dict.fromkeys(range(1, commits // 2 + 1), 2))
+
+
+def check_tables(props: dict[str, Any], rounds: int, storage_options: dict[str, str]) -> None:
+    """Both tables have the rows of all commits, and each commit is in the log once."""
+    lake = props["table.location"]
+    rows = read_delta_table(f"{lake}/appended", None, storage_options).to_pylist()
+    assert Counter((row["by"], row["n"]) for row in rows) == Counter((by, n) for by in (0, 1) for n in range(rounds))
+    found = [row["id"] for row in read_delta_table(f"{lake}/upserted", None, storage_options).to_pylist()]
+    assert sorted(found) == [-1, *(100 * by + n for by in (0, 1) for n in range(rounds // 5))]
+    for table, commits in (("appended", rounds), ("upserted", rounds // 5)):
+        files, folder = open_location(f"{lake}/{table}", parse_config(props).spark.s3)
+        log = DeltaLog(files, folder)
+        newest = DeltaTableReader(f"{lake}/{table}", storage_options=storage_options).version
+        ends = Counter(end for commit in log.backwards(newest) for end in commit.transactions.values())
+        assert ends == Counter(dict.fromkeys(range(1, commits + 1), 2))
 
 
 def test_vacuum_makes_no_commits_which_the_lock_would_not_guard(props: dict[str, Any], tmp_path: Path) -> None:

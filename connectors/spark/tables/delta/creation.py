@@ -12,6 +12,7 @@ from connectors.spark import config
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns, quote, sql_type
 from connectors.spark.plan.sql import ddl, literal, table_at
+from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.delta.partition_values import has_text
 from connectors.spark.tables.staging import open_location
 
@@ -42,17 +43,23 @@ def create_table(
     properties: Mapping[str, str],
     exists: Callable[[], bool],
     place: str,
+    s3: S3Settings | None = None,
 ) -> None:
     """Creates an empty table if there is none. Raises ConfigError for a layout that does not fit the columns, and ConnectError
     when other files are in its place."""
     listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
     options = f" TBLPROPERTIES ({listed})" if listed else ""
     clause = layout_clause(columns, layout)
-    session.sql(f"CREATE TABLE IF NOT EXISTS {table_at(path)} ({ddl(columns)}) USING delta{clause}{options}")
+    try:
+        session.sql(f"CREATE TABLE IF NOT EXISTS {table_at(path)} ({ddl(columns)}) USING delta{clause}{options}")
+    except Exception:
+        # Without a lock, as on S3, another process may have created it in the meantime.
+        if not exists():
+            raise
     if exists():
         return
     # IF NOT EXISTS ignores every folder that is not empty.
-    _refuse_other_files(path, place)
+    _refuse_other_files(path, place, s3)
     # A log without a commit: the creation ended early, on a full disk or with its process. A write does not mind, and if
     # another task creates the table right now, it adds nothing.
     writer = session.createDataFrame([], ddl(columns)).write.format("delta").mode("append").options(**properties)
@@ -79,8 +86,8 @@ def layout_clause(columns: Columns, layout: WantedLayout) -> str:
     return f" PARTITIONED BY ({listed})" if layout.partition_columns else f" CLUSTER BY ({listed})"
 
 
-def _refuse_other_files(path: str, place: str) -> None:
-    files, folder = open_location(path)
+def _refuse_other_files(path: str, place: str, s3: S3Settings | None) -> None:
+    files, folder = open_location(path, s3)
     is_folder = files.get_file_info(folder).type != fs.FileType.File
     found = [info.base_name for info in files.get_file_info(fs.FileSelector(folder, allow_not_found=True))] if is_folder else [""]
     others = sorted(name for name in found if name != _LOG)

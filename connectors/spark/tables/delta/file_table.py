@@ -22,6 +22,7 @@ from connect import crash_points
 from connect.record import TopicPartition
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.delta.change import TableChange
@@ -74,6 +75,7 @@ class DeltaTableSettings:
     max_index_keys: int
     layout: WantedLayout
     maintenance: MaintenanceSettings
+    s3: S3Settings | None = None
 
 
 def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction) -> dict[str, int]:
@@ -107,7 +109,7 @@ class DeltaFileTable:
         self._search = search
         self._session = session
         self._transactions = DeltaTransactions(session, path)
-        files, folder = open_location(path)
+        files, folder = open_location(path, settings.s3)
         self._log = DeltaLog(files, folder)
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
@@ -148,10 +150,10 @@ class DeltaFileTable:
             return TableState(layout.columns, ends, self._known.version, layout.partition_columns)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        layout, exists = self._settings.layout, self._transactions.table_exists
+        layout, s3, exists = self._settings.layout, self._settings.s3, self._transactions.table_exists
         properties = file_table_properties(self._session, upserts=self._settings.upserts)
         with creation_lock(local_folder(self.path)):
-            create_table(self._session, self.path, columns, layout, properties, exists, self._place)
+            create_table(self._session, self.path, columns, layout, properties, exists, self._place, s3)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         with self.lock, self._commit_lock.held():

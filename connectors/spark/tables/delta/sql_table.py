@@ -84,7 +84,8 @@ class DeltaSqlTable:
         return TableState(columns, dict(committed.ends), partition_columns=partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
-        create_table(self._session, self.path, columns, self._wanted_layout, {}, lambda: self._columns() is not None, self._place)
+        layout, s3 = self._wanted_layout, self._staging.s3
+        create_table(self._session, self.path, columns, layout, {}, lambda: self._columns() is not None, self._place, s3)
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)

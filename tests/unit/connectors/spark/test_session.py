@@ -20,6 +20,7 @@ from connect.worker_lifetime import WorkerLifetime, WorkerScope
 from connectors.spark import session
 from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
+from connectors.spark.s3_settings import read_s3_settings
 from connectors.spark.session import class_archive, jvm
 from connectors.spark.session.archive_training import create_archive
 from connectors.spark.session.gateway import connect_gateway
@@ -200,3 +201,36 @@ def test_the_token_of_the_jvm_is_never_logged(caplog: pytest.LogCaptureFixture, 
         jvm.join()
     assert b"the-secret-token" in heard[0]
     assert "the-secret-token" not in caplog.text
+
+
+def test_fetched_jars_for_s3_come_last_so_that_the_class_archive_still_fits(
+    plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted = JAR_SETS["spark-s3"]
+    folder = fetched.folder_of(wanted)
+    folder.mkdir(parents=True)
+    for jar in wanted.jars:
+        (folder / jar.file_name).write_bytes(b"jar")
+    manifest = {"jars": [str(jar) for jar in wanted.jars], "sizes": {jar.file_name: 3 for jar in wanted.jars}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    settings = SparkConfig("local[2]", "", (), (str(tmp_path / "delta.jar"),))
+    planned = plan_launch(settings)
+    before, after = jvm.class_path(plan), jvm.class_path(planned)
+    assert after[: len(before)] == before
+    assert set(after[len(before) :]) == {str(folder / jar.file_name) for jar in wanted.jars}
+    assert jvm.class_path(plan_launch(settings, reaches_s3=False)) == before
+    own = tmp_path / "hadoop-aws-3.4.1.jar"
+    own.touch()
+    given = SparkConfig("local[2]", "", (), (str(tmp_path / "delta.jar"), str(own)))
+    assert plan_launch(given).last_jars == []
+    packages = (("spark.jars.packages", "org.apache.hadoop:hadoop-aws:3.4.1"),)
+    assert plan_launch(SparkConfig("local[2]", "", packages, ())).last_jars == []
+
+
+def test_spark_downloads_what_it_needs_for_s3_if_it_was_not_fetched(plan: LaunchPlan, tmp_path: Path) -> None:
+    s3 = read_s3_settings({}, "s3a://bucket/lake")
+    planned = plan_launch(SparkConfig("local[2]", "", (), (str(tmp_path / "delta.jar"),), s3=s3))
+    assert "org.apache.hadoop:hadoop-aws:3.4.1" in planned.conf["spark.jars.packages"].split(",")
+    assert "software.amazon.awssdk:bundle" in planned.conf["spark.jars.excludes"].split(",")
+    assert planned.conf["spark.jars"] == str(tmp_path / "delta.jar")
+    assert "spark.jars.packages" not in plan.conf

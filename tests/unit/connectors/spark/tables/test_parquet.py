@@ -241,7 +241,7 @@ def test_damaged_entry_is_reported_with_its_name(tmp_path: Path) -> None:
 
 def test_file_system_without_exclusive_creation_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        parquet_files, "open_location", lambda location: (fs.SubTreeFileSystem("/", fs.LocalFileSystem()), location)
+        parquet_files, "open_location", lambda location, s3: (fs.SubTreeFileSystem("/", fs.LocalFileSystem()), location)
     )
     with pytest.raises(ConnectError, match="cannot be guarded against two tasks"):
         ParquetTable(str(tmp_path), "c")
