@@ -161,7 +161,7 @@ def run_writers(props: dict[str, Any], rounds: int, meanwhile: Callable[[], None
         while any(writer.poll() is None for writer in writers):
             meanwhile()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                writers[0].wait(1.0)
+                writers[0].wait(3.0)
         for writer in writers:
             writer.communicate(timeout=240)
             assert writer.returncode == 0
