@@ -33,8 +33,8 @@ _TRANSIENT = (
 _PERMISSIONS = "let the worker and Spark write into the table's folder, then restart the task"
 _CREDENTIALS = (
     "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the worker's environment, its role, or "
-    "spark.conf.spark.hadoop.fs.s3a.access.key and secret.key) and their permissions on table.location, then restart the task, or "
-    "the worker if the credentials have changed: Spark keeps those of its first access"
+    "spark.conf.spark.hadoop.fs.s3a.access.key and secret.key) and their permissions on table.location, then restart the task, "
+    "or the worker if the credentials have changed: Spark keeps those of its first access"
 )
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
