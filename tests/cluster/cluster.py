@@ -90,6 +90,8 @@ class Cluster:
             "offset.storage.partitions": "3",
             "status.storage.partitions": "2",
             "offset.flush.interval.ms": "500",
+            # Few processes, since each takes a second of CPU to start.
+            "task.executors": "2",
             # A killed worker does not leave its group: the others wait for its session to time out.
             "session.timeout.ms": "4000",
             "heartbeat.interval.ms": "500",

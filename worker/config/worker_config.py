@@ -25,7 +25,7 @@ from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
 
 DEFAULT_PORT = 8083
-_MIN_DEFAULT_EXECUTORS = 4
+_MIN_DEFAULT_EXECUTORS = 3
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
 
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -192,7 +192,7 @@ _STANDALONE = (
     ),
     _key(
         "task.executors", _INT, None, _LOW,
-        "Number of executor processes that connectors and tasks share. Default: one per core, at least four. 0 runs them as "
+        "Number of executor processes that connectors and tasks share. Default: one per core, at least three. 0 runs them as "
         "threads of the worker process.",
         validator=Range(0, nullable=True),
     ),

@@ -23,8 +23,8 @@ def test_worker_defaults_are_apaches() -> None:
     assert config.topic_creation_enable
 
 
-@pytest.mark.parametrize(("cores", "executors"), [(1, 4), (2, 4), (16, 16)])
-def test_a_worker_has_one_executor_per_core_and_at_least_four(
+@pytest.mark.parametrize(("cores", "executors"), [(1, 3), (2, 3), (16, 16)])
+def test_a_worker_has_one_executor_per_core_and_at_least_three(
     monkeypatch: pytest.MonkeyPatch, cores: int, executors: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
