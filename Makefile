@@ -28,11 +28,11 @@ up: setup ## Start an embedded broker, database, and worker
 down: setup ## Stop the services that 'make up' started
 	$(BIN)/sluice down
 
-# Four processes, one file at a time each: most tests wait for services. In file order, because the longest come first. Compiled
+# Three processes, one file at a time each: most tests wait for services. In file order, because the longest come first. Compiled
 # before, because tests start hundreds of workers, and with PYTHONDONTWRITEBYTECODE each would compile its imports.
 test: setup $(STAMPS)/test-services ## Run every test, with real brokers, databases, and Spark
 	$(BIN)/python -m compileall -q $(CODE)
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, less than a minute
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit

@@ -17,7 +17,7 @@ from tests.cluster.worker_process import WorkerProcess
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
 ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "2"))
-KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "10"))
+KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "6"))
 # Fewer kills than with exactly-once, whose promises include those of at-least-once.
 KILLS_AT_LEAST_ONCE = KILLS if "SLUICE_CHAOS_CLUSTER_KILLS" in os.environ else 4
 STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
