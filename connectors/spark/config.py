@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
@@ -282,7 +283,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     )
 
 
-def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableConfig:
+def _parse_table_config(values: Mapping[str, Any], parquet: bool) -> TableConfig:
     mode = str(values["write.mode"])
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", mode, "a parquet table can only append; use table.format=delta")
@@ -308,14 +309,14 @@ def _parse_table_config(values: Mapping[str, object], parquet: bool) -> TableCon
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
         layout=layout,
-        max_index_keys=values["upsert.index.max.keys"],  # type: ignore[arg-type]
-        compaction_target_bytes=values["compaction.target.file.bytes"],  # type: ignore[arg-type]
-        compaction_min_files=values["compaction.min.files"],  # type: ignore[arg-type]
-        vacuum_interval_ms=values["vacuum.interval.ms"],  # type: ignore[arg-type]
+        max_index_keys=values["upsert.index.max.keys"],
+        compaction_target_bytes=values["compaction.target.file.bytes"],
+        compaction_min_files=values["compaction.min.files"],
+        vacuum_interval_ms=values["vacuum.interval.ms"],
     )
 
 
-def _parse_layout(values: Mapping[str, object], parquet: bool) -> WantedLayout:
+def _parse_layout(values: Mapping[str, Any], parquet: bool) -> WantedLayout:
     found: list[tuple[str, ...]] = []
     for key in (PARTITION_COLUMNS, CLUSTER_COLUMNS):
         listed = values[key]

@@ -13,6 +13,7 @@ import decimal
 import math
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -25,9 +26,10 @@ from connect.converters.json.fast_path import (
     keep_column,
     list_column,
     nullable_column,
+    unscaled,
     writes_exactly,
 )
-from connect.converters.json.row_writer import compile_row_writer
+from connect.converters.json.row_writer import RowWriter, compile_row_writer
 from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
 from connect.data.logical import (
     DATE,
@@ -84,10 +86,13 @@ def compile_encoder(schema: Schema, options: WriteOptions) -> Encoder:
     column = compiler.column(schema)
     build = _column_struct_rows(schema, compiler) if schema.fields and schema.name not in _LOGICAL else None
 
-    write = None if build is None else compile_row_writer(schema, options)
+    @cache
+    def row_writer() -> RowWriter:
+        return compile_row_writer(schema, options)
 
     def encode(values: Sequence[Any]) -> list[bytes]:
-        if write is not None and len(values) <= _FEW:
+        if build is not None and len(values) <= _FEW:
+            write = row_writer()
             return [write(value).encode() for value in values]
         in_columns = build is not None and isinstance(values, StructColumns) and values.schema == schema
         convert: Any = build if in_columns else column
@@ -254,7 +259,7 @@ def _decimals(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]
     scale = decimal_scale(schema)
 
     def convert(values: Sequence[decimal.Decimal]) -> list[str]:
-        return [base64_text(int_to_bytes(_unscaled(v, scale))) for v in values]
+        return [base64_text(int_to_bytes(unscaled(v, scale))) for v in values]
 
     return {decimal.Decimal}, convert
 
@@ -263,16 +268,6 @@ def _finite_text(value: decimal.Decimal) -> str:
     if not value.is_finite():
         raise FastPathMiss
     return decimal_text(value)
-
-
-def _unscaled(value: decimal.Decimal, scale: int) -> int:
-    # The text is the cheapest exact way: "12.30" with scale 2 is 1230. Other exponents take the slow path.
-    whole, _, fraction = str(value).partition(".")
-    if len(fraction) == scale:
-        return int(whole + fraction)
-    if value or value.as_tuple().exponent != -scale:
-        raise FastPathMiss
-    return 0  # its text has an exponent beyond six digits: 0E-8
 
 
 def _dates(schema: Schema, options: WriteOptions) -> tuple[set[type], Column]:

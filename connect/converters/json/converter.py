@@ -178,6 +178,8 @@ class JsonConverter(Converter, HeaderConverter):
         return out
 
     def template_writer(self, template: StructTemplate) -> TemplateWriter | None:
+        if type(self) is not JsonConverter:
+            return None  # a subclass may write structs in another way
         return self._writers.get(template, self._write, self._prefix(template.schema), self._cache_size)
 
     def _encode_chunk(self, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
@@ -400,9 +402,8 @@ class JsonConverter(Converter, HeaderConverter):
         return self.to_connect_data(topic, data)
 
     def close(self) -> None:
-        for cache in (self._encoders, self._equal_encoders, self._decoders, self._parsed, self._prefixes):
+        for cache in (self._encoders, self._equal_encoders, self._writers, self._decoders, self._parsed, self._prefixes):
             cache.clear()
-        self._writers.clear()
 
 
 def _parse_exactly(data: bytes) -> Any:

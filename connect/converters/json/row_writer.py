@@ -10,17 +10,23 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.value_writer import WriteOptions, base64_text, number_text, quote, write_value
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_scale, int_to_bytes
+from connect.converters.json.fast_path import FastPathMiss, unscaled
+from connect.converters.json.value_writer import (
+    LOGICAL_NAMES,
+    WriteOptions,
+    base64_text,
+    null_text,
+    number_text,
+    quote,
+    write_value,
+)
+from connect.data.logical import DECIMAL, decimal_scale, int_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
 
 RowWriter = Callable[[Any], str]
-
-_LOGICAL = {DECIMAL, DATE, TIME, TIMESTAMP}
 
 
 def compile_row_writer(schema: Schema, options: WriteOptions) -> RowWriter:
@@ -71,15 +77,15 @@ class _Compiler:
 
     def _value(self, schema: Schema, text: str) -> str:
         """The expression that writes a field's value."""
-        has_default = schema.default is not None and self._options.replace_null_with_default
-        null = self._constant(write_value(schema, None, self._options)) if schema.optional or has_default else "miss()"
-        return f"{null} if {text} is None else {self._present(schema, text)}"
+        null = null_text(schema, self._options)
+        written = "miss()" if null is None else self._constant(null)
+        return f"{written} if {text} is None else {self._present(schema, text)}"
 
     def _present(self, schema: Schema, text: str) -> str:
         options = self._options
         if schema.name == DECIMAL and not options.numeric_decimals:
-            return f"{self._constant(_decimal_writer(schema, options))}({text})"
-        if schema.name not in _LOGICAL:
+            return f"{self._constant(_decimal_writer(decimal_scale(schema)))}({text})"
+        if schema.name not in LOGICAL_NAMES:
             match schema.type:
                 case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
                     low, high = INT_RANGES[schema.type]
@@ -100,15 +106,10 @@ class _Compiler:
         return name
 
 
-def _decimal_writer(schema: Schema, options: WriteOptions) -> RowWriter:
-    scale = decimal_scale(schema)
-
+def _decimal_writer(scale: int) -> RowWriter:
     def write(value: Any) -> str:
-        if value.__class__ is decimal.Decimal:
-            # The text is the cheapest exact way: "12.30" with scale 2 is 1230.
-            whole, _, fraction = str(value).partition(".")
-            if len(fraction) == scale and (fraction or whole).isdecimal():
-                return f'"{base64_text(int_to_bytes(int(whole + fraction)))}"'
-        return write_value(schema, value, options)
+        if value.__class__ is not decimal.Decimal:
+            raise FastPathMiss
+        return f'"{base64_text(int_to_bytes(unscaled(value, scale)))}"'
 
     return write

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.value_writer import WriteOptions, number_text, quote, write_value
-from connect.data.logical import DATE, DECIMAL, TIME, TIMESTAMP, decimal_scale, int_to_bytes
+from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, number_text, quote, write_value
+from connect.data.logical import DECIMAL, decimal_scale, int_to_bytes
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
 from connect.text_records import Cell, Slot, StructTemplate, TemplateWriter, TextKind, TextRows
 
-_INTEGERS = {Type.INT8, Type.INT16, Type.INT32, Type.INT64}
-_LOGICAL = {DECIMAL, DATE, TIME, TIMESTAMP}
 _QUOTE = repr('"')
 
 
@@ -102,8 +100,7 @@ class _Format:
     def _add_cell(self, cell: Cell, schema: Schema) -> None:
         number = sum(isinstance(part, _CellPart) for part in self._parts)
         part = _CellPart(cell.column, schema, cell.kind, number)
-        has_default = schema.default is not None and self._options.replace_null_with_default
-        self._constants[f"n{number}"] = write_value(schema, None, self._options) if schema.optional or has_default else None
+        self._constants[f"n{number}"] = null_text(schema, self._options)
         self._constants[f"c{number}"] = _cell_writer(schema, cell, self._options)
         self._parts.append(part)
 
@@ -161,9 +158,9 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     """The expression of the JSON of a text."""
     convert = f"c{cell.number}({text})"
     type_ = cell.schema.type
-    if cell.schema.name in _LOGICAL:
+    if cell.schema.name in LOGICAL_NAMES:
         return convert
-    if cell.kind is TextKind.INTEGER and type_ in _INTEGERS:
+    if cell.kind is TextKind.INTEGER and type_ in INT_RANGES:
         return text
     if cell.kind is TextKind.BOOLEAN and type_ is Type.BOOLEAN:
         return f"'true' if {text} == 't' else 'false'"
@@ -190,11 +187,11 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
 
     if schema.name == DECIMAL and cell.kind is TextKind.DECIMAL and not options.numeric_decimals:
         return _decimal_writer(decimal_scale(schema), write)
-    if schema.name in _LOGICAL:
+    if schema.name in LOGICAL_NAMES:
         return write
     if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
         return _write_double
-    if schema.type in _INTEGERS:
+    if schema.type in INT_RANGES:
         return _integer_writer(schema, decode, options)
     if schema.type is Type.STRING:
         return _string_writer(schema, decode, options)

@@ -38,6 +38,8 @@ from connect.strict import STRICT
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"
 _SPECIAL = re.compile('[\x00-\x1f"\\\\\ud800-\udfff\U00010000-\U0010ffff]')
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+LOGICAL_NAMES = frozenset((DECIMAL, DATE, TIME, TIMESTAMP))
+"""The schemas whose values have a Java class of their own."""
 _LONG_RANGE = INT_RANGES[Type.INT64]
 
 
@@ -83,6 +85,12 @@ def _number(value: float, narrow: bool, options: WriteOptions, path: str) -> str
     return number_text(value, narrow)
 
 
+def null_text(schema: Schema, options: WriteOptions) -> str | None:
+    """Returns the JSON text of a null; None where the schema allows no null."""
+    has_default = schema.default is not None and options.replace_null_with_default
+    return write_value(schema, None, options) if schema.optional or has_default else None
+
+
 def write_value(schema: Schema | None, value: Any, options: WriteOptions) -> str:
     """Returns the JSON text of a value. Raises DataError that names the field by its path."""
     try:
@@ -118,7 +126,7 @@ def _write(schema: Schema | None, value: Any, options: WriteOptions, path: str) 
         raise _field_error(NULL_REQUIRED, path)
     if schema is None:
         return _write_schemaless(value, options, path)
-    if schema.name is not None and schema.name in _LOGICAL:
+    if schema.name is not None and schema.name in LOGICAL_NAMES:
         return _write_logical(schema, value, options, path)
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
@@ -221,9 +229,6 @@ def _write_struct(schema: Schema, value: Struct, options: WriteOptions, path: st
     dot = f"{path}." if path else ""
     parts = [f"{quote(f.name)}:{_write(f.schema, v, options, dot + f.name)}" for f, v in zip(fields, value.values, strict=True)]
     return f"{{{','.join(parts)}}}"
-
-
-_LOGICAL = frozenset((DECIMAL, DATE, TIME, TIMESTAMP))
 
 
 def _stored_days(value: dt.date | FarInstant, options: WriteOptions) -> int:

@@ -11,11 +11,13 @@ from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connectors.postgres.types.column_type import ColumnType, refuse
 
+
+def _shape(name: str, doc: str, version: int = 1) -> SchemaBuilder:
+    return SchemaBuilder.struct().name(f"io.debezium.data.geometry.{name}").version(version).doc(doc)
+
+
 POINT = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.geometry.Point")
-    .version(1)
-    .doc("Geometry (POINT)")
+    _shape("Point", "Geometry (POINT)")
     .field("x", Schema.FLOAT64)
     .field("y", Schema.FLOAT64)
     .field("wkb", Schema.OPTIONAL_BYTES)
@@ -23,31 +25,16 @@ POINT = (
     .build()
 )
 GEOMETRY = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.geometry.Geometry")
-    .version(2)
-    .doc("Geometry")
+    _shape("Geometry", "Geometry", version=2)
     .optional()
     .field("wkb", Schema.BYTES)
     .field("srid", Schema.OPTIONAL_INT32)
     .field("extensions", Schema(Type.MAP, optional=True, key_schema=Schema.STRING, value_schema=Schema.STRING))
     .build()
 )
-CIRCLE = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.geometry.Circle")
-    .version(1)
-    .doc("Geometry (CIRCLE)")
-    .optional()
-    .field("center", POINT)
-    .field("radius", Schema.FLOAT64)
-    .build()
-)
+CIRCLE = _shape("Circle", "Geometry (CIRCLE)").optional().field("center", POINT).field("radius", Schema.FLOAT64).build()
 LINE = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.geometry.Line")
-    .version(1)
-    .doc("Geometry (LINE)")
+    _shape("Line", "Geometry (LINE)")
     .optional()
     .field("a", Schema.FLOAT64)
     .field("b", Schema.FLOAT64)

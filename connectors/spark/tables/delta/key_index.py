@@ -136,10 +136,8 @@ class KeyIndex:
 
 def _sorted_run(high: Keys64, low: Keys64 | None, files: Ints32, rows: Ints32) -> _Run:
     order = np.argsort(high, kind="stable")  # linear for runs that are sorted already
-    parts = [high[order], None if low is None else low[order], files[order], rows[order]]
-    if len(high) >= _MAPPED_KEYS:
-        parts = [None if part is None else _map(part) for part in parts]
-    return _Run(*parts)  # type: ignore[arg-type]
+    keep = _map if len(high) >= _MAPPED_KEYS else np.asarray
+    return _Run(keep(high[order]), None if low is None else keep(low[order]), keep(files[order]), keep(rows[order]))
 
 
 def _map(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

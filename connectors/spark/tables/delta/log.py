@@ -116,7 +116,7 @@ class DeltaLog:
     def figures(self, version: int) -> dict[str, int]:
         """Sizes of a version for the progress of a task, if its checksum file has them."""
         checksum = self.checksum(version)
-        if checksum is None:
+        if checksum is None or "numFiles" not in checksum or "tableSizeBytes" not in checksum:
             return {}
         return {
             "files": checksum["numFiles"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from connect.converters.json.converter import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
+from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.text_records import TextRecords
 from connectors.postgres.config import parse_config
@@ -137,6 +139,19 @@ def test_other_converters_get_the_records() -> None:
     for using in (Converters(text, json, SimpleHeaderConverter()), Converters(json, text, SimpleHeaderConverter())):
         texts = batch(rows, ["\t".join(PLAIN)])
         assert encode(using, texts, BatchFailures()) == encode(using, list(texts), BatchFailures())
+
+
+def test_subclass_of_a_converter_gets_structs() -> None:
+    class Own(JsonConverter):
+        def encode_batch(self, topic: str, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
+            return [b"own"] * len(values)
+
+    using = converters()
+    own = Own()
+    own.configure({}, False)
+    texts = batch(table([False] * WIDTH, with_default=False), ["\t".join(PLAIN)])
+    ((run, _),) = encode(Converters(using.key, own, using.header), texts, BatchFailures())
+    assert run.values == [b"own"]
 
 
 def test_batch_is_a_sequence_of_its_records() -> None:

@@ -27,7 +27,7 @@ from connectors.spark.session.gateway import connect_gateway
 from connectors.spark.session.rendezvous import rendezvous_for
 from connectors.spark.session.settings import JAVA_OPTIONS, LaunchPlan, plan_launch
 from sluice.embedded import jars as fetched
-from sluice.embedded.jar_sets import JAR_SETS
+from sluice.embedded.jar_sets import JAR_SETS, JarSet
 
 
 def test_missing_java_and_missing_jars_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -55,17 +55,23 @@ def test_listing_the_plugin_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_jars_that_setup_fetched_are_found_if_they_are_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("SLUICE_SPARK_JARS", raising=False)
-    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path))
-    assert session.find_jars([]) == []
-    wanted = JAR_SETS["spark"]
+def fetch(wanted: JarSet) -> Path:
+    """Puts a set of JARs where ``sluice setup`` does; returns its folder."""
     folder = fetched.folder_of(wanted)
     folder.mkdir(parents=True)
     for jar in wanted.jars:
         (folder / jar.file_name).write_bytes(b"jar")
     manifest = {"jars": [str(jar) for jar in wanted.jars], "sizes": {jar.file_name: 3 for jar in wanted.jars}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def test_jars_that_setup_fetched_are_found_if_they_are_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SLUICE_SPARK_JARS", raising=False)
+    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path))
+    assert session.find_jars([]) == []
+    wanted = JAR_SETS["spark"]
+    folder = fetch(wanted)
     (tmp_path / "jars" / "spark-damaged").mkdir()
     (tmp_path / "jars" / "spark-damaged" / "manifest.json").write_text('{"jars": 1}')
     assert session.find_jars([]) == sorted(folder / jar.file_name for jar in wanted.jars)
@@ -207,12 +213,7 @@ def test_fetched_jars_for_s3_come_last_so_that_the_class_archive_still_fits(
     plan: LaunchPlan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     wanted = JAR_SETS["spark-s3"]
-    folder = fetched.folder_of(wanted)
-    folder.mkdir(parents=True)
-    for jar in wanted.jars:
-        (folder / jar.file_name).write_bytes(b"jar")
-    manifest = {"jars": [str(jar) for jar in wanted.jars], "sizes": {jar.file_name: 3 for jar in wanted.jars}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    folder = fetch(wanted)
     settings = SparkConfig("local[2]", "", (), (str(tmp_path / "delta.jar"),))
     planned = plan_launch(settings)
     before, after = jvm.class_path(plan), jvm.class_path(planned)
