@@ -10,7 +10,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
-from connectors.postgres.config_validators import split_list
+from connectors.postgres.config_validators import parse_plugin_options, split_list
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
@@ -181,7 +181,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             max_retries=v["slot.max.retries"],
             retry_delay_s=v["slot.retry.delay.ms"] / 1000,
             create_timeout_s=float(v["create.slot.command.timeout"]),
-            plugin_options=_plugin_options(v["slot.stream.params"]),
+            plugin_options=parse_plugin_options("slot.stream.params", v["slot.stream.params"]),
             replica_identities=_replica_identities(v["replica.identity.autoset.values"]),
             status_interval_s=v["status.update.interval.ms"] / 1000,
             confirms=v["lsn.flush.mode"] != "manual",
@@ -236,30 +236,6 @@ def _key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
             raise ConfigError.invalid("message.key.columns", table, f"not a regular expression: {e}") from e
         rules.append((table.strip(), names))
     return tuple(rules)
-
-
-def _plugin_options(text: str | None) -> tuple[tuple[str, str], ...]:
-    options: list[tuple[str, str]] = []
-    for part in (text or "").split(";"):
-        if part.strip():
-            name, equals, value = part.partition("=")
-            if not equals or not re.fullmatch(r"[A-Za-z_]+", name.strip()):
-                raise ConfigError.invalid("slot.stream.params", text, "expected name=value;name=value")
-            options.append((name.strip(), value.strip()))
-    for name, value in options:
-        if value.lower() not in _PLUGIN_OPTIONS.get(name, (value.lower(),)):
-            raise ConfigError.invalid("slot.stream.params", text, f"{name}={value} changes the protocol, which is not supported")
-    return tuple(options)
-
-
-_PLUGIN_OPTIONS = {
-    "proto_version": ("1",),
-    "publication_names": (),
-    "binary": ("false", "off", "0"),
-    "streaming": ("false", "off", "0"),
-    "two_phase": ("false", "off", "0"),
-}
-"""Options of the output plugin that the connector sets itself or whose other values change the messages."""
 
 
 def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:

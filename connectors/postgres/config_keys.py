@@ -13,7 +13,15 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import SLOT_NAME, TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
+from connectors.postgres.config_validators import (
+    SLOT_NAME,
+    TOPIC_PREFIX,
+    PatternText,
+    PluginOptions,
+    RegexList,
+    SupportedValues,
+    split_list,
+)
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
@@ -177,6 +185,7 @@ def _replication_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
+        validator=PluginOptions(),
         doc="Additional options of the output plugin: name=value;name=value. Options that change the protocol are rejected.",
     )
     keys.define(

@@ -47,6 +47,19 @@ _MAX_CLUSTER_COLUMNS = 4
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
+class _Location:
+    """A directory or a URI. One slash after a scheme would silently name a directory of the worker."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        NonEmpty()(name, value)
+        if re.match(r"[a-z][a-z0-9+.-]+:/(?!/)", str(value)) and not str(value).startswith("file:"):
+            scheme, _, path = str(value).partition(":/")
+            raise ConfigError.invalid(name, value, f"a URI has two slashes after its scheme: {scheme}://{path}")
+
+    def __str__(self) -> str:
+        return str(NonEmpty())
+
+
 def _check_name_format(name: str, value: object) -> None:
     text = str(value)
     for variable in _VARIABLE.findall(text):
@@ -103,7 +116,7 @@ def config_def() -> ConfigDef:
              doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
-    d.define("table.location", t.STRING, NO_DEFAULT, validator=NonEmpty(), importance=high, group="Table",
+    d.define("table.location", t.STRING, NO_DEFAULT, validator=_Location(), importance=high, group="Table",
              doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the "
              "table.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",

@@ -66,3 +66,10 @@ def test_lint_knows_the_freshness_of_single_tables_and_shows_where_one_is_wrong(
     (finding,) = check_files([file]).findings
     assert (finding.line, finding.severity.value) == (6, "error")
     assert "freshness.b.ms" in finding.message
+
+
+def test_uri_with_one_slash_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"table\.location: a URI has two slashes after its scheme: s3://bucket/lake"):
+        parse_config({**PROPS, "table.location": "s3:/bucket/lake"})
+    for location in ("file:/lake", "file:///lake", "s3://bucket/lake", "lake:old", "c:lake/t"):
+        parse_config({**PROPS, "table.location": location})
