@@ -19,30 +19,12 @@ from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 
 STARTS = int(os.environ.get("SLUICE_BENCH_STARTS", "3"))
 _TIMEOUT_S = 120.0
-# Creates the files first and second when Spark has a session, and when it has created and appended to a table.
-_PROGRAM = """
-import sys
-from pathlib import Path
-import pyarrow as pa
-from connectors.spark import session
-from connectors.spark.config import SparkConfig
-from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.delta_files import FileAppender
-work, jars = Path(sys.argv[1]), sys.argv[2]
-lease = session.lease(SparkConfig("local[2]", "", (), (jars,)))
-spark = lease.session()
-(work / "first").touch()
-spark.sql(f"CREATE TABLE delta.`{work}/table` (id BIGINT) USING delta")
-FileAppender(spark, f"{work}/table", "benchmark").append(pa.table({"id": [1]}), TableCommit("benchmark", 1, {}, {}))
-(work / "second").touch()
-sys.stdin.read()
-"""
 
 
 def _start(jars: str, environment: dict[str, str]) -> tuple[Figures, Figures]:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
         work = Path(folder)
-        command = [sys.executable, "-c", _PROGRAM, folder, jars]
+        command = [sys.executable, "-m", "benchmarks.spark_first_append", folder, jars]
         with Measured(command, work / "log", environment) as measured:
             measured.wait_until((work / "first").exists, _TIMEOUT_S)
             ready = measured.figures(1)
