@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.errors import ConfigError
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
+from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
@@ -75,7 +75,7 @@ class ChangeCapture:
         self._polled(records)
         return records
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read before an error."""
         records = self._streaming.take_records()
         self._polled(records)
@@ -85,7 +85,7 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, TextRecords) else records[-1]).source_offset
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -273,7 +273,7 @@ class ChangeCapture:
         self._streaming.start(connection, stop_lsn)
         self.state = state
 
-    def _read_stream(self) -> list[SourceRecord]:
+    def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             self._streaming.read()
         except CatchUpComplete:
