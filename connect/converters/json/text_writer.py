@@ -7,14 +7,14 @@ form here, so the bytes are the same.
 
 from __future__ import annotations
 
-from binascii import b2a_base64 as to_base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, number_text, quote, write_value
-from connect.data.logical import DECIMAL, decimal_scale, int_to_bytes
+from connect.converters.json.number_texts import decimal_writer, write_double
+from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, quote, write_value
+from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
@@ -221,11 +221,11 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
         return write_value(schema, decode(text), options)
 
     if schema.name == DECIMAL and cell.kind is TextKind.DECIMAL and not options.numeric_decimals:
-        return _decimal_writer(decimal_scale(schema), write)
+        return decimal_writer(decimal_scale(schema), write)
     if schema.name in LOGICAL_NAMES:
         return write
     if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
-        return _write_double
+        return write_double
     if schema.type in INT_RANGES or schema.type is Type.STRING:
         write_decoded = _value_writer(schema, options)
         return lambda text: write_decoded(decode(text))
@@ -242,24 +242,3 @@ def _value_writer(schema: Schema, options: WriteOptions) -> Callable[[Any], str]
     if schema.type is Type.STRING:
         return lambda value: quote(value) if type(value) is str else write_value(schema, value, options)
     return lambda value: write_value(schema, value, options)
-
-
-def _decimal_writer(scale: int, write: Callable[[str], str]) -> Callable[[str], str]:
-    point = -scale - 1
-
-    def write_decimal(text: str) -> str:
-        if (scale and text[point:-scale] != ".") or not text[-1].isdecimal():
-            return write(text)
-        unscaled = int(text[:point] + text[-scale:]) if scale else int(text)
-        data = int_to_bytes(unscaled) if unscaled < 0 else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")
-        return f'"{to_base64(data, newline=False).decode()}"'
-
-    return write_decimal
-
-
-def _write_double(text: str) -> str:
-    value = float(text)
-    if not (0.001 <= value < 1e7 or -1e7 < value <= -0.001):
-        return number_text(value, False)
-    # Up to 15 digits, a text without superfluous zeros is the shortest one of its number.
-    return text if len(text) < 17 and "." in text and text[-1] != "0" and "e" not in text else repr(value)

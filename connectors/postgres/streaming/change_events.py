@@ -40,6 +40,8 @@ class TransactionValues(NamedTuple):
     tx_lsn: int
     is_catch_up: bool
     """Whether offsets still require a snapshot."""
+    offset_extras: Mapping[str, Any]
+    """More members of offsets."""
 
 
 class StreamedTable:
@@ -92,11 +94,12 @@ class ChangeEventBuilder:
     def transaction_values(self, *, is_catch_up: bool) -> TransactionValues:
         """What the next changes of the transaction share."""
         begin, ns = self._begin, time.time_ns()
+        extras = {} if self.xmin is None else {"xmin": self.xmin}
         us = ns // 1000
         sequence = f'["{self._sequence_done}","' if self._sequence_done else '[null,"'
         return TransactionValues(
             sequence, begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000, begin.xid, self.xmin, *self._origin,
-            us // 1000, us, ns, self._done_lsn, begin.final_lsn, is_catch_up,
+            us // 1000, us, ns, self._done_lsn, begin.final_lsn, is_catch_up, extras,
         )  # fmt: skip
 
     def change(

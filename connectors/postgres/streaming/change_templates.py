@@ -215,6 +215,6 @@ class ChangeReader:
             transaction.tx_lsn,
             done - left,
         )
-        if transaction.xmin is not None:
-            offset["xmin"] = transaction.xmin
+        if transaction.offset_extras:
+            offset.update(transaction.offset_extras)
         return catch_up_offset(offset) if transaction.is_catch_up else offset

@@ -111,7 +111,9 @@ def batches(draw: st.DrawFn) -> tuple[PostgresConfig, list[TableRows], list[tupl
             )
         )
     )
-    tables, identities, steps = [], [], []
+    tables: list[TableRows] = []
+    identities: list[bytes] = []
+    steps: list[tuple[Any, ...]] = []
     rows: list[st.SearchStrategy[list[Value]]] = []
     for number in range(2):
         step = draw(st.integers(1, 3))
@@ -264,7 +266,7 @@ def expected_events(
     old_key = None if before is None else rows.key_of(before)
     new_key = None if after is None else rows.key_of(after)
     if kind == b"D":
-        events = [(rows.topic, old_key, ("d", before, None), headers)]
+        events: list[tuple[Any, ...]] = [(rows.topic, old_key, ("d", before, None), headers)]
         if configured.tombstones and old_key is not None:
             events.append((rows.topic, old_key, None, headers))
         return events
