@@ -21,6 +21,8 @@ class EventSettings:
     column_rules: tuple[ColumnRule, ...] = ()
     schema_name_adjustment: str = "none"
     field_name_adjustment: str = "none"
+    failure_mode: str = "fail"
+    """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
 
 
 def define_event_form_keys(keys: ConfigDef) -> None:
@@ -36,6 +38,17 @@ def define_event_form_keys(keys: ConfigDef) -> None:
             doc=f"How {where} are adjusted to Avro: not at all (none), by _ in place of each invalid character (avro), or by "
             "_uxxxx in place of each invalid character and of _ (avro_unicode).",
         )
+    keys.define(
+        "event.processing.failure.handling.mode",
+        ConfigType.STRING,
+        "fail",
+        group="Errors",
+        importance=Importance.MEDIUM,
+        validator=one_of("fail", "warn", "skip", "ignore"),
+        doc="What becomes of a row that cannot be converted. fail leaves it to the worker: errors.tolerance=none fails the task, "
+        "all skips the row. warn skips it with a warning, skip and ignore silently. Each reports the row as errors.log.* and "
+        "errors.deadletterqueue.source.* say, with table, key, and position.",
+    )
     keys.define(
         "column.propagate.source.type",
         ConfigType.STRING,
@@ -59,4 +72,9 @@ def define_event_form_keys(keys: ConfigDef) -> None:
 
 def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:
     """Parses the settings; ``values`` are the parsed keys, and ``config`` has those without a fixed name. Raises ConfigError."""
-    return EventSettings(parse_column_rules(config), values["schema.name.adjustment.mode"], values["field.name.adjustment.mode"])
+    return EventSettings(
+        parse_column_rules(config),
+        values["schema.name.adjustment.mode"],
+        values["field.name.adjustment.mode"],
+        values["event.processing.failure.handling.mode"],
+    )

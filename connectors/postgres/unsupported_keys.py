@@ -53,7 +53,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "notification.enabled.channels": (None, ("", "log")),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "event.processing.failure.handling.mode": ("fail", ("fail",)),
     "topic.naming.strategy": (
         "io.debezium.schema.SchemaTopicNamingStrategy",
         ("io.debezium.schema.schematopicnamingstrategy",),

@@ -73,8 +73,11 @@ def test_an_unchanged_value_without_placeholder_comes_from_the_old_row() -> None
 
 def test_an_unchanged_value_without_placeholder_and_old_row_is_an_error_with_the_key() -> None:
     stream = Stream()
+    stream.update(["1", "3", UNCHANGED])
+    (errant,) = stream.emitter.out
     with pytest.raises(DataError, match=r"public\.t with the key \(id=1\).*public\.t\.bits is unavailable.*FULL"):
-        stream.update(["1", "3", UNCHANGED])
+        assert errant.value
+    assert stream.emitter.position().tx_events == 1
 
 
 def test_an_update_or_delete_without_the_record_key_is_an_error() -> None:
