@@ -9,12 +9,12 @@ from typing import Any
 
 from connect.errors import ConfigError
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
+from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
-from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, source_partition
+from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, read_tables
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
@@ -59,6 +59,8 @@ class ChangeCapture:
         )
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
+        self._snapshot_state = stored.snapshot_state if stored is not None and settings.snapshot.mode != "always" else None
+        """What an interrupted snapshot has completed; None if the next one starts over."""
         self.state = CaptureState.STARTING
         self.uses_slot = False
         """Whether the task has looked for its slot."""
@@ -88,7 +90,7 @@ class ChangeCapture:
         self._polled(records)
         return records
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read before an error."""
         records = self._streaming.take_records()
         self._polled(records)
@@ -98,7 +100,8 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, TextRecords) else records[-1]).source_offset
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
+            self._snapshot_state = latest.get(SNAPSHOT_STATE)
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -128,7 +131,7 @@ class ChangeCapture:
         return answer
 
     def disconnect(self) -> None:
-        """Closes all connections. The position remains; a snapshot that is not complete is forgotten."""
+        """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
         self._streaming.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
@@ -166,7 +169,8 @@ class ChangeCapture:
     def _publication_loss(self, sql: Connection) -> str | None:
         """Says which changes the publication lacks, if a new snapshot may replace them. Raises PositionLostError otherwise."""
         loss = self.monitor.publication_loss
-        if loss is None and self._known_position() is not None and not self._wants_snapshot():
+        resumes = self._snapshot_state is not None or not self._wants_snapshot()
+        if loss is None and resumes and self._known_position() is not None:
             loss = publications.find_loss(sql, self._settings.slot)
         check_publication_loss(self._settings, loss)
         return loss
@@ -183,6 +187,7 @@ class ChangeCapture:
         slot = slots.read_slot(sql, settings.slot.name)
         if publication_loss is not None:
             # Since 18, the server skips changes whose publication did not exist; before, it fails at them.
+            self._snapshot_state = None
             plan = plan_after_publication_loss(publication_loss, known, slot, is_readable=sql.server_version >= 180000)
         else:
             plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
@@ -227,6 +232,8 @@ class ChangeCapture:
         Promise 1: what was confirmed for a position that is given up says nothing about the new one.
         """
         confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
+        if slot is None or known is None or plan.position != known.position or confirmed_lsn > known.position.done_lsn:
+            self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
         if plan.position is None:
             self._stored = None
             self._streaming.start_at_slot(confirmed_lsn)
@@ -259,7 +266,7 @@ class ChangeCapture:
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
         snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
         try:
-            snapshot.start(created)
+            snapshot.start(created, self._snapshot_state)
         except BaseException:
             snapshot.close()
             raise
@@ -300,10 +307,10 @@ class ChangeCapture:
     # --- streaming ------------------------------------------------------------------------------------------------------------
 
     def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
-        self._streaming.start(connection, stop_lsn)
+        self._streaming.start(connection, stop_lsn, self._snapshot_state)
         self.state = state
 
-    def _read_stream(self) -> list[SourceRecord]:
+    def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             self._streaming.read()
         except CatchUpComplete:

@@ -153,7 +153,7 @@ class SourceMonitor:
                 if _ADMIN_SHUTDOWN in e.message:
                     self._shutting_down = True
                 lost_at = lost_at or time.monotonic()
-                if connection is not None or not self._shutting_down:
+                if connection is None and not self._shutting_down:
                     self._problems.update(
                         [Problem("source_not_checked", f"replication slot {settings.slot.name} cannot be checked: {e.message}")]
                     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +75,12 @@ class StreamingSession:
         assert self._emitter is not None
         self._emitter.skip_to(lsn)
 
-    def start(self, connection: Connection, stop_lsn: int | None = None) -> None:
-        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, and ``read`` raises
-        CatchUpComplete there."""
+    def start(self, connection: Connection, stop_lsn: int | None = None, snapshot_state: str | None = None) -> None:
+        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, from ``snapshot_state`` on, and
+        ``read`` raises CatchUpComplete there."""
         emitter = self._emitter
         assert emitter is not None
-        emitter.stop_lsn = stop_lsn
+        emitter.stop_lsn, emitter.snapshot_state = stop_lsn, snapshot_state
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)
@@ -108,16 +108,16 @@ class StreamingSession:
             out.append(self._heartbeat.beat(offset))
 
     def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
-        latest = emitter.out[-1].source_offset if emitter.out else self._latest
+        latest = emitter.out.source_offset if emitter.out else self._latest
         return emitter.position_offset() or latest
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read and removes them."""
         emitter = self._emitter
         if emitter is None or not emitter.out:
             return []
-        out, emitter.out = emitter.out, []
-        self._latest = out[-1].source_offset
+        out = emitter.take_records()
+        self._latest = out.source_offset
         return out
 
     def position_offset(self) -> Mapping[str, Any] | None:
