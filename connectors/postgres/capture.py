@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.errors import ConfigError
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
+from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
@@ -77,7 +77,7 @@ class ChangeCapture:
         self._polled(records)
         return records
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read before an error."""
         records = self._streaming.take_records()
         self._polled(records)
@@ -87,7 +87,7 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, TextRecords) else records[-1]).source_offset or {}
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
             self._snapshot_state = latest.get(SNAPSHOT_STATE)
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
@@ -278,7 +278,7 @@ class ChangeCapture:
         self._streaming.start(connection, stop_lsn, self._snapshot_state)
         self.state = state
 
-    def _read_stream(self) -> list[SourceRecord]:
+    def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             self._streaming.read()
         except CatchUpComplete:
