@@ -25,6 +25,8 @@ class TextKind(Enum):
     """An integer as in JSON."""
     FLOAT = "float"
     """A number as in JSON, ``NaN``, ``Infinity``, or ``-Infinity``."""
+    SHORTEST_FLOAT = "shortest float"
+    """The same, with no more digits than the number needs."""
     BOOLEAN = "boolean"
     """``t`` or ``f``."""
     STRING = "string"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.number_texts import decimal_writer, write_double
+from connect.converters.json.number_texts import decimal_writer, write_double, write_shortest_double
 from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, quote, write_value
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
@@ -224,8 +224,11 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
         return decimal_writer(decimal_scale(schema), write)
     if schema.name in LOGICAL_NAMES:
         return write
-    if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
-        return write_double
+    if schema.type is Type.FLOAT64 and not options.strict:
+        if cell.kind is TextKind.FLOAT:
+            return write_double
+        if cell.kind is TextKind.SHORTEST_FLOAT:
+            return write_shortest_double
     if schema.type in INT_RANGES or schema.type is Type.STRING:
         write_decoded = _value_writer(schema, options)
         return lambda text: write_decoded(decode(text))
