@@ -13,7 +13,7 @@ from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
-from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, source_partition
+from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, read_tables
 from connectors.postgres.schema.checks import check_keys, check_topics
@@ -47,6 +47,8 @@ class ChangeCapture:
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
+        self._snapshot_state = stored.snapshot_state if stored is not None and settings.snapshot.mode != "always" else None
+        """What an interrupted snapshot has completed; None if the next one starts over."""
         self.state = CaptureState.STARTING
         self.uses_slot = False
         """Whether the task has looked for its slot."""
@@ -85,7 +87,8 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
+            self._snapshot_state = latest.get(SNAPSHOT_STATE)
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -114,7 +117,7 @@ class ChangeCapture:
         return answer
 
     def disconnect(self) -> None:
-        """Closes all connections. The position remains; a snapshot that is not complete is forgotten."""
+        """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
         self._streaming.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
@@ -197,6 +200,8 @@ class ChangeCapture:
         Promise 1: what was confirmed for a position that is given up says nothing about the new one.
         """
         confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
+        if slot is None or known is None or plan.position != known.position or confirmed_lsn > known.position.done_lsn:
+            self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
         if plan.position is None:
             self._stored = None
             self._streaming.start_at_slot(confirmed_lsn)
@@ -229,7 +234,7 @@ class ChangeCapture:
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
         snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
         try:
-            snapshot.start(created)
+            snapshot.start(created, self._snapshot_state)
         except BaseException:
             snapshot.close()
             raise
@@ -270,7 +275,7 @@ class ChangeCapture:
     # --- streaming ------------------------------------------------------------------------------------------------------------
 
     def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
-        self._streaming.start(connection, stop_lsn)
+        self._streaming.start(connection, stop_lsn, self._snapshot_state)
         self.state = state
 
     def _read_stream(self) -> Sequence[SourceRecord]:

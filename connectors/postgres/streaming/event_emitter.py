@@ -68,6 +68,8 @@ class ChangeEventEmitter:
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
         """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
+        self.snapshot_state: str | None = None
+        """What of that snapshot is completed."""
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
@@ -266,7 +268,9 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            self._transaction = self._builder.transaction_values(is_catch_up=self.stop_lsn is not None)
+            self._transaction = self._builder.transaction_values(
+                is_catch_up=self.stop_lsn is not None, snapshot_state=self.snapshot_state
+            )
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -277,7 +281,7 @@ class ChangeEventEmitter:
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
         offset = self._with_xmin(self._position.record_offset(name, last=last))
-        return offset if self.stop_lsn is None else catch_up_offset(offset)
+        return offset if self.stop_lsn is None else catch_up_offset(offset, self.snapshot_state)
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:

@@ -65,12 +65,12 @@ class StreamingSession:
         assert self._emitter is not None
         self._emitter.skip_to(lsn)
 
-    def start(self, connection: Connection, stop_lsn: int | None = None) -> None:
-        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, and ``read`` raises
-        CatchUpComplete there."""
+    def start(self, connection: Connection, stop_lsn: int | None = None, snapshot_state: str | None = None) -> None:
+        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, from ``snapshot_state`` on, and
+        ``read`` raises CatchUpComplete there."""
         emitter = self._emitter
         assert emitter is not None
-        emitter.stop_lsn = stop_lsn
+        emitter.stop_lsn, emitter.snapshot_state = stop_lsn, snapshot_state
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)
