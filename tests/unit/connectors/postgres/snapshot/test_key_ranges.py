@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.postgres.offsets import SNAPSHOT_STATE, catch_up_offset, confirmable_lsn, parse_offset, snapshot_offset
+from connectors.postgres.offsets import SNAPSHOT_STATE, catch_up_members, confirmable_lsn, parse_offset, snapshot_offset
 from connectors.postgres.snapshot.key_ranges import (
     MAX_TEXT,
     Key,
@@ -108,7 +108,7 @@ def test_offsets_with_a_state_are_those_of_an_incomplete_snapshot() -> None:
     assert (stored.snapshot_completed, stored.snapshot_state, stored.position.done_lsn) == (False, "{}", 95)
     assert confirmable_lsn(offset) == 0
     streamed = {"lsn": 99, "lsn_commit": 97, "tx_lsn": 98, "tx_events": 1, "txId": 5}
-    stored = parse_offset(catch_up_offset(streamed, "{}"))
+    stored = parse_offset(streamed | catch_up_members("{}"))
     assert (stored.snapshot_completed, stored.snapshot_state, stored.position.done_lsn) == (False, "{}", 97)
-    assert SNAPSHOT_STATE not in catch_up_offset(streamed)
+    assert SNAPSHOT_STATE not in catch_up_members(None)
     assert parse_offset({**snapshot_offset(95, 1, 2, last=True), SNAPSHOT_STATE: "{}"}).snapshot_state is None
