@@ -31,7 +31,7 @@ from connectors.postgres.startup import (
     plan_start,
 )
 from connectors.postgres.states import CaptureState
-from connectors.postgres.streaming import publications, slots
+from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
 from connectors.postgres.streaming.server import ServerState, identify_system, read_timeline_history
@@ -53,7 +53,7 @@ class ChangeCapture:
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
         self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, self._version)
-        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
+        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
         self.monitor = SourceMonitor(
             settings, MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream)
         )
@@ -111,6 +111,7 @@ class ChangeCapture:
         )
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        self._streaming.note_promotion()
         return self._flush_tracker.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
@@ -153,8 +154,7 @@ class ChangeCapture:
             return
         sql = self.sessions.catalog()
         loss = self._publication_loss(sql)
-        publications.set_replica_identities(sql, settings.slot, self._captured_tables())
-        publications.ensure_publication(sql, settings.slot, self._filters)
+        standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
         tables = self._captured_tables()
         check_keys(tables, settings, self._filters)
         check_topics(tables, settings)
@@ -207,7 +207,7 @@ class ChangeCapture:
                 self._snapshot_done = False
                 self._catch_up(replication)
             case StartAction.CREATE_SLOT:
-                created = slots.create_slot(replication, settings.slot.name, settings.slot, export=False)
+                created = standby.create_slot(settings, replication, settings.slot.name, export=False)
                 self._flush_tracker.start(server.timeline, created.consistent_lsn)
                 self._streaming.start_at_slot(created.consistent_lsn)
                 self._stream(replication, CaptureState.STREAMING)
@@ -276,7 +276,7 @@ class ChangeCapture:
     def _create_slot_with_snapshot(self, replication: Connection, server: ServerState) -> None:
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        created = slots.create_slot(replication, slot.name, slot)
+        created = standby.create_slot(self._settings, replication, slot.name)
         self._start_snapshot(created)
         replication.close()
         self._flush_tracker.start(server.timeline, created.consistent_lsn)
@@ -287,7 +287,7 @@ class ChangeCapture:
         """Streams from the existing slot up to the point of the snapshot."""
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        created = slots.create_slot(replication, f"{slot.name[:54]}_snapshot", slot, temporary=True)
+        created = standby.create_slot(self._settings, replication, f"{slot.name[:54]}_snapshot", temporary=True)
         snapshot = self._start_snapshot(created)
         replication.close()  # drops the temporary slot; the imported snapshot stays valid
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))

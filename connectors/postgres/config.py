@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
@@ -126,6 +126,7 @@ class PostgresConfig:
     topic_prefix: str
     topic_delimiter: str
     address: Address
+    primary: Address | None
     query_timeout_s: float
     capture: CaptureSettings
     types: TypeSettings
@@ -162,22 +163,12 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
 
     mode = v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
+    address = _address(v)
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
-        address=Address(
-            host=v["database.hostname"],
-            port=v["database.port"],
-            user=v["database.user"],
-            password=v["database.password"],
-            database=v["database.dbname"],
-            ssl=tuple(
-                (name, v["database." + name]) for name in ("sslmode", "sslcert", "sslkey", "sslrootcert") if v["database." + name]
-            ),
-            ssl_password=v["database.sslpassword"],
-            tcp_keep_alive=v["database.tcpKeepAlive"],
-            initial_statements=_statements(v["database.initial.statements"]),
-        ),
+        address=address,
+        primary=_primary(v, address),
         query_timeout_s=v["database.query.timeout.ms"] / 1000,
         capture=CaptureSettings(
             schema_include=regexes("schema.include.list"),
@@ -257,6 +248,35 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
         max_retries=v["errors.max.retries"],
         max_backoff_s=v["retriable.restart.connector.wait.ms"] / 1000,
+    )
+
+
+def _address(v: Mapping[str, Any]) -> Address:
+    return Address(
+        host=v["database.hostname"],
+        port=v["database.port"],
+        user=v["database.user"],
+        password=v["database.password"],
+        database=v["database.dbname"],
+        ssl=tuple(
+            (name, v["database." + name]) for name in ("sslmode", "sslcert", "sslkey", "sslrootcert") if v["database." + name]
+        ),
+        ssl_password=v["database.sslpassword"],
+        tcp_keep_alive=v["database.tcpKeepAlive"],
+        initial_statements=_statements(v["database.initial.statements"]),
+    )
+
+
+def _primary(v: Mapping[str, Any], address: Address) -> Address | None:
+    """The primary of a standby; None if it is not set. What is not set is that of the standby."""
+    if not v["database.primary.hostname"]:
+        return None
+    return replace(
+        address,
+        host=v["database.primary.hostname"],
+        port=v["database.primary.port"] or address.port,
+        user=v["database.primary.user"] or address.user,
+        password=v["database.primary.password"] or address.password,
     )
 
 

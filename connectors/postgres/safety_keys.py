@@ -5,10 +5,28 @@ from __future__ import annotations
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import at_least, one_of
 
-_N, _L, _S = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
+_N, _L, _S, _P = ConfigType.INT, ConfigType.LONG, ConfigType.STRING, ConfigType.PASSWORD
+
+
+def _primary_keys(keys: ConfigDef) -> None:
+    group = "Standby"
+    keys.define(
+        "database.primary.hostname",
+        _S,
+        None,
+        group=group,
+        doc="Host of the primary, if database.hostname is a standby (PostgreSQL 16 and later). Publication, replica identities, "
+        "and heartbeat.action.query are written there, and slots are created promptly. Not used when the server is a primary.",
+    )
+    keys.define(
+        "database.primary.port", _N, 0, group=group, validator=at_least(0), doc="Port of the primary; 0 means database.port."
+    )
+    keys.define("database.primary.user", _S, None, group=group, doc="User on the primary. Default: database.user.")
+    keys.define("database.primary.password", _P, None, group=group, doc="Password of that user. Default: database.password.")
 
 
 def define_safety_keys(keys: ConfigDef) -> None:
+    _primary_keys(keys)
     group = "Source safety"
     keys.define(
         "source.check.interval.ms",

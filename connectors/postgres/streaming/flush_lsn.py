@@ -43,6 +43,17 @@ class FlushTracker:
         self._position = None
         self.confirmed_lsn = confirmed_lsn
 
+    def promoted(self, timeline: int) -> None:
+        """The server, a standby, was promoted: all that was read from it is part of its new timeline too."""
+        before = self._server
+        if before is None or before.timeline == timeline:
+            return
+        self._server = ServerTimeline(before.systemid, timeline)
+        if self._latest_server == before:
+            self._latest_server = self._server
+        if self._position is not None:
+            self._position = with_server(self._position, self._server)
+
     def polled(self, latest: Mapping[str, Any] | None, position: Mapping[str, Any] | None) -> None:
         """``poll`` returns records up to the offset ``latest``, or none. ``position`` is the offset of the position after them.
 

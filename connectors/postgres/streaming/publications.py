@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, UnreachableError
 from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
@@ -148,7 +148,10 @@ class PublicationUpdater:
         if not self._is_enabled or time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + UPDATE_INTERVAL_S
-        connection = self._connect()
+        try:
+            connection = self._connect()
+        except UnreachableError:  # the primary of a standby
+            return
         publication = read_publication(connection, self._settings.publication, with_tables=False)
         if publication is None or publication.all_tables:
             return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
@@ -17,6 +19,7 @@ from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
+from connectors.postgres.streaming.server import is_standby, read_promoted_timeline
 from connectors.postgres.streaming.slots import SlotXmin
 
 
@@ -46,10 +49,12 @@ class StreamingSession:
         self._version = version
         self._sessions = sessions
         self._pace = ReadPace()
-        self._heartbeat = Heartbeat(settings, sessions.catalog)
+        self._heartbeat = Heartbeat(settings, sessions.writer)
         self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
         self._stream: ReplicationStream | None = None
+        self._catalog = sessions.catalog
+        self._reads_standby = False
         self._latest: Mapping[str, Any] | None = None
 
     @property
@@ -84,6 +89,7 @@ class StreamingSession:
         emitter = self._emitter
         assert emitter is not None
         emitter.stop_lsn, emitter.snapshot_state = stop_lsn, snapshot_state
+        self._reads_standby = is_standby(connection)
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)
@@ -132,6 +138,16 @@ class StreamingSession:
         if emitter is None or emitter.out or emitter.stop_lsn is not None:
             return None
         return emitter.position_offset()
+
+    def note_promotion(self) -> None:
+        """Notes that the standby from which changes are read was promoted, since which offsets belong to its new timeline."""
+        if not self._reads_standby or self._stream is None:
+            return
+        with contextlib.suppress(ConnectError):  # the next read reports it
+            timeline = read_promoted_timeline(self._catalog())
+            if timeline is not None:
+                self._flush_tracker.promoted(timeline)
+                self._reads_standby = False
 
     def confirm(self) -> None:
         """Reports the confirmed LSN to the server. Raises ConnectionLostError."""

@@ -55,6 +55,16 @@ def check_server(connection: Connection) -> None:
             "ALTER SYSTEM SET wal_level = 'logical' and restart the server (on Amazon RDS: rds.logical_replication=1)",
             key="database.hostname",
         )
+    check_standby(connection)
+
+
+def check_standby(connection: Connection) -> None:
+    """Raises ConfigError when the server is a standby that cannot decode its WAL."""
+    if connection.server_version < 160000 and connection.query("select pg_is_in_recovery()")[0][0] == "t":
+        raise ConfigError(
+            f"PostgreSQL at {connection.address} is a standby; capturing from one needs PostgreSQL 16: connect to the primary",
+            key="database.hostname",
+        )
 
 
 def check_privileges(connection: Connection) -> None:
