@@ -11,6 +11,7 @@ from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
+from connectors.postgres.event_settings import EventSettings, parse_event_settings
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
@@ -109,6 +110,7 @@ class PostgresConfig:
     query_timeout_s: float
     capture: CaptureSettings
     types: TypeSettings
+    events: EventSettings
     slot: SlotSettings
     snapshot: SnapshotSettings
     tombstones: bool
@@ -175,6 +177,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             include_unknown=v["include.unknown.datatypes"],
             placeholder=v["unavailable.value.placeholder"],
         ),
+        events=parse_event_settings(v, config),
         slot=SlotSettings(
             name=v["slot.name"],
             publication=v["publication.name"],

@@ -22,6 +22,7 @@ from connectors.postgres.config_validators import (
     SupportedValues,
     split_list,
 )
+from connectors.postgres.event_settings import define_event_form_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
@@ -45,6 +46,7 @@ def config_def() -> ConfigDef:
     _replication_keys(keys)
     _snapshot_keys(keys)
     _event_keys(keys)
+    define_event_form_keys(keys)
     _type_keys(keys)
     _error_keys(keys)
     define_ignored_keys(keys)

@@ -14,6 +14,7 @@ from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
+from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
 from connectors.postgres.streaming.slots import SlotXmin
 
@@ -33,6 +34,8 @@ class StreamingSession:
         self._tables = tables
         self._flush_tracker = flush_tracker
         self._version = version
+        self._sessions = sessions
+        self._pace = ReadPace()
         self._heartbeat = Heartbeat(settings, sessions.catalog)
         self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
@@ -87,6 +90,8 @@ class StreamingSession:
         stream, emitter, settings = self._stream, self._emitter, self._settings
         assert stream is not None
         assert emitter is not None
+        if (delay_s := self._pace.delay_s()) > 0:
+            self._sessions.interrupt.wait(delay_s)
         emitter.set_xmin(self._xmin.read())
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
@@ -94,6 +99,7 @@ class StreamingSession:
                 stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
             if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
                 stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
+        self._pace.start(has_changes=bool(out), is_full=len(out) >= settings.max_batch)
         if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
             out.append(self._heartbeat.beat(offset))
 
