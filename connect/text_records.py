@@ -141,7 +141,7 @@ class LazyRecords(Sequence[SourceRecord]):
 
 
 class TextRecords(LazyRecords):
-    """Records of one topic that share their source offset."""
+    """Records of one topic. Those before the last one can have an earlier source offset: only ``create`` knows."""
 
     __slots__ = ("_create", "_size", "_source_offset", "key", "read", "topic", "value")
 

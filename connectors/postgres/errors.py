@@ -33,6 +33,10 @@ class TablesChangedError(RetriableError):
     """Tables changed between the start of a snapshot and their locks. A new snapshot helps."""
 
 
+class SourceChangedError(RetriableError):
+    """Slot or publication changed while the task was running. A new start finds out what is possible."""
+
+
 class ServerError(ConnectError):
     """A SQL error; ``sqlstate`` is its five-character code."""
 

@@ -7,12 +7,13 @@ values are raised here, so what becomes of the cells later cannot fail because o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
-from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, refuse_unavailable
+from connectors.postgres.schema.column_mapping import key_value
+from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, key_code, refuse_unavailable
 from connectors.postgres.streaming.pgoutput import pad_message
 from connectors.postgres.types.column_type import ColumnType, Inline
 from connectors.postgres.types.numbers import FLOAT64, finite_decimal
@@ -65,6 +66,13 @@ def value_cells(rows: TableRows) -> tuple[Cell, ...]:
     return tuple(Cell(i, TextKind.VALUE, column.type.decode) for i, column in enumerate(rows.columns))
 
 
+def key_cells(rows: TableRows, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells of the record key, of those of a row."""
+    return tuple(
+        Cell(cells[i].column, TextKind.OTHER, key_value) if rows.columns[i].has_key_values else cells[i] for i in rows.key_indexes
+    )
+
+
 def cell_values(rows: TableRows) -> Callable[[Cells, int], list[Any]]:
     """Generates ``values(cells, first)``, which returns the values of the cells of a row."""
     parts = []
@@ -100,7 +108,7 @@ def complete_update_decoder(rows: TableRows) -> CellDecoder:
     It returns None if the key may have changed.
     """
     old, new = ([f"{prefix}{i}" for i in range(len(rows.columns))] for prefix in "ov")
-    moved = " or ".join(f"o{i} != v{i}" for i in rows.key_indexes)
+    moved = " or ".join(f"{key_code(rows, i, f'o{i}')} != {key_code(rows, i, f'v{i}')}" for i in rows.key_indexes)
     result = f"    return {'None if ' + moved + ' else ' if moved else ''}{_tuple(old + new)}"
     width = len(rows.table.columns)
     code = [
@@ -128,6 +136,7 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     space: dict[str, Any] = {
         "finite": finite_decimal,
         "head": struct.Struct("!BI").unpack_from,
+        "key_value": key_value,
         "null": null,
         "pad": pad_message,
         "struct_error": struct.error,
@@ -136,6 +145,7 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     for i, column in enumerate(rows.columns):
         space[f"c{i}"] = column.type.decode
         space[f"p{i}"] = column.type.placeholder
+        space[f"m{i}"] = column.null_value
         space[f"n{i}"] = column.name
     return space
 
@@ -211,7 +221,7 @@ def _slow_decode(rows: TableRows, prefix: str = "v", unchanged: str = "") -> lis
             f"        {name} = d[j:i].decode()",
             f"        {name} = {_cell(column.type.inline, name, i)}",
             "    elif k == 110:",
-            f"        i += 1; {name} = {'None' if column.schema.optional else f'null(n{i})'}",
+            f"        i += 1; {name} = {f'm{i}' if column.schema.optional else f'null(n{i})'}",
             "    elif k == 117:",
             f"        i += 1; {name} = {missing}",
             "    else:",

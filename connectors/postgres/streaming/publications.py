@@ -226,6 +226,16 @@ def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int
     ]
 
 
+def find_loss(connection: Connection, settings: SlotSettings) -> str | None:
+    """Says that changes are missing if the publication does not exist although the task has a position in its stream."""
+    if read_publication(connection, settings.publication, with_tables=False) is not None:
+        return None
+    return (
+        f"publication {settings.publication} does not exist on PostgreSQL at {connection.address}: nothing was published "
+        "since it was dropped"
+    )
+
+
 def require_publication(connection: Connection, settings: SlotSettings) -> None:
     """Raises ConfigError when the publication does not exist."""
     if not connection.query("select 1 from pg_publication where pubname = $1", [settings.publication]):

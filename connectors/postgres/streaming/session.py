@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from connect.record import SourceRecord
@@ -17,6 +18,15 @@ from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
 from connectors.postgres.streaming.slots import SlotXmin
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """All changes before ``lsn`` were read. ``commit_us`` is when the last transaction that was read committed, None if
+    unknown."""
+
+    lsn: int
+    commit_us: int | None
 
 
 class StreamingSession:
@@ -136,7 +146,22 @@ class StreamingSession:
         if self._emitter is not None:
             self._emitter.reset_connection()
 
-    def progress(self) -> Mapping[str, Any]:
+    def read_position(self) -> ReadPosition | None:
+        """Up to where changes were read; None before the first start. Callable from any thread."""
+        emitter = self._emitter
+        if emitter is None:
+            return None
+        # The next transaction may have started before the position, and be large.
+        lsn = min(emitter.done_lsn, emitter.lsn) if emitter.in_transaction else emitter.done_lsn
+        return ReadPosition(lsn, emitter.commit_us)
+
+    def end_stream(self) -> None:
+        """Ends the session on the server, from any thread; the next read raises ConnectionLostError."""
+        if (stream := self._stream) is not None:
+            stream.disconnect()
+
+    def progress(self, wal_end: int = 0) -> Mapping[str, Any]:
+        """``wal_end`` is the end of the server's WAL, if somebody has asked for it."""
         emitter, stream = self._emitter, self._stream
         if emitter is None:
             return {}
@@ -145,8 +170,9 @@ class StreamingSession:
             "lsn": format_lsn(emitter.lsn),
             "confirmed_lsn": format_lsn(self._flush_tracker.confirmed_lsn),
         }
-        if stream is not None:
-            answer["lag_bytes"] = max(0, stream.server_lsn - emitter.lsn)
+        known = max(wal_end, stream.server_lsn if stream is not None else 0)
+        if known and (position := self.read_position()) is not None:
+            answer["lag_bytes"] = max(0, known - position.lsn)
         return answer
 
 

@@ -69,6 +69,15 @@ def reader_pids(db: Any) -> list[int]:
     return [pid for (pid,) in db.execute(sql).fetchall()]
 
 
+def test_a_snapshot_alone_is_of_one_point_in_time(source: Any) -> None:
+    with source.sql() as db:
+        fill(db)
+        with transfers(source):
+            source.start(snapshot_max_threads="4", snapshot_mode="initial_only")
+            records = source.until("done")
+    assert amounts(records) == {"rows": 6000, "sum": 0}
+
+
 def test_all_connections_read_as_of_one_point_in_time(source: Any) -> None:
     with source.sql() as db:
         fill(db)
