@@ -15,8 +15,8 @@ from connect.text_records import Cell, TextKind
 from connectors.postgres.schema.column_mapping import key_value
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, key_code, refuse_unavailable
 from connectors.postgres.streaming.pgoutput import pad_message
-from connectors.postgres.types.column_type import Inline
-from connectors.postgres.types.numbers import finite_decimal
+from connectors.postgres.types.column_type import ColumnType, Inline
+from connectors.postgres.types.numbers import FLOAT64, finite_decimal
 
 Cells = tuple[Any, ...]
 CellDecoder = Callable[[bytes, int], Cells | None]
@@ -36,6 +36,8 @@ _CELL = {
     Inline.ZONED: "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
     Inline.CALL: "c{i}({x})",
 }
+_QUICK_ZONED = "f'{{{x}[1:11]}}T{{{x}[12:-3]}}Z' if {x}[-3:] == '+00' and {x}[5] == '-' else c{i}({x}[1:])"
+"""The same as for ZONED, of a text with one more character in front."""
 _VALUE = {
     Inline.INT: "int({x})",
     Inline.FLOAT: "float({x})",
@@ -49,9 +51,14 @@ _SHORT_TEXT = "t\\0\\0\\0"
 def row_cells(rows: TableRows, first: int = 0) -> tuple[Cell, ...]:
     """The cells of a row whose columns begin at ``first``."""
     return tuple(
-        Cell(first + i, _KINDS[column.type.inline], str if column.type.inline is Inline.ZONED else column.type.decode)
+        Cell(first + i, _kind(column.type), str if column.type.inline is Inline.ZONED else column.type.decode)
         for i, column in enumerate(rows.columns)
     )
+
+
+def _kind(column_type: ColumnType) -> TextKind:
+    # The server prints no superfluous digits of a double; of a numeric that becomes one, it does.
+    return TextKind.SHORTEST_FLOAT if column_type is FLOAT64 else _KINDS[column_type.inline]
 
 
 def value_cells(rows: TableRows) -> tuple[Cell, ...]:
@@ -168,9 +175,12 @@ def _quick_decode(rows: TableRows, tuples: list[tuple[int, int]], names: list[st
                 continue
             name = names[number * len(rows.columns) + i]
             texts.append(name)
-            cut = f"{name}[1:{end}]" if end is not None and source_index == width - 1 else f"{name}[1:]"
-            cells.append(f"            {name} = {cut}")
-            if (form := _cell(rows.columns[i].type.inline, name, i)) != name:
+            inline, is_cut = rows.columns[i].type.inline, end is not None and source_index == width - 1
+            if inline is Inline.ZONED and not is_cut:
+                cells.append(f"            {name} = {_QUICK_ZONED.format(x=name, i=i)}")
+                continue
+            cells.append(f"            {name} = {name}[1:{end if is_cut else ''}]")
+            if (form := _cell(inline, name, i)) != name:
                 cells.append(f"            {name} = {form}")
     return [
         "def decode(d, i):",

@@ -25,7 +25,7 @@ from connect.text_records import (
     TextKind,
     TextRows,
 )
-from connectors.postgres.offsets import catch_up_offset, change_offset
+from connectors.postgres.offsets import change_offset
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import ReplicaIdentityError
@@ -218,4 +218,4 @@ class ChangeReader:
         )
         if transaction.offset_extras:
             offset.update(transaction.offset_extras)
-        return catch_up_offset(offset) if transaction.is_catch_up else offset
+        return offset

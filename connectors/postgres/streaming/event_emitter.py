@@ -14,7 +14,7 @@ from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import StreamPosition, catch_up_offset
+from connectors.postgres.offsets import StreamPosition, catch_up_members
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
@@ -84,6 +84,11 @@ class ChangeEventEmitter:
     def done_lsn(self) -> int:
         """All transactions that commit before it are completed."""
         return self._position.done_lsn
+
+    @property
+    def commit_us(self) -> int | None:
+        """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
+        return self._position.commit_us
 
     @property
     def in_transaction(self) -> bool:
@@ -282,9 +287,7 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            self._transaction = self._builder.transaction_values(
-                is_catch_up=self.stop_lsn is not None, snapshot_state=self.snapshot_state
-            )
+            self._transaction = self._builder.transaction_values(self._catch_up_members())
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -294,8 +297,10 @@ class ChangeEventEmitter:
         return batch
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
-        offset = self._with_xmin(self._position.record_offset(name, last=last))
-        return offset if self.stop_lsn is None else catch_up_offset(offset, self.snapshot_state)
+        return self._with_xmin(self._position.record_offset(name, last=last)) | self._catch_up_members()
+
+    def _catch_up_members(self) -> dict[str, Any]:
+        return {} if self.stop_lsn is None else catch_up_members(self.snapshot_state)
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:
