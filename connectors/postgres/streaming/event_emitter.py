@@ -23,6 +23,7 @@ from connectors.postgres.streaming.captured_tables import CapturedTables, sends_
 from connectors.postgres.streaming.cell_decoder import Cells
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
 from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
+from connectors.postgres.streaming.logical_messages import LogicalMessageBuilder
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -61,6 +62,7 @@ class ChangeEventEmitter:
         self._tables = tables
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
+        self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
         self._transaction: TransactionValues | None = None
@@ -200,9 +202,31 @@ class ChangeEventEmitter:
                 self._tables.name_type(message)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
+            case pgoutput.LogicalMessage():
+                self._message(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._builder.set_origin(message.name, message.commit_lsn)
                 self._transaction = None
+
+    def _message(self, message: pgoutput.LogicalMessage, lsn: int) -> None:
+        """Emits a logical message. One of a transaction counts as a change of it."""
+        position, messages = self._position, self._messages
+        if message.transactional:
+            position.change += 1
+            if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
+                return
+            if messages.captures(message.prefix):
+                position.enter_message(lsn)
+                sequence = f'{self._transaction_values().sequence}{lsn}"]'
+                offset = self._offset("MESSAGE", last=True)
+                self.out.append(messages.record(message, offset, sequence, position.commit_us, self._builder.xmin))
+            return
+        if lsn < position.done_lsn or not messages.captures(message.prefix):
+            return
+        if self.stop_lsn is not None and lsn >= self.stop_lsn:
+            raise CatchUpComplete
+        offset = self._with_xmin(position.message_offset(lsn)) | self._catch_up_members()
+        self.out.append(messages.record(message, offset, f'["{lsn}","{lsn}"]', position.commit_us, self._builder.xmin))
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
