@@ -20,6 +20,8 @@ TX_EVENTS = "tx_events"
 # The server of the position, as IDENTIFY_SYSTEM names it. Offsets have these keys when they are stored, records do not.
 SYSTEM_ID = "systemid"
 TIMELINE = "timeline"
+SNAPSHOT_STATE = "snapshot_state"
+"""What of an incomplete snapshot is completed: :mod:`connectors.postgres.snapshot.key_ranges`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class StoredOffset:
     snapshot_completed: bool
     server: ServerTimeline | None = None
     tx_id: int | None = None
+    snapshot_state: str | None = None
 
 
 def source_partition(topic_prefix: str) -> dict[str, str]:
@@ -67,7 +70,8 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     in_snapshot = offset.get("snapshot") not in (None, False, "false")
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
     position = _parse_position(offset, in_snapshot=in_snapshot)
-    return StoredOffset(position, completed, server_of(offset), offset.get("txId"))
+    state = None if completed else offset.get(SNAPSHOT_STATE)
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state)
 
 
 def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:
@@ -108,9 +112,12 @@ def confirmable_lsn(offset: Mapping[str, Any]) -> int:
     return 0
 
 
-def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> dict[str, Any]:
-    """The offset of snapshot rows, shared by a batch. Only the offset of the last row marks the snapshot as complete."""
-    return {
+def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool, state: str | None = None) -> dict[str, Any]:
+    """The offset of snapshot rows, shared by a batch. Only the offset of the last row marks the snapshot as complete.
+
+    ``state`` says which rows are completed, those with this offset included.
+    """
+    offset = {
         "ts_usec": ts_us,
         "txId": tx_id,
         "lsn": lsn,
@@ -118,6 +125,7 @@ def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> d
         "last_snapshot_record": last,
         "snapshot_completed": last,
     }
+    return {**offset, **_state_members(state)}
 
 
 def change_offset(
@@ -137,9 +145,13 @@ def change_offset(
     }
 
 
-def catch_up_offset(offset: dict[str, Any]) -> dict[str, Any]:
-    """A streaming offset of changes before a snapshot: after a restart it still requires that snapshot."""
-    return {**offset, "snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False}
+def catch_up_members(state: str | None) -> dict[str, Any]:
+    """More members of the offsets of changes before a snapshot: after a restart, they still require it, from ``state`` on."""
+    return {"snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False, **_state_members(state)}
+
+
+def _state_members(state: str | None) -> dict[str, Any]:
+    return {} if state is None else {SNAPSHOT_STATE: state}
 
 
 def parse_lsn(text: str) -> int:

@@ -10,26 +10,21 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
+from connectors.postgres.column_rules import find_rule_errors
 from connectors.postgres.config_validators import SupportedValues
 
 _IGNORED = {
     "max.queue.size": "8192",
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
-    "snapshot.max.threads": "1",
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
     "table.ignore.builtin": "true",
-    "flush.lsn.source": "true",
-    "lsn.flush.timeout.ms": "30000",
-    "lsn.flush.timeout.action": "fail",
     "incremental.snapshot.chunk.size": "1024",
     "signal.poll.interval.ms": "5000",
     "topic.transaction": "transaction",
     "queue.provider.type": "memory",
-    "guardrail.collections.max": "0",
-    "guardrail.limit.action": "warn",
     "database.ssl.mode": None,
 }
 
@@ -53,10 +48,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "notification.enabled.channels": (None, ("", "log")),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "column.propagate.source.type": (None, ()),
-    "datatype.propagate.source.type": (None, ()),
-    "schema.name.adjustment.mode": ("none", ("none",)),
-    "field.name.adjustment.mode": ("none", ("none",)),
     "event.processing.failure.handling.mode": ("fail", ("fail",)),
     "topic.naming.strategy": (
         "io.debezium.schema.SchemaTopicNamingStrategy",
@@ -88,9 +79,7 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-_UNSUPPORTED_PATTERNS = re.compile(
-    r"column\.mask\..*|column\.truncate\..*|incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*"
-)
+_UNSUPPORTED_PATTERNS = re.compile(r"incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*")
 
 
 def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
@@ -100,6 +89,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
         for name, value in config.items()
         if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
+    found += find_rule_errors(config)
     for what in ("schema", "table", "column"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):

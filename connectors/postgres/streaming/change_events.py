@@ -38,8 +38,6 @@ class TransactionValues(NamedTuple):
     now_ns: int
     done_lsn: int
     tx_lsn: int
-    is_catch_up: bool
-    """Whether offsets still require a snapshot."""
     offset_extras: Mapping[str, Any]
     """More members of offsets."""
 
@@ -91,15 +89,15 @@ class ChangeEventBuilder:
         """Sets the origin of the transaction."""
         self._origin = name, lsn
 
-    def transaction_values(self, *, is_catch_up: bool) -> TransactionValues:
-        """What the next changes of the transaction share."""
+    def transaction_values(self, offset_extras: Mapping[str, Any]) -> TransactionValues:
+        """What the next changes of the transaction share, with these members of offsets."""
         begin, ns = self._begin, time.time_ns()
-        extras = {} if self.xmin is None else {"xmin": self.xmin}
+        extras = offset_extras if self.xmin is None else {"xmin": self.xmin, **offset_extras}
         us = ns // 1000
         sequence = f'["{self._sequence_done}","' if self._sequence_done else '[null,"'
         return TransactionValues(
             sequence, begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000, begin.xid, self.xmin, *self._origin,
-            us // 1000, us, ns, self._done_lsn, begin.final_lsn, is_catch_up, extras,
+            us // 1000, us, ns, self._done_lsn, begin.final_lsn, extras,
         )  # fmt: skip
 
     def change(

@@ -15,7 +15,7 @@ from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import StreamPosition, catch_up_offset
+from connectors.postgres.offsets import StreamPosition, catch_up_members
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
 from connectors.postgres.streaming import pgoutput
@@ -68,6 +68,8 @@ class ChangeEventEmitter:
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
         """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
+        self.snapshot_state: str | None = None
+        """What of that snapshot is completed."""
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
@@ -80,6 +82,11 @@ class ChangeEventEmitter:
     def done_lsn(self) -> int:
         """All transactions that commit before it are completed."""
         return self._position.done_lsn
+
+    @property
+    def commit_us(self) -> int | None:
+        """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
+        return self._position.commit_us
 
     @property
     def in_transaction(self) -> bool:
@@ -266,7 +273,7 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            self._transaction = self._builder.transaction_values(is_catch_up=self.stop_lsn is not None)
+            self._transaction = self._builder.transaction_values(self._catch_up_members())
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -276,8 +283,10 @@ class ChangeEventEmitter:
         return batch
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
-        offset = self._with_xmin(self._position.record_offset(name, last=last))
-        return offset if self.stop_lsn is None else catch_up_offset(offset)
+        return self._with_xmin(self._position.record_offset(name, last=last)) | self._catch_up_members()
+
+    def _catch_up_members(self) -> dict[str, Any]:
+        return {} if self.stop_lsn is None else catch_up_members(self.snapshot_state)
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:
