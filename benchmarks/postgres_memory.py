@@ -32,7 +32,8 @@ def _insert_large(server: EmbeddedPostgres) -> int:
     with server.connect() as connection:
         for first in range(0, LARGE_ROWS, 20):
             connection.execute(
-                "INSERT INTO documents SELECT i, repeat(md5(i::text), 32768) FROM generate_series(%s, %s) i", (first, first + 19)
+                "INSERT INTO documents SELECT i, repeat(md5(i::text), 32768) FROM generate_series(%s::int, %s::int) i",
+                (first, first + 19),
             )
     return LARGE_ROWS
 

@@ -21,15 +21,10 @@ _IGNORED = {
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
     "table.ignore.builtin": "true",
-    "flush.lsn.source": "true",
-    "lsn.flush.timeout.ms": "30000",
-    "lsn.flush.timeout.action": "fail",
     "incremental.snapshot.chunk.size": "1024",
     "signal.poll.interval.ms": "5000",
     "topic.transaction": "transaction",
     "queue.provider.type": "memory",
-    "guardrail.collections.max": "0",
-    "guardrail.limit.action": "warn",
     "database.ssl.mode": None,
 }
 

@@ -84,6 +84,11 @@ class ChangeEventEmitter:
         return self._position.done_lsn
 
     @property
+    def commit_us(self) -> int | None:
+        """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
+        return self._position.commit_us
+
+    @property
     def in_transaction(self) -> bool:
         return self._position.in_transaction
 

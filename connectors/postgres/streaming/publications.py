@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, UnreachableError
 from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
@@ -148,7 +148,10 @@ class PublicationUpdater:
         if not self._is_enabled or time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + UPDATE_INTERVAL_S
-        connection = self._connect()
+        try:
+            connection = self._connect()
+        except UnreachableError:  # the primary of a standby
+            return
         publication = read_publication(connection, self._settings.publication, with_tables=False)
         if publication is None or publication.all_tables:
             return
@@ -224,6 +227,16 @@ def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int
         if (table.oid in whole or (table.kind == "r" and table.oid in captured))
         and whole.isdisjoint(ancestors(table.oid, parents))
     ]
+
+
+def find_loss(connection: Connection, settings: SlotSettings) -> str | None:
+    """Says that changes are missing if the publication does not exist although the task has a position in its stream."""
+    if read_publication(connection, settings.publication, with_tables=False) is not None:
+        return None
+    return (
+        f"publication {settings.publication} does not exist on PostgreSQL at {connection.address}: nothing was published "
+        "since it was dropped"
+    )
 
 
 def require_publication(connection: Connection, settings: SlotSettings) -> None:

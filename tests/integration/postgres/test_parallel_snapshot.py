@@ -160,7 +160,7 @@ def test_too_few_connections_are_enough(source: Any, unique_name: Any, caplog: A
         db.execute(f"create role {role} login replication password 'secret' connection limit 3")
         db.execute(f"grant select on all tables in schema public to {role}")
         try:
-            source.start(database_user=role, database_password="secret", snapshot_max_threads="4")
+            source.start(database_user=role, database_password="secret", snapshot_max_threads="4", source_check_interval_ms="0")
             records = source.until("snapshot completed")
         finally:
             source.kill()
