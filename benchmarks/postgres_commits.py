@@ -1,9 +1,8 @@
 """The load of people without a backlog: 1,000 single-row commits a second, and 1,000 transactions a second of one to five rows
 over 20 tables.
 
-Each result line has the cores that the worker needs at that rate, and the time from a commit to its record in the topic. The limits are the
-figures of Debezium Server on two cores, measured separately: 0.13 cores at p50 301 ms by default, 0.23 at 11 ms with
-``poll.interval.ms=10``.
+Each result line has the cores that the worker needs at that rate, and the time from a commit to its record in the topic. Debezium
+Server on two cores, measured separately: 0.13 cores at p50 301 ms by default, 0.23 at 11 ms with ``poll.interval.ms=10``.
 """
 
 from __future__ import annotations
