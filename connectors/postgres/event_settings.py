@@ -48,8 +48,8 @@ def define_event_form_keys(keys: ConfigDef) -> None:
             None,
             group="Capture",
             validator=RegexList(),
-            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message), which go "
-            f"to the topic <topic.prefix>.message: those to {side}. Set only one of include and exclude.",
+            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message), which "
+            f"go to the topic <topic.prefix>.message: those to {side}. Set only one of include and exclude.",
         )
     keys.define(
         "topic.heartbeat.name",
