@@ -133,6 +133,7 @@ class ChangeCapture:
 
     def disconnect(self) -> None:
         """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
+        self.monitor.task_disconnected()
         self._streaming.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
