@@ -245,7 +245,7 @@ class ChangeEventEmitter:
                     self._metadata.add(record, MESSAGES, MESSAGE_TRANSACTION_AT, is_last=True)
                 self.out.append(record)
             return
-        if lsn < position.done_lsn or not messages.captures(message.prefix):
+        if lsn <= position.done_lsn or not messages.captures(message.prefix):
             return
         if self.stop_lsn is not None and lsn >= self.stop_lsn:
             raise CatchUpComplete

@@ -117,8 +117,8 @@ class PositionTracker:
         self.lsn = lsn
 
     def message_offset(self, lsn: int) -> dict[str, Any]:
-        """Moves behind a logical message without a transaction, and returns its offset."""
-        self.pass_idle(lsn + 1)
+        """Moves behind a logical message without a transaction, and returns its offset. ``lsn`` is the end of its WAL record."""
+        self.pass_idle(lsn)
         offset = self.position_offset() or self.record_offset("MESSAGE", last=True)
         offset.pop("txId", None)
         return offset | {"lsn": lsn, "lsn_proc": lsn, "messageType": "MESSAGE"}
