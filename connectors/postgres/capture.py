@@ -19,6 +19,7 @@ from connectors.postgres.schema.catalog import CapturedTable, read_tables
 from connectors.postgres.schema.checks import check_keys, check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.signals.session import SignalSession
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.startup import StartAction, StartPlan, TaskPosition, needs_snapshot, plan_start
 from connectors.postgres.states import CaptureState
@@ -43,7 +44,12 @@ class ChangeCapture:
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix))
-        self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, self._version)
+        self._signals = SignalSession(settings, self._filters, self._tables, self.sessions, self._version)
+        if stored is not None:
+            self._signals.load(stored.extras)
+        self._streaming = StreamingSession(
+            settings, self._tables, self.sessions, self._flush_tracker, self._version, self._signals.observers
+        )
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
@@ -111,6 +117,7 @@ class ChangeCapture:
         if snapshot is not None:
             answer.update(snapshot.progress())
         answer.update(self._streaming.progress())
+        answer.update(self._signals.progress())
         return answer
 
     def disconnect(self) -> None:
@@ -120,6 +127,7 @@ class ChangeCapture:
             self._snapshot.close()
             if not self._snapshot_done:
                 self._snapshot = None
+        self._signals.close()
         self.sessions.close_catalog()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
@@ -199,6 +207,7 @@ class ChangeCapture:
         confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
         if plan.position is None:
             self._stored = None
+            self._signals.load({})  # the snapshot reads all tables
             self._streaming.start_at_slot(confirmed_lsn)
         else:
             if known is not None and plan.position == known.position:
@@ -275,6 +284,8 @@ class ChangeCapture:
 
     def _read_stream(self) -> list[SourceRecord]:
         try:
+            if self.state is CaptureState.STREAMING:
+                self._signals.advance()
             self._streaming.read()
         except CatchUpComplete:
             snapshot = self._snapshot
@@ -284,4 +295,7 @@ class ChangeCapture:
             snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
         self._publication.update_if_due()
-        return self._streaming.take_records()
+        records = self._streaming.take_records()
+        if notifications := self._signals.take_notifications(self._streaming.position_offset()):
+            records = [*records, *notifications]
+        return records

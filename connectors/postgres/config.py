@@ -11,6 +11,14 @@ from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
+from connectors.postgres.signal_keys import (
+    IncrementalSettings,
+    NotificationSettings,
+    SignalSettings,
+    parse_incremental,
+    parse_notifications,
+    parse_signals,
+)
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
@@ -57,6 +65,7 @@ class CaptureSettings:
     column_include: tuple[str, ...] = ()
     column_exclude: tuple[str, ...] = ()
     key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    signal_table: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,9 @@ class PostgresConfig:
     types: TypeSettings
     slot: SlotSettings
     snapshot: SnapshotSettings
+    signals: SignalSettings
+    incremental: IncrementalSettings
+    notifications: NotificationSettings
     tombstones: bool
     skipped: frozenset[str]
     skip_unchanged: bool
@@ -135,6 +147,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         return tuple(split_list(v[name]))
 
     mode = v["snapshot.mode"].lower()
+    signals = parse_signals(v)
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
@@ -160,6 +173,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             column_include=regexes("column.include.list"),
             column_exclude=regexes("column.exclude.list"),
             key_columns=_key_columns(v["message.key.columns"]),
+            signal_table=signals.table,
         ),
         types=TypeSettings(
             decimal_mode=v["decimal.handling.mode"],
@@ -199,6 +213,9 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             order=v["snapshot.tables.order.by.row.count"],
             lock_timeout_s=v["snapshot.lock.timeout.ms"] / 1000 if v["snapshot.locking.mode"].lower() == "shared" else None,
         ),
+        signals=signals,
+        incremental=parse_incremental(v),
+        notifications=parse_notifications(v),
         tombstones=v["tombstones.on.delete"],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],

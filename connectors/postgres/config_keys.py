@@ -22,6 +22,7 @@ from connectors.postgres.config_validators import (
     SupportedValues,
     split_list,
 )
+from connectors.postgres.signal_keys import define_signal_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
@@ -47,6 +48,7 @@ def config_def() -> ConfigDef:
     _event_keys(keys)
     _type_keys(keys)
     _error_keys(keys)
+    define_signal_keys(keys)
     define_ignored_keys(keys)
     define_unsupported_keys(keys)
     return keys

@@ -8,7 +8,7 @@ and commit long after it, and several changes can share one LSN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PARTITION_KEY = "server"
@@ -55,6 +55,8 @@ class StoredOffset:
     snapshot_completed: bool
     server: ServerTimeline | None = None
     tx_id: int | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The whole offset, for those that add to it."""
 
 
 def source_partition(topic_prefix: str) -> dict[str, str]:
@@ -67,7 +69,7 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     in_snapshot = offset.get("snapshot") not in (None, False, "false")
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
     position = _parse_position(offset, in_snapshot=in_snapshot)
-    return StoredOffset(position, completed, server_of(offset), offset.get("txId"))
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), offset)
 
 
 def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:

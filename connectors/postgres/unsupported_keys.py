@@ -24,8 +24,6 @@ _IGNORED = {
     "flush.lsn.source": "true",
     "lsn.flush.timeout.ms": "30000",
     "lsn.flush.timeout.action": "fail",
-    "incremental.snapshot.chunk.size": "1024",
-    "signal.poll.interval.ms": "5000",
     "topic.transaction": "transaction",
     "queue.provider.type": "memory",
     "guardrail.collections.max": "0",
@@ -48,9 +46,6 @@ def define_ignored_keys(keys: ConfigDef) -> None:
 
 _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "provide.transaction.metadata": ("false", ("false",)),
-    "signal.data.collection": (None, ()),
-    "signal.enabled.channels": ("source", ("", "source")),
-    "notification.enabled.channels": (None, ("", "log")),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
     "column.propagate.source.type": (None, ()),
@@ -69,7 +64,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "topic.heartbeat.name": (None, ()),
     "message.prefix.include.list": (None, ()),
     "message.prefix.exclude.list": (None, ()),
-    "read.only": ("false", ("false",)),
     "snapshot.mode.custom.name": (None, ()),
 }
 _REASON = "this connector does not support the feature yet; remove the key"
@@ -88,9 +82,7 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-_UNSUPPORTED_PATTERNS = re.compile(
-    r"column\.mask\..*|column\.truncate\..*|incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*"
-)
+_UNSUPPORTED_PATTERNS = re.compile(r"column\.mask\..*|column\.truncate\..*|signal\.(kafka|consumer)\..*")
 
 
 def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:

@@ -55,7 +55,11 @@ class SnapshotSession:
         """Reads the tables of the snapshot as of the connection's transaction."""
         include = self._settings.snapshot.include
         tables = publications.read_captured_tables(connection, self._settings, self._filters)
-        return [self._tables.rows_of(table) for table in tables if not include or name_matches(include, str(table))]
+        return [
+            self._tables.rows_of(table)
+            for table in tables
+            if (not include or name_matches(include, str(table))) and not self._filters.is_signal_table(table.schema, table.name)
+        ]
 
     @property
     def done(self) -> bool:

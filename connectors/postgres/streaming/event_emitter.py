@@ -20,6 +20,7 @@ from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_valu
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable
+from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -53,9 +54,11 @@ class ChangeEventEmitter:
         tables: CapturedTables,
         position: StreamPosition,
         version: str,
+        observers: StreamObservers | None = None,
     ) -> None:
         self._settings = settings
         self._tables = tables
+        self._observers = observers or StreamObservers()
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
@@ -91,6 +94,7 @@ class ChangeEventEmitter:
         """Prepares for a new connection, on which the server sends whole transactions and Relation messages again."""
         self._position.reset_connection()
         self._relations.clear()
+        self._observers.reset()
 
     def skip_to(self, lsn: int) -> None:
         """Skips to ``lsn``: a snapshot contains everything that committed before."""
@@ -99,7 +103,7 @@ class ChangeEventEmitter:
     def position_offset(self) -> dict[str, Any] | None:
         """The offset of the position up to which the stream was read; None if that is the offset of the last record."""
         offset = self._position.position_offset()
-        return offset if offset is None else self._with_xmin(offset)
+        return offset if offset is None else self._complete(offset)
 
     def set_transaction_id(self, xid: int | None) -> None:
         """Sets the last transaction of a stored offset."""
@@ -116,6 +120,8 @@ class ChangeEventEmitter:
         if self._position.in_transaction:
             return
         self._position.pass_idle(wal_end)
+        if wal_end >= self._observers.mark_lsn:
+            self._reach_mark()
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
             raise CatchUpComplete
 
@@ -133,6 +139,7 @@ class ChangeEventEmitter:
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
                 self._relations[message.oid] = None if rows is None else StreamedTable(rows, sends_key(message, rows))
+                self._observers.bind(message.oid, rows)
             case pgoutput.TypeName():
                 self._tables.name_type(message)
             case pgoutput.Truncate():
@@ -143,12 +150,24 @@ class ChangeEventEmitter:
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
+        observers = self._observers
+        if begin.final_lsn >= observers.mark_lsn:
+            self._reach_mark()
+        if observers.on_begin is not None:
+            observers.on_begin(begin.xid)
         done_lsn = self._position.done_lsn
         self._builder.start_transaction(begin, done_lsn if done_lsn != self.slot_lsn else 0)
         self._position.begin(begin)
 
     def _commit(self, commit: pgoutput.Commit) -> None:
         self._position.commit(commit.end_lsn)
+        if commit.end_lsn >= self._observers.mark_lsn:
+            self._reach_mark()
+
+    def _reach_mark(self) -> None:
+        """Emits what waits for this position, unless an offset of Debezium inside a transaction is still the position."""
+        if (offset := self._position.position_offset()) is not None:
+            self.out += self._observers.reach_mark(self._with_xmin(offset))
 
     def _on_row(self, data: bytes) -> None:
         """Handles an insert, update, or delete. The common case (no old row) is inlined for speed."""
@@ -165,6 +184,8 @@ class ChangeEventEmitter:
         if kind in self._skipped:
             return
         rows = capture.rows
+        if relation in self._observers.watched:
+            self._observers.change(relation, rows, data[HEADER_SIZE:], (position.tx_lsn, change))
         try:
             if kind != INSERT and not capture.sends_key:
                 raise DataError("the replica identity of the table does not contain the record key (message.key.columns)")
@@ -253,9 +274,13 @@ class ChangeEventEmitter:
         position.change += 1
         if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
+        captures = []
+        for oid in truncate.relations:
+            if (capture := self._relations.get(oid)) is not None:
+                captures.append(capture)
+                self._observers.truncate(oid, capture.rows)
         if "t" in self._settings.skipped:
             return
-        captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
         position.enter_change(lsn)
         for capture in captures:
             self._emit(capture, "t", "TRUNCATE", None, None, None, last=capture is captures[-1])
@@ -275,8 +300,13 @@ class ChangeEventEmitter:
         self.out.append(self._builder.change(capture, self._offset(name, last=last), op, before, after, key, header))
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
-        offset = self._with_xmin(self._position.record_offset(name, last=last))
+        offset = self._complete(self._position.record_offset(name, last=last))
         return offset if self.stop_lsn is None else catch_up_offset(offset)
+
+    def _complete(self, offset: dict[str, Any]) -> dict[str, Any]:
+        if extras := self._observers.offset_extras:
+            offset.update(extras)
+        return self._with_xmin(offset)
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:

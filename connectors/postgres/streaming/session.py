@@ -14,8 +14,12 @@ from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
+from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.replication import ReplicationStream
 from connectors.postgres.streaming.slots import SlotXmin
+
+_MARK_RETRY_S = 0.005
+"""Wait until the server has flushed WAL that it did not send yet."""
 
 
 class StreamingSession:
@@ -28,11 +32,13 @@ class StreamingSession:
         sessions: DatabaseSessions,
         flush_tracker: FlushTracker,
         version: str,
+        observers: StreamObservers,
     ) -> None:
         self._settings = settings
         self._tables = tables
         self._flush_tracker = flush_tracker
         self._version = version
+        self._observers = observers
         self._heartbeat = Heartbeat(settings, sessions.catalog)
         self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
@@ -50,7 +56,7 @@ class StreamingSession:
     def continue_from(self, position: StreamPosition, tx_id: int | None = None) -> None:
         """Sets the position of the next start. ``tx_id`` is the last transaction of a stored offset."""
         if self._emitter is None or position != self._emitter.position():
-            self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version)
+            self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version, self._observers)
             self._emitter.set_transaction_id(tx_id)
             self._latest = None
 
@@ -90,10 +96,12 @@ class StreamingSession:
         emitter.set_xmin(self._xmin.read())
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
-            if emitter.stop_lsn is not None:
+            if emitter.stop_lsn is not None or self._observers.awaits_mark:
                 stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
             if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
                 stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
+            if self._observers.awaits_mark and not out:
+                stream.wait(_MARK_RETRY_S)
         if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
             out.append(self._heartbeat.beat(offset))
 
