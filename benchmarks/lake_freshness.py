@@ -75,6 +75,7 @@ def measure(worker: LakeWorker, connector: str, producer: Producer, rate: int, t
     reached = produce_at_rate(producer, rate, SECONDS, take)
     for table in tables:
         produce(producer, table.topic, [message for _, message in table.take(1, is_last=True)])
+    for table in tables:
         worker.wait_for_event(table.log, table.changes.last)
     cpu_s, wall_s = worker.process.cpu_s() - cpu_s, time.monotonic() - started
     return {

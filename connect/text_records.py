@@ -7,11 +7,13 @@ knows templates writes bytes from the texts, without values, structs, and record
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, overload
+from typing import Any, NamedTuple, Protocol, overload
 
+from connect.data.headers import Header
 from connect.data.schema import Schema
 from connect.record import SourceRecord
 
@@ -33,6 +35,8 @@ class TextKind(Enum):
     """``YYYY-MM-DD HH:MM:SS[.fraction]+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
     OTHER = "other"
     """Only ``decode`` knows."""
+    VALUE = "value"
+    """No text, but the value itself; ``decode`` is not called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,25 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The field's value is the same for all rows of a batch: ``slots[number]``."""
+    """The field's value is one that rows share: ``slots[number]``."""
 
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The field's value is the same for all rows of the template."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The field's value is the text ``slots[number]``, then ``row[column]``, the text of an integer, then ``suffix``."""
+
+    number: int
+    column: int
+    suffix: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,60 +80,49 @@ class StructTemplate:
     parts: tuple[Part, ...]
 
 
-Part = Cell | Slot | StructTemplate
+Part = Cell | Slot | Fixed | Joined | StructTemplate
 
 
 @dataclass(frozen=True, slots=True)
 class TextRows:
     """Rows as texts; None is null."""
 
-    rows: Sequence[Sequence[str | None]]
+    rows: Sequence[Sequence[Any]]
     has_nulls: bool
     """Whether any text may be None."""
     is_plain: bool
     """Whether no text has quotes, backslashes, control characters, or characters beyond U+FFFF."""
-    slots: Sequence[Any]
-    """The values of the template's slots."""
+    slots: Sequence[Any] | None
+    """The values of the template's slots. If None, they are the last item of each row; consecutive rows can share them."""
 
 
 TemplateWriter = Callable[[TextRows], list[bytes]]
 """Writes one struct per row. May raise any error for a row that it does not handle: the records then decide."""
 
 
-class TextRecords(Sequence[SourceRecord]):
-    """Records of one topic that share source partition and offset. They are created when somebody looks at one."""
+class LazyRecords(Sequence[SourceRecord]):
+    """Records of one source partition that are created when somebody looks at one. ``source_offset`` is that of the last."""
 
-    __slots__ = ("_create", "_records", "_size", "key", "read", "source_offset", "source_partition", "topic", "value")
+    __slots__ = ("_records", "source_partition")
 
-    def __init__(
-        self,
-        topic: str,
-        key: StructTemplate | None,
-        value: StructTemplate,
-        size: int,
-        read: Callable[[int, int], TextRows],
-        source_partition: Mapping[str, Any],
-        source_offset: Mapping[str, Any],
-        create: Callable[[], list[SourceRecord]],
-    ) -> None:
-        """``read`` returns the rows of a range, and ``create`` all records."""
-        self.topic = topic
-        self.key = key
-        self.value = value
-        self.read = read
+    source_partition: Mapping[str, Any]
+
+    def __init__(self, source_partition: Mapping[str, Any]) -> None:
         self.source_partition = source_partition
-        self.source_offset = source_offset
-        self._size = size
-        self._create = create
         self._records: list[SourceRecord] | None = None
 
-    def _all(self) -> list[SourceRecord]:
-        if self._records is None:
-            self._records = self._create()
-        return self._records
+    @property
+    @abstractmethod
+    def source_offset(self) -> Mapping[str, Any]: ...
 
-    def __len__(self) -> int:
-        return self._size
+    @abstractmethod
+    def _create_all(self) -> list[SourceRecord]:
+        """Creates all records."""
+
+    def _all(self) -> list[SourceRecord]:
+        if self._records is None or len(self._records) != len(self):
+            self._records = self._create_all()
+        return self._records
 
     @overload
     def __getitem__(self, index: int) -> SourceRecord: ...
@@ -127,3 +136,129 @@ class TextRecords(Sequence[SourceRecord]):
 
     def __contains__(self, record: object) -> bool:
         return record is not None and record in self._all()
+
+
+class TextRecords(LazyRecords):
+    """Records of one topic that share their source offset."""
+
+    __slots__ = ("_create", "_size", "_source_offset", "key", "read", "topic", "value")
+
+    def __init__(
+        self,
+        topic: str,
+        key: StructTemplate | None,
+        value: StructTemplate,
+        size: int,
+        read: Callable[[int, int], TextRows],
+        source_partition: Mapping[str, Any],
+        source_offset: Mapping[str, Any],
+        create: Callable[[], list[SourceRecord]],
+    ) -> None:
+        """``read`` returns the rows of a range, and ``create`` all records."""
+        super().__init__(source_partition)
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.read = read
+        self._source_offset = source_offset
+        self._size = size
+        self._create = create
+
+    @property
+    def source_offset(self) -> Mapping[str, Any]:
+        return self._source_offset
+
+    def _create_all(self) -> list[SourceRecord]:
+        return self._create()
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class RowReader(Protocol):
+    """What a source does with the rows of one template."""
+
+    def text_rows(self, rows: Sequence[Sequence[Any]]) -> TextRows:
+        """Describes rows for a writer."""
+
+    def create(self, row: Sequence[Any]) -> list[SourceRecord]:
+        """Creates the records of a row."""
+
+    def last_offset(self, row: Sequence[Any]) -> Mapping[str, Any]:
+        """Returns the source offset of the last record of a row."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RecordTemplate:
+    """Records of one topic and one pair of schemas, which come from texts. Build one per kind of record and reuse it."""
+
+    topic: str
+    key: StructTemplate | None
+    value: StructTemplate
+    headers: tuple[Header, ...]
+    """The headers of each record."""
+    records_per_row: int
+    """1, or 2 if a tombstone with the same key and headers follows each record."""
+    reader: RowReader = field(repr=False)
+
+
+class RowRun(NamedTuple):
+    """Consecutive records of one template."""
+
+    template: RecordTemplate
+    rows: list[Sequence[Any]]
+
+
+class MixedTextRecords(LazyRecords):
+    """Records of several templates, and some that exist already, in order. Empty at first; a source adds to it."""
+
+    __slots__ = ("_rows", "_size", "_template", "parts")
+
+    def __init__(self, source_partition: Mapping[str, Any]) -> None:
+        super().__init__(source_partition)
+        self.parts: list[RowRun | list[SourceRecord]] = []
+        self._size = 0
+        self._template: RecordTemplate | None = None
+        self._rows: list[Sequence[Any]] = []
+
+    def add_row(self, template: RecordTemplate, row: Sequence[Any]) -> None:
+        """Adds the records of a row."""
+        if template is not self._template:
+            self._template = template
+            self._rows = []
+            self.parts.append(RowRun(template, self._rows))
+        self._rows.append(row)
+        self._size += template.records_per_row
+
+    def append(self, record: SourceRecord) -> None:
+        """Adds a record."""
+        self._template = None
+        if self.parts and isinstance(last := self.parts[-1], list):
+            last.append(record)
+        else:
+            self.parts.append([record])
+        self._size += 1
+
+    @property
+    def source_offset(self) -> Mapping[str, Any]:
+        """There is none without records."""
+        last = self.parts[-1]
+        if not isinstance(last, list):
+            return last.template.reader.last_offset(last.rows[-1])
+        offset = last[-1].source_offset
+        assert offset is not None
+        return offset
+
+    def _create_all(self) -> list[SourceRecord]:
+        out: list[SourceRecord] = []
+        for part in self.parts:
+            if isinstance(part, list):
+                out += part
+            else:
+                create = part.template.reader.create
+                for row in part.rows:
+                    out += create(row)
+        return out
+
+    def __len__(self) -> int:
+        return self._size

@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.errors import ConfigError
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
+from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
@@ -81,7 +81,7 @@ class ChangeCapture:
         self._polled(records)
         return records
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read before an error."""
         records = self._streaming.take_records()
         self._polled(records)
@@ -91,7 +91,7 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, TextRecords) else records[-1]).source_offset
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -282,7 +282,7 @@ class ChangeCapture:
         self._streaming.start(connection, stop_lsn)
         self.state = state
 
-    def _read_stream(self) -> list[SourceRecord]:
+    def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             if self.state is CaptureState.STREAMING:
                 self._signals.advance()
@@ -296,6 +296,6 @@ class ChangeCapture:
             self.state = CaptureState.SNAPSHOT
         self._publication.update_if_due()
         records = self._streaming.take_records()
-        if notifications := self._signals.take_notifications(self._streaming.position_offset()):
-            records = [*records, *notifications]
+        if self._signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
+            return [*records, *self._signals.take_notifications(offset)]
         return records

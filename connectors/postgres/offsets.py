@@ -122,6 +122,23 @@ def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> d
     }
 
 
+def change_offset(
+    lsn: int, message_type: str, commit_us: int | None, xid: int | None, done_lsn: int, processed: int, tx_lsn: int, done: int
+) -> dict[str, Any]:
+    """The offset of a change: ``processed`` changes at its LSN and ``done`` changes of its transaction are completed."""
+    return {
+        "ts_usec": commit_us,
+        "txId": xid,
+        "lsn": lsn,
+        "lsn_proc": lsn,
+        "lsn_commit": done_lsn,
+        "messageType": message_type,
+        "lsn_events_processed": processed,
+        TX_LSN: tx_lsn,
+        TX_EVENTS: done,
+    }
+
+
 def catch_up_offset(offset: dict[str, Any]) -> dict[str, Any]:
     """A streaming offset of changes before a snapshot: after a restart it still requires that snapshot."""
     return {**offset, "snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False}

@@ -6,25 +6,21 @@ encoded per topic and schema; the result is in the order of the batch (promise 3
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
 from connect.record import ConnectRecord
-from connect.text_records import TextRecords
+from connect.text_records import MixedTextRecords, TextRecords
 from connect.transforms.columnar.columns import ChangedRecords
 from worker.errors.batch_failures import BatchFailures, isolate_failures
 from worker.errors.stages import Attempt, RecordStage, once, record_location, run_stage
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
+from worker.source.text_encoding import encode_mixed_texts, encode_texts
 from worker.tasks.converters import Converters
-
-log = logging.getLogger(__name__)
-
-_CHUNK = 1000
-"""Rows that are split at a time: few enough to fit the processor's caches."""
 
 
 class EncodedRun(NamedTuple):
@@ -103,7 +99,10 @@ def _encode(converters: Converters, records: Sequence[ConnectRecord]) -> list[Pr
     if isinstance(records, ChangedRecords):
         return _encode_changed(converters, records)
     if isinstance(records, TextRecords):
-        return [_encode_texts(converters, records) or _encode_alike(converters, list(records))]
+        return [encode_texts(converters, records) or _encode_alike(converters, list(records))]
+    if isinstance(records, MixedTextRecords):
+        encoded = encode_mixed_texts(converters, records, partial(_encode, converters))
+        return _encode(converters, list(records)) if encoded is None else encoded
     first = records[0]
     topic, key_schema, value_schema = first.topic, first.key_schema, first.value_schema
     for record in records:
@@ -118,29 +117,6 @@ def _encode_alike(converters: Converters, records: Sequence[ConnectRecord]) -> P
     keys = _encode_column(converters.key, first.topic, first.key_schema, [r.key for r in records])
     values = _encode_column(converters.value, first.topic, first.value_schema, [r.value for r in records])
     return _build_run(records, keys, values, _encode_header_column(converters.header, records))
-
-
-def _encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | None:
-    """Encodes records that are still texts; None if these converters write records only."""
-    write_key = None if records.key is None else converters.key.template_writer(records.key)
-    write_value = converters.value.template_writer(records.value)
-    if write_value is None or (write_key is None) is not (records.key is None):
-        return None
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    size = len(records)
-    try:
-        for start in range(0, size, _CHUNK):
-            rows = records.read(start, min(start + _CHUNK, size))
-            values += write_value(rows)
-            if write_key is not None:
-                keys += write_key(rows)
-        if write_key is None:
-            keys = _encode_column(converters.key, records.topic, None, [None] * size)
-    except Exception as e:
-        log.debug("Writing %d rows for %s from records: %r", size, records.topic, e)
-        return None
-    return ProducerRun(records.topic, keys, values)
 
 
 def _encode_changed(converters: Converters, records: ChangedRecords) -> list[ProducerRun]:

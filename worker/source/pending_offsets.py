@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
+from connect.text_records import LazyRecords
 from worker.storage.offset_codec import PartitionId, partition_id
 from worker.storage.offset_store import OffsetPair
 
@@ -24,7 +24,7 @@ class PendingOffsets:
 
     def track(self, records: Sequence[SourceRecord]) -> None:
         """Adds the offsets of records that were passed to the producer, in this order, or dropped by a transformation."""
-        if isinstance(records, TextRecords):
+        if isinstance(records, LazyRecords):
             self._latest[partition_id(records.source_partition)] = (records.source_partition, records.source_offset)
             return
         seen: set[int] = set()

@@ -7,18 +7,18 @@ form here, so the bytes are the same.
 
 from __future__ import annotations
 
-from binascii import b2a_base64 as to_base64
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, number_text, quote, write_value
-from connect.data.logical import DECIMAL, decimal_scale, int_to_bytes
+from connect.converters.json.number_texts import decimal_writer, write_double
+from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, quote, write_value
+from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
-from connect.text_records import Cell, Slot, StructTemplate, TemplateWriter, TextKind, TextRows
+from connect.text_records import Cell, Fixed, Joined, Slot, StructTemplate, TemplateWriter, TextKind, TextRows
 
 _QUOTE = repr('"')
 
@@ -64,15 +64,21 @@ class _CellPart:
         return is_plain and not has_nulls and self.kind is TextKind.STRING and self.schema.type is Type.STRING
 
 
+@dataclass(frozen=True, slots=True)
+class _SlotPart:
+    number: int
+    writer: str
+    """The name of the constant that writes its value."""
+
+
 class _Format:
     """The parts of a format string, and the constants of the code that fills it."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._parts: list[str | Slot | _CellPart] = []
-        self._slots: dict[int, Callable[[Any], str]] = {}
+        self._parts: list[str | _CellPart | _SlotPart] = []
         self._constants: dict[str, Any] = {"quote": quote, "refuse": _refuse}
-        self._variants: dict[tuple[int, bool, bool], Callable[..., list[bytes]]] = {}
+        self._variants: dict[tuple[int, bool, bool, bool], Callable[..., list[bytes]]] = {}
 
     def literal(self, text: str) -> None:
         if self._parts and isinstance(self._parts[-1], str):
@@ -84,39 +90,55 @@ class _Format:
         for field, part in zip(template.schema.fields or (), template.parts, strict=True):
             self.literal(f"{before}{quote(field.name)}:")
             before = ","
-            if isinstance(part, StructTemplate):
-                self.struct(part)
-            elif isinstance(part, Slot):
-                self._add_slot(part, field.schema)
-            else:
-                self._add_cell(part, field.schema)
+            match part:
+                case StructTemplate():
+                    self.struct(part)
+                case Slot():
+                    self._add_slot(part.number, _value_writer(field.schema, self._options))
+                case Fixed():
+                    self.literal(write_value(field.schema, part.value, self._options))
+                case Joined():
+                    self._add_joined(part)
+                case Cell():
+                    self._add_cell(part, field.schema)
         self.literal("}" if template.parts else "{}")
 
-    def _add_slot(self, slot: Slot, schema: Schema) -> None:
-        options = self._options
-        self._slots[slot.number] = lambda value: write_value(schema, value, options)
-        self._parts.append(slot)
+    def _add_slot(self, number: int, write: Callable[[Any], str]) -> None:
+        name = f"w{len(self._constants)}"
+        self._constants[name] = write
+        self._parts.append(_SlotPart(number, name))
+
+    def _add_joined(self, joined: Joined) -> None:
+        self.literal('"')
+        self._add_slot(joined.number, lambda value: quote(value)[1:-1])
+        self._parts.append(_CellPart(joined.column, Schema.INT64, TextKind.INTEGER, self._next_cell()))
+        self.literal(quote(joined.suffix)[1:])
 
     def _add_cell(self, cell: Cell, schema: Schema) -> None:
-        number = sum(isinstance(part, _CellPart) for part in self._parts)
+        number = self._next_cell()
         part = _CellPart(cell.column, schema, cell.kind, number)
         self._constants[f"n{number}"] = null_text(schema, self._options)
         self._constants[f"c{number}"] = _cell_writer(schema, cell, self._options)
         self._parts.append(part)
 
+    def _next_cell(self) -> int:
+        number = sum(isinstance(part, _CellPart) for part in self._parts)
+        self._constants[f"n{number}"] = None
+        return number
+
     def compile(self) -> TemplateWriter:
         """Returns the writer; it compiles its variants when rows need them."""
 
         def write(rows: TextRows) -> list[bytes]:
-            variant = len(rows.rows[0]), rows.has_nulls, rows.is_plain
+            variant = len(rows.rows[0]), rows.has_nulls, rows.is_plain, rows.slots is None
             function = self._variants.get(variant)
             if function is None:
                 function = self._variants[variant] = self._compile_variant(*variant)
-            return function(rows.rows, [self._slots[i](v) if i in self._slots else "" for i, v in enumerate(rows.slots)])
+            return function(rows.rows, rows.slots)
 
         return write
 
-    def _compile_variant(self, width: int, has_nulls: bool, is_plain: bool) -> Callable[..., list[bytes]]:
+    def _compile_variant(self, width: int, has_nulls: bool, is_plain: bool, has_slots: bool) -> Callable[..., list[bytes]]:
         segments: list[list[str]] = [[]]
         cells: list[_CellPart] = []
         for part in self._parts:
@@ -128,18 +150,29 @@ class _Format:
                     segments.append([])
                 cells.append(part)
             else:
-                segments[-1].append(repr(part) if isinstance(part, str) else f"s[{part.number}]")
-        code = ["def write(rows, s):"]
-        code += [f"    t{i} = {' + '.join(segment) or repr('')}" for i, segment in enumerate(segments)]
-        code += ["    out = []", "    add = out.append"]
-        used = sorted({cell.column for cell in cells})
-        if used == list(range(width)):
-            code.append(f"    for {', '.join(f'f{i}' for i in used)}, in rows:")
-        else:
-            code += ["    for row in rows:", *(f"        f{i} = row[{i}]" for i in used)]
-        code += [f"        {line}" for cell in cells for line in _cell_code(cell, has_nulls=has_nulls, is_plain=is_plain)]
+                segments[-1].append(repr(part) if isinstance(part, str) else f"{part.writer}(s[{part.number}])")
+        texts = [f"t{i} = {' + '.join(segment) or repr('')}" for i, segment in enumerate(segments)]
         text = "{t0}" + "".join(f"{{v{cell.number}}}{{t{i}}}" for i, cell in enumerate(cells, 1))
-        code += [f"        add(f'{text}'.encode())", "    return out"]
+        used = sorted({cell.column for cell in cells})
+        slots_at = width - 1 if has_slots and any("(s[" in line for line in texts) else None
+        if len(used) * 2 < width:
+            loop = ["    for row in rows:", *(f"        f{i} = row[{i}]" for i in used)]
+            loop += [] if slots_at is None else [f"        s = row[{slots_at}]"]
+        else:
+            names = ", ".join("s" if i == slots_at else f"f{i}" for i in range(width))
+            loop = [f"    for {names}, in rows:"]
+        if slots_at is not None:
+            loop += ["        if s is not shared:", "            shared = s", *(f"            {line}" for line in texts)]
+        code = [
+            "def write(rows, s):",
+            *(["    shared = rows"] if slots_at is not None else [f"    {line}" for line in texts]),
+            "    out = []",
+            "    add = out.append",
+            *loop,
+            *(f"        {line}" for cell in cells for line in _cell_code(cell, has_nulls=has_nulls, is_plain=is_plain)),
+            f"        add(f'{text}'.encode())",
+            "    return out",
+        ]
         write: Callable[..., list[bytes]] = define_functions(code, self._constants, title="JSON writer of texts")["write"]
         return write
 
@@ -158,7 +191,7 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     """The expression of the JSON of a text."""
     convert = f"c{cell.number}({text})"
     type_ = cell.schema.type
-    if cell.schema.name in LOGICAL_NAMES:
+    if cell.kind is TextKind.VALUE or cell.schema.name in LOGICAL_NAMES:
         return convert
     if cell.kind is TextKind.INTEGER and type_ in INT_RANGES:
         return text
@@ -180,58 +213,32 @@ def _refuse() -> str:
 
 def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[[str], str]:
     """The function that writes a text whose JSON has no short form in the generated code."""
+    if cell.kind is TextKind.VALUE:
+        return _value_writer(schema, options)
     decode = cell.decode
 
     def write(text: str) -> str:
         return write_value(schema, decode(text), options)
 
     if schema.name == DECIMAL and cell.kind is TextKind.DECIMAL and not options.numeric_decimals:
-        return _decimal_writer(decimal_scale(schema), write)
+        return decimal_writer(decimal_scale(schema), write)
     if schema.name in LOGICAL_NAMES:
         return write
     if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
-        return _write_double
-    if schema.type in INT_RANGES:
-        return _integer_writer(schema, decode, options)
-    if schema.type is Type.STRING:
-        return _string_writer(schema, decode, options)
+        return write_double
+    if schema.type in INT_RANGES or schema.type is Type.STRING:
+        write_decoded = _value_writer(schema, options)
+        return lambda text: write_decoded(decode(text))
     return write
 
 
-def _decimal_writer(scale: int, write: Callable[[str], str]) -> Callable[[str], str]:
-    point = -scale - 1
-
-    def write_decimal(text: str) -> str:
-        if (scale and text[point:-scale] != ".") or not text[-1].isdecimal():
-            return write(text)
-        unscaled = int(text[:point] + text[-scale:]) if scale else int(text)
-        data = int_to_bytes(unscaled) if unscaled < 0 else unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big")
-        return f'"{to_base64(data, newline=False).decode()}"'
-
-    return write_decimal
-
-
-def _write_double(text: str) -> str:
-    value = float(text)
-    if not (0.001 <= value < 1e7 or -1e7 < value <= -0.001):
-        return number_text(value, False)
-    # Up to 15 digits, a text without superfluous zeros is the shortest one of its number.
-    return text if len(text) < 17 and "." in text and text[-1] != "0" and "e" not in text else repr(value)
-
-
-def _integer_writer(schema: Schema, decode: Callable[[str], Any], options: WriteOptions) -> Callable[[str], str]:
-    low, high = INT_RANGES[schema.type]
-
-    def write_integer(text: str) -> str:
-        value = decode(text)
-        return str(value) if type(value) is int and low <= value <= high else write_value(schema, value, options)
-
-    return write_integer
-
-
-def _string_writer(schema: Schema, decode: Callable[[str], Any], options: WriteOptions) -> Callable[[str], str]:
-    def write_string(text: str) -> str:
-        value = decode(text)
-        return quote(value) if type(value) is str else write_value(schema, value, options)
-
-    return write_string
+def _value_writer(schema: Schema, options: WriteOptions) -> Callable[[Any], str]:
+    """The function that writes values of a schema; integers and strings, which are most of them, fast."""
+    if schema.name in LOGICAL_NAMES:
+        return lambda value: write_value(schema, value, options)
+    if schema.type in INT_RANGES:
+        low, high = INT_RANGES[schema.type]
+        return lambda value: str(value) if type(value) is int and low <= value <= high else write_value(schema, value, options)
+    if schema.type is Type.STRING:
+        return lambda value: quote(value) if type(value) is str else write_value(schema, value, options)
+    return lambda value: write_value(schema, value, options)

@@ -183,10 +183,7 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: boo
     space = _namespace(rows)
 
     def unavailable(column: str) -> Any:
-        raise DataError(
-            f"the unchanged TOAST value of {rows.table}.{column} is unavailable, and its type has no placeholder; "
-            f"ALTER TABLE {rows.table} REPLICA IDENTITY FULL makes the server send it"
-        )
+        raise refuse_unavailable(rows.table, column)
 
     space.update(unavailable=unavailable)
     included = {column.source_index: i for i, column in enumerate(rows.columns)}
@@ -220,6 +217,14 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: boo
     code.append(f"    return [{', '.join(f'v{i}' for i in range(len(rows.columns)))}]")
     decoder: TupleDecoder = _compile(code, space, "decode")
     return decoder
+
+
+def refuse_unavailable(table: CapturedTable, column: str) -> DataError:
+    """The error for an unavailable value of a type without a placeholder."""
+    return DataError(
+        f"the unchanged TOAST value of {table}.{column} is unavailable, and its type has no placeholder; "
+        f"ALTER TABLE {table} REPLICA IDENTITY FULL makes the server send it"
+    )
 
 
 def _key_getter(indexes: tuple[int, ...]) -> KeyOf:

@@ -56,9 +56,13 @@ class SignalSession:
                 self.handle(signal)
         self._incremental.advance()
 
-    def take_notifications(self, offset: Mapping[str, Any] | None) -> list[SourceRecord]:
-        """The notifications to send with the offset of the position, if there is one."""
-        return self._notifier.take_records(offset) if offset is not None and self._notifier.has_records else []
+    @property
+    def has_notifications(self) -> bool:
+        return self._notifier.has_records
+
+    def take_notifications(self, offset: Mapping[str, Any]) -> list[SourceRecord]:
+        """The notifications to send, with the offset of the position."""
+        return self._notifier.take_records(offset)
 
     def progress(self) -> Mapping[str, Any]:
         return self._incremental.progress()

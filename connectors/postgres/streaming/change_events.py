@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
@@ -21,49 +21,91 @@ from connectors.postgres.streaming.pgoutput import Begin
 _CONTEXT = "__debezium.context."
 
 
+class TransactionValues(NamedTuple):
+    """What changes of a transaction share: values of their events, and of their offsets."""
+
+    sequence: str
+    """The beginning of the source block's sequence."""
+    commit_ms: int
+    commit_us: int
+    commit_ns: int
+    tx_id: int | None
+    xmin: int | None
+    origin: str | None
+    origin_lsn: int | None
+    now_ms: int
+    now_us: int
+    now_ns: int
+    done_lsn: int
+    tx_lsn: int
+    is_catch_up: bool
+    """Whether offsets still require a snapshot."""
+    offset_extras: Mapping[str, Any]
+    """More members of offsets."""
+
+
 class StreamedTable:
     """A captured table in the stream, with the source block of the current transaction.
 
     ``sends_key``: updates and deletes contain the old record key if it changed.
     """
 
-    __slots__ = ("base", "rows", "sends_key", "transaction")
+    __slots__ = ("base", "rows", "sends_key", "templates", "transaction")
 
     def __init__(self, rows: TableRows, sends_key: bool) -> None:
         self.rows = rows
         self.sends_key = sends_key
         self.base: list[Any] = []
-        self.transaction = -1
+        self.transaction: TransactionValues | None = None
+        self.templates: dict[int, Any] = {}
+        """Templates of changes that become records only when somebody looks at them, by kind of message."""
+
+    def set_rows(self, rows: TableRows) -> None:
+        """Sets a new version of the table."""
+        self.rows = rows
+        self.templates.clear()
 
 
 class ChangeEventBuilder:
     """Builds records. ``start_transaction`` sets what all changes of a transaction share."""
 
     def __init__(self, settings: PostgresConfig, version: str) -> None:
-        self._settings = settings
+        self.settings = settings
         self._version = version
-        self._partition = source_partition(settings.topic_prefix)
-        self._context = context_headers(settings.topic_prefix) if settings.extended_headers else []
-        self._number = 0
+        self.partition = source_partition(settings.topic_prefix)
+        self.context = tuple(context_headers(settings.topic_prefix)) if settings.extended_headers else ()
         self._begin = Begin(0, 0, 0)
-        self._sequence_start = "[null,"
-        self._origin: tuple[str, int] | None = None
+        self._done_lsn = 0
+        self._sequence_done = 0
+        self._origin: tuple[str | None, int | None] = (None, None)
         self.xmin: int | None = None
 
-    def start_transaction(self, begin: Begin, done_lsn: int) -> None:
-        """Starts a transaction; ``done_lsn`` is the end of the one before, 0 if that is unknown."""
-        self._number += 1
+    def start_transaction(self, begin: Begin, done_lsn: int, slot_lsn: int) -> None:
+        """Starts a transaction; ``done_lsn`` is the end of the one before, or ``slot_lsn``: then that is unknown."""
         self._begin = begin
-        self._sequence_start = f'["{done_lsn}",' if done_lsn else "[null,"
-        self._origin = None
+        self._done_lsn = done_lsn
+        self._sequence_done = done_lsn if done_lsn != slot_lsn else 0
+        self._origin = None, None
 
     def set_origin(self, name: str, lsn: int) -> None:
         """Sets the origin of the transaction."""
-        self._origin = (name, lsn)
+        self._origin = name, lsn
+
+    def transaction_values(self, offset_extras: Mapping[str, Any], *, is_catch_up: bool) -> TransactionValues:
+        """What the next changes of the transaction share. ``offset_extras`` are more members of offsets."""
+        begin, ns = self._begin, time.time_ns()
+        extras = offset_extras if self.xmin is None else {**offset_extras, "xmin": self.xmin}
+        us = ns // 1000
+        sequence = f'["{self._sequence_done}","' if self._sequence_done else '[null,"'
+        return TransactionValues(
+            sequence, begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000, begin.xid, self.xmin, *self._origin,
+            us // 1000, us, ns, self._done_lsn, begin.final_lsn, is_catch_up, extras,
+        )  # fmt: skip
 
     def change(
         self,
         table: StreamedTable,
+        transaction: TransactionValues,
         offset: Mapping[str, Any],
         op: str,
         before: list[Any] | None,
@@ -73,21 +115,19 @@ class ChangeEventBuilder:
     ) -> SourceRecord:
         """Builds a change event; ``header`` comes before Debezium's context headers."""
         schemas = table.rows.schemas
-        if table.transaction != self._number:
-            table.base = self._source_base(table.rows)
-            table.transaction = self._number
+        if table.transaction is not transaction:
+            table.base = self._source_base(table.rows, transaction)
+            table.transaction = transaction
         source = table.base.copy()
         lsn = offset["lsn"]
-        source[6] = f'{self._sequence_start}"{lsn}"]'  # env.SEQUENCE; a global costs as much as the assignment
-        source[12] = lsn  # env.LSN
-        ns = time.time_ns()
-        us = ns // 1000
+        source[env.SEQUENCE] = f'{transaction.sequence}{lsn}"]'
+        source[env.LSN] = lsn
         value = schemas.value
         envelope = schemas.envelope
         key_schema = schemas.key
-        headers = self._context if header is None else [header, *self._context]
+        headers = self.context if header is None else (header, *self.context)
         return SourceRecord(
-            self._partition,
+            self.partition,
             offset,
             table.rows.topic,
             None,
@@ -102,9 +142,9 @@ class ChangeEventBuilder:
                     Struct(env.SOURCE, source),
                     None,
                     op,
-                    us // 1000,
-                    us,
-                    ns,
+                    transaction.now_ms,
+                    transaction.now_us,
+                    transaction.now_ns,
                 ],
             ),
             None,
@@ -115,17 +155,18 @@ class ChangeEventBuilder:
         """Builds the tombstone of a delete; it has the delete's headers, as in Debezium."""
         headers = None if deleted.headers is None else deleted.headers.copy()
         return SourceRecord(
-            self._partition, offset, deleted.topic, None, deleted.key_schema, deleted.key, None, None, None, headers
+            self.partition, offset, deleted.topic, None, deleted.key_schema, deleted.key, None, None, None, headers
         )
 
-    def _source_base(self, rows: TableRows) -> list[Any]:
-        settings, table, begin = self._settings, rows.table, self._begin
-        base = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
-        base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000
-        base[env.TX_ID] = begin.xid
-        base[env.XMIN] = self.xmin
-        if self._origin is not None:
-            base[env.ORIGIN], base[env.ORIGIN_LSN] = self._origin
+    def source_constants(self, rows: TableRows) -> list[Any]:
+        """The values of a table's source blocks, without those that differ between events."""
+        settings, table = self.settings, rows.table
+        return env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
+
+    def _source_base(self, rows: TableRows, transaction: TransactionValues) -> list[Any]:
+        base = self.source_constants(rows)
+        base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = transaction[1:4]
+        base[env.TX_ID], base[env.XMIN], base[env.ORIGIN], base[env.ORIGIN_LSN] = transaction[4:8]
         return base
 
 

@@ -13,19 +13,20 @@ from connect.data.headers import Header
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import SourceRecord
+from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StreamPosition, catch_up_offset
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
-from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable
+from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
+from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
 from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
     KEY_TUPLE,
-    NEW_TUPLE,
     OLD_TUPLE,
     UPDATE,
     pad_message,
@@ -63,7 +64,8 @@ class ChangeEventEmitter:
         self._builder = ChangeEventBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
-        self.out: list[SourceRecord] = []
+        self._transaction: TransactionValues | None = None
+        self.out = MixedTextRecords(self._builder.partition)
         self.events = 0
         self.slot_lsn = 0
         """The start of the slot, if the position is that: no commit is known before it."""
@@ -126,10 +128,53 @@ class ChangeEventEmitter:
             raise CatchUpComplete
 
     def on_data(self, data: bytes) -> None:
-        """Handles a CopyData message of the stream."""
-        if data[HEADER_SIZE] in _OPERATIONS:
-            self._on_row(data)
+        """Handles a CopyData message of the stream. Rows come first: there are most of them."""
+        lsn, kind, relation, marker = _row_head(data)  # other messages are long enough, too
+        if kind not in _OPERATIONS:
+            self._on_message(data)
             return
+        position = self._position
+        change = position.change = position.change + 1
+        if change <= position.skip:
+            position.skip_change(lsn)
+            return
+        capture = self._relations[relation]
+        if capture is None or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
+            return
+        if kind in self._skipped:
+            position.enter_change(lsn)
+            return
+        if relation in self._observers.watched:
+            self._observers.change(relation, capture.rows, data[HEADER_SIZE:], (position.tx_lsn, change))
+            self._transaction = None  # it may have changed what offsets contain
+        try:
+            template = capture.templates.get(kind << 8 | marker) or self._template(capture, kind, marker)
+            cells = template.decode(data, _COLUMNS_AT)
+            if cells is None:
+                position.enter_change(lsn)
+                self._on_changed_row(data, marker, capture)
+                return
+        except NullInRequiredError as e:
+            capture.set_rows(self._tables.make_nullable(capture.rows, e.column))
+            position.change = change - 1
+            self.on_data(data)
+            return
+        except Exception as e:
+            position.change = change - 1  # it was not emitted, so it must be read again after a restart
+            if isinstance(e, CONVERSION_ERRORS):
+                raise _named(capture.rows, data, e) from e
+            raise
+        row = (*cells, str(lsn), position.complete_change(lsn), change, self._transaction or self._transaction_values())
+        self.out.add_row(template.records, row)
+        self.events += 1
+
+    def _template(self, capture: StreamedTable, kind: int, marker: int) -> ChangeTemplate:
+        """How to emit a kind of message without its record."""
+        found = capture.templates[kind << 8 | marker] = change_template(capture, self._builder, kind, marker)
+        return found
+
+    def _on_message(self, data: bytes) -> None:
+        """Handles a message that is no row."""
         message = pgoutput.decode(data[HEADER_SIZE:])
         match message:
             case pgoutput.Begin():
@@ -146,6 +191,7 @@ class ChangeEventEmitter:
                 self._truncate(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._builder.set_origin(message.name, message.commit_lsn)
+                self._transaction = None
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
@@ -156,7 +202,8 @@ class ChangeEventEmitter:
         if observers.on_begin is not None:
             observers.on_begin(begin.xid)
         done_lsn = self._position.done_lsn
-        self._builder.start_transaction(begin, done_lsn if done_lsn != self.slot_lsn else 0)
+        self._builder.start_transaction(begin, done_lsn, self.slot_lsn)
+        self._transaction = None
         self._position.begin(begin)
 
     def _commit(self, commit: pgoutput.Commit) -> None:
@@ -167,58 +214,14 @@ class ChangeEventEmitter:
     def _reach_mark(self) -> None:
         """Emits what waits for this position, unless an offset of Debezium inside a transaction is still the position."""
         if (offset := self._position.position_offset()) is not None:
-            self.out += self._observers.reach_mark(self._with_xmin(offset))
+            for record in self._observers.reach_mark(self._with_xmin(offset)):
+                self.out.append(record)
+            self._transaction = None  # its offsets are those of before
 
-    def _on_row(self, data: bytes) -> None:
-        """Handles an insert, update, or delete. The common case (no old row) is inlined for speed."""
-        position = self._position
-        change = position.change = position.change + 1
-        if change <= position.skip:
-            position.skip_change(_u64(data, 1)[0])
-            return
-        lsn, kind, relation, marker = _row_head(data)
-        capture = self._relations[relation]
-        if capture is None or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
-            return
-        position.enter_change(lsn)
-        if kind in self._skipped:
-            return
-        rows = capture.rows
-        if relation in self._observers.watched:
-            self._observers.change(relation, rows, data[HEADER_SIZE:], (position.tx_lsn, change))
-        try:
-            if kind != INSERT and not capture.sends_key:
-                raise DataError("the replica identity of the table does not contain the record key (message.key.columns)")
-            if marker != NEW_TUPLE:
-                self._on_old_row(data, kind, marker, capture)
-                return
-            try:
-                new = rows.decode_new(data, _COLUMNS_AT)
-            except struct.error:
-                new = rows.decode_new(pad_message(data), _COLUMNS_AT)
-        except NullInRequiredError as e:
-            capture.rows = self._tables.make_nullable(rows, e.column)
-            position.change = change - 1
-            self._on_row(data)
-            return
-        except Exception as e:
-            position.change = change - 1  # it was not emitted, so it must be read again after a restart
-            if isinstance(e, CONVERSION_ERRORS):
-                raise _named(rows, data, e) from e
-            raise
-        if kind == INSERT:
-            self._emit(capture, "c", "INSERT", None, new, rows.key_of(new))
-        else:
-            self._emit(capture, "u", "UPDATE", None, new, rows.key_of(new))
-
-    def _on_old_row(self, data: bytes, kind: int, marker: int, capture: StreamedTable) -> None:
-        """Handles a delete, or an update with the old row or its key."""
+    def _on_changed_row(self, data: bytes, marker: int, capture: StreamedTable) -> None:
+        """Handles an update with the old row, or its key, that may change the key or may have to be skipped."""
         rows = capture.rows
         old = _decoded(rows.decode_new if marker == OLD_TUPLE else rows.decode_key_only, data, _COLUMNS_AT)
-        old_key = rows.key_of(old)
-        if kind == DELETE:
-            self._delete(capture, "DELETE", old, old_key, None, last=True)
-            return
         if marker == KEY_TUPLE:
             new = self._with_unavailable_values(rows, data)
         else:
@@ -226,14 +229,19 @@ class ChangeEventEmitter:
             rows.fill_unchanged(new, old)
         if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
             return
-        new_key = rows.key_of(new)
+        old_key, new_key = rows.key_of(old), rows.key_of(new)
         if new_key is None or old_key is None or old_key == new_key:
             self._emit(capture, "u", "UPDATE", old, new, new_key)
             return
         # A key change affects two rows downstream: delete the old one, create the new one.
         schema = rows.schemas.key
         assert schema is not None
-        self._delete(capture, "UPDATE", old, old_key, Header("__debezium.newkey", schema, Struct(schema, new_key)), last=False)
+        deleted = self._emit(
+            capture, "d", "UPDATE", old, None, old_key, Header("__debezium.newkey", schema, Struct(schema, new_key)), last=False
+        )
+        if self._settings.tombstones:
+            assert deleted.source_offset is not None
+            self.out.append(self._builder.tombstone(deleted, deleted.source_offset))
         self._emit(capture, "c", "UPDATE", None, new, new_key, Header("__debezium.oldkey", schema, Struct(schema, old_key)))
 
     def _with_unavailable_values(self, rows: TableRows, data: bytes) -> list[Any]:
@@ -249,25 +257,6 @@ class ChangeEventEmitter:
         if pgoutput.UNCHANGED in values:
             values = fetch_unavailable_values(self._tables.connect, rows, values, self._position.xid)
         return rows.decode_new(encode_tuple(values), 0)
-
-    def _delete(
-        self,
-        capture: StreamedTable,
-        name: str,
-        old: list[Any],
-        key: list[Any] | None,
-        header: Header | None,
-        *,
-        last: bool,
-    ) -> None:
-        """Emits a delete with its tombstone. ``last``: they complete the change."""
-        tombstone = self._settings.tombstones and key is not None
-        self._emit(capture, "d", name, old, None, key, header, last=last and not tombstone)
-        if tombstone:
-            deleted = self.out[-1]
-            assert deleted.source_offset is not None
-            offset = self._offset(name, last=True) if last else deleted.source_offset
-            self.out.append(self._builder.tombstone(deleted, offset))
 
     def _truncate(self, truncate: pgoutput.Truncate, lsn: int) -> None:
         position = self._position
@@ -295,9 +284,25 @@ class ChangeEventEmitter:
         key: list[Any] | None,
         header: Header | None = None,
         last: bool = True,
-    ) -> None:
+    ) -> SourceRecord:
         self.events += 1
-        self.out.append(self._builder.change(capture, self._offset(name, last=last), op, before, after, key, header))
+        offset = self._offset(name, last=last)
+        record = self._builder.change(capture, self._transaction_values(), offset, op, before, after, key, header)
+        self.out.append(record)
+        return record
+
+    def _transaction_values(self) -> TransactionValues:
+        """What the changes of the current transaction share, as far as they are in the current batch."""
+        if self._transaction is None:
+            extras = self._observers.offset_extras
+            self._transaction = self._builder.transaction_values(extras, is_catch_up=self.stop_lsn is not None)
+        return self._transaction
+
+    def take_records(self) -> MixedTextRecords:
+        """Returns the records that were emitted and removes them."""
+        batch, self.out = self.out, MixedTextRecords(self._builder.partition)
+        self._transaction = None  # the next events have another time
+        return batch
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
         offset = self._complete(self._position.record_offset(name, last=last))

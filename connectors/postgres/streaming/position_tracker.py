@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition
+from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition, change_offset
 from connectors.postgres.streaming import pgoutput
 
 _SKIP_ALL = 1 << 62
@@ -114,18 +114,18 @@ class PositionTracker:
         done = self.change if last else self.change - 1
         self._emitted_events = done
         self._emitted_tx = self.tx_lsn
-        lsn = self.lsn
-        return {
-            "ts_usec": self.commit_us,
-            "txId": self.xid,
-            "lsn": lsn,
-            "lsn_proc": lsn,
-            "lsn_commit": self.done_lsn,
-            "messageType": message_type,
-            "lsn_events_processed": self._same_lsn if last else self._same_lsn - 1,
-            TX_LSN: self.tx_lsn,
-            TX_EVENTS: done,
-        }
+        processed = self._same_lsn if last else self._same_lsn - 1
+        return change_offset(self.lsn, message_type, self.commit_us, self.xid, self.done_lsn, processed, self.tx_lsn, done)
+
+    def complete_change(self, lsn: int) -> int:
+        """Notes that the change at an LSN was emitted completely. Returns the number of changes at the LSN."""
+        if lsn == self._event_lsn:
+            self._same_lsn += 1
+        else:
+            self._event_lsn, self._same_lsn = lsn, 1
+        self.lsn = lsn
+        self._emitted_tx, self._emitted_events = self.tx_lsn, self.change
+        return self._same_lsn
 
     def position_offset(self) -> dict[str, Any] | None:
         """The offset of the position up to which the stream was read, in the form of Debezium's offset after a commit.

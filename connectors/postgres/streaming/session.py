@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.record import SourceRecord
@@ -106,16 +106,16 @@ class StreamingSession:
             out.append(self._heartbeat.beat(offset))
 
     def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
-        latest = emitter.out[-1].source_offset if emitter.out else self._latest
+        latest = emitter.out.source_offset if emitter.out else self._latest
         return emitter.position_offset() or latest
 
-    def take_records(self) -> list[SourceRecord]:
+    def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read and removes them."""
         emitter = self._emitter
         if emitter is None or not emitter.out:
             return []
-        out, emitter.out = emitter.out, []
-        self._latest = out[-1].source_offset
+        out = emitter.take_records()
+        self._latest = out.source_offset
         return out
 
     def position_offset(self) -> Mapping[str, Any] | None:

@@ -22,7 +22,7 @@ class CommitTiming:
     """Decides how long a table's oldest record waits until its commit starts.
 
     With an interval, that long. Otherwise so long that the record is visible in time if the commit takes as long as the recent
-    ones did. If they take longer than that, the next commit starts when the last one has ended.
+    ones did, counted from when they were due. If they take longer than that, the next commit starts when the last one has ended.
     """
 
     def __init__(self, interval_s: float | None, freshness_s: float) -> None:
@@ -43,7 +43,7 @@ class CommitTiming:
         return max(0.0, self._freshness_s - _MARGIN * expected_s)
 
     def observe(self, duration_s: float, newest_age_s: float, oldest_age_s: float) -> None:
-        """Adds a commit, with the ages of its newest and its oldest record when it became visible."""
+        """Adds a commit: its time from when it was due until its end, and the ages of its newest and its oldest record then."""
         self._durations.append(duration_s)
         self._newest.append(newest_age_s * 1000)
         self._oldest.append(oldest_age_s * 1000)

@@ -26,7 +26,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 class Rig:
     """A scheduler over tables in memory. Records are due 1 s after their arrival."""
 
-    def __init__(self, threads: int = 3, records: int = 100) -> None:
+    def __init__(self, threads: int = 3, records: int = 100, *, interval_s: float | None = 1.0, freshness_s: float = 1.0) -> None:
         self.clock = ManualClock()
         self.tables = FakeTables()
         self.offsets = PartitionOffsets()
@@ -35,7 +35,7 @@ class Rig:
         self.reports: list[Future[None]] = []
         self.scheduler = CommitScheduler(
             self.threads,
-            lambda name: TableQueue(name, CommitTiming(1.0, 1.0), self.tables.open),
+            lambda name: TableQueue(name, CommitTiming(interval_s, freshness_s), self.tables.open),
             self.offsets,
             BufferLimits(records, 1 << 30),
             self._refuse,
@@ -237,6 +237,30 @@ def test_an_error_without_bad_records_is_not_skipped(rig: Rig) -> None:
     with pytest.raises(DataError, match="the table"):
         rig.scheduler.flush()
     assert rig.scheduler.table("a").records == 1
+
+
+def test_a_table_that_waited_for_a_free_thread_starts_earlier_next_time() -> None:
+    rig = Rig(threads=1, interval_s=None, freshness_s=10.0)
+    rig.tables["a"].gate.clear()
+    rig.add("a", [1])
+    rig.add("b", [2])
+    rig.clock.advance(5)
+    rig.scheduler.start_due()
+    rig.tables["a"].wait_until_committing()
+    rig.clock.advance(2)
+    rig.tables["a"].gate.set()
+    rig.collect()
+    rig.scheduler.start_due()
+    rig.collect()
+    # Each was visible two seconds after it was due, "b" after a commit that took no time.
+    assert [rig.scheduler.table(name).timing.wait_s for name in ("a", "b")] == [7.5, 7.5]
+    rig.add("b", [3])
+    rig.clock.advance(7.5)
+    rig.scheduler.start_due()
+    rig.collect()
+    # It waited for nothing.
+    assert rig.scheduler.table("b").timing.wait_s == 10.0
+    rig.scheduler.close(TIMEOUT_S)
 
 
 def test_records_of_lost_partitions_are_not_committed_again_after_a_failure(rig: Rig) -> None:
