@@ -144,7 +144,8 @@ class ChangeCapture:
             return
         sql = self.sessions.catalog()
         publications.set_replica_identities(sql, settings.slot, self._captured_tables())
-        publications.ensure_publication(sql, settings.slot, self._filters)
+        added = publications.ensure_publication(sql, settings.slot, self._filters)
+        is_reconnect = self._streaming.position() is not None
         tables = self._captured_tables()
         check_keys(tables, settings, self._filters)
         check_topics(tables, settings)
@@ -154,6 +155,8 @@ class ChangeCapture:
         except BaseException:
             replication.close()
             raise
+        if self.state is CaptureState.STREAMING and (is_reconnect or self._stored is not None):
+            self._signals.backfill(added, at_start=not is_reconnect)
 
     def _start(self, sql: Connection, replication: Connection) -> None:
         settings = self._settings
@@ -294,7 +297,7 @@ class ChangeCapture:
             self._streaming.skip_to(snapshot.lsn)
             snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
-        self._publication.update_if_due()
+        self._signals.backfill(self._publication.update_if_due(), at_start=False)
         records = self._streaming.take_records()
         if self._signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
             return [*records, *self._signals.take_notifications(offset)]

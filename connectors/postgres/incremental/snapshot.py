@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _REQUESTS = "incremental_snapshot_requests"
 """Our own key in offsets: signals whose tables are not known yet."""
+_BACKFILL = "backfill"
+"""Takes the place of a signal's ID."""
 _RETRY_S = 0.05
 _LOG_DELAY_S = 10.0
 
@@ -114,7 +117,7 @@ class IncrementalSnapshot:
     def backfill(self, tables: Sequence[str]) -> None:
         """Reads tables that are captured from now on."""
         log.info("backfill: reading the existing rows of %s with an incremental snapshot", ", ".join(tables))
-        self.execute(SnapshotRequest("backfill", tuple(tables)))
+        self.execute(SnapshotRequest(_BACKFILL, tuple(map(re.escape, tables))))
 
     def stop(self, signal_id: str, collections: tuple[str, ...]) -> None:
         context = self._context
@@ -174,10 +177,13 @@ class IncrementalSnapshot:
     def _expand(self, request: SnapshotRequest) -> None:
         """Finds the tables of a request."""
         tables = self._reader.find_tables(self._session())
+        if self._streamed.is_started:
+            # Changes from before a table joined the publication are not streamed, even if they are committed later.
+            self._streamed.note_writers(self._session())
         collections: list[DataCollection] = []
         for pattern in request.collections:
             found = [t for t in tables if matches_collection(pattern, t.schema, t.name)]
-            if not found:
+            if not found and request.signal_id != _BACKFILL:
                 log.warning("signal %s: no captured table matches %s", request.signal_id, pattern)
             collections += [_collection(request, table) for table in found]
         was_running = self._context.is_running

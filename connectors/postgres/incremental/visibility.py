@@ -34,10 +34,14 @@ class StreamedTransactions:
 
     def start(self, connection: Connection) -> None:
         """Starts to record, and notes the transactions that run now: it is not known whether they were streamed."""
-        writers: dict[str, set[str]] = {}
+        self._writers = {}
+        self.note_writers(connection)
+
+    def note_writers(self, connection: Connection) -> None:
+        """Notes the transactions that write to tables now: their end has to be awaited before the first chunk of these tables."""
+        assert self._writers is not None
         for relation, transaction in connection.query(_WRITERS):
-            writers.setdefault(relation or "", set()).add(transaction or "")
-        self._writers = writers
+            self._writers.setdefault(relation or "", set()).add(transaction or "")
 
     @property
     def is_started(self) -> bool:
@@ -48,7 +52,7 @@ class StreamedTransactions:
         self._xids.clear()
 
     def unknown_writers(self, connection: Connection, table_oid: int) -> int:
-        """The number of transactions that have written to the table since before ``start`` and still run."""
+        """The number of transactions that were noted as writers of the table and still run."""
         assert self._writers is not None
         family = [oid or "" for (oid,) in connection.query(_FAMILY, [table_oid])]
         before = set().union(*(self._writers.get(oid, set()) for oid in family))

@@ -14,6 +14,7 @@ from connectors.postgres.incremental.requests import SnapshotRequest
 from connectors.postgres.incremental.snapshot import IncrementalSnapshot
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.channels import SignalFile, SignalTable
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -34,6 +35,7 @@ class SignalSession:
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
         self._file = SignalFile(settings.signals.file) if "file" in settings.signals.channels else None
         self._next_poll = 0.0
+        self._backfills = settings.incremental.backfill
         if "source" in settings.signals.channels:
             self.observers.add(SignalTable(filters, self.handle))
 
@@ -85,6 +87,11 @@ class SignalSession:
     def resume(self) -> None:
         self._incremental.resume()
 
-    def backfill(self, tables: Sequence[str]) -> None:
-        """Reads the existing rows of tables (schema.table) that are captured from now on."""
-        self._incremental.backfill(tables)
+    def backfill(self, tables: Sequence[str], *, at_start: bool) -> None:
+        """Reads the existing rows of tables (schema.table) that were added to the publication, if backfill.new.tables says so.
+
+        ``at_start``: they were added when the task started, so perhaps they are not new.
+        """
+        wanted = (BACKFILL_ALL,) if at_start else (BACKFILL_ALL, BACKFILL_CREATED)
+        if tables and self._backfills in wanted:
+            self._incremental.backfill(tables)

@@ -7,13 +7,14 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from connect.record import SourceRecord
-
-SIGNALS = "create table signals(id text primary key, type text not null, data text)"
+from connectors.postgres.incremental.positions import parse_java_position
+from connectors.postgres.streaming import publications
 
 
 def signal(db: Any, type_: str, data: dict[str, Any] | None = None, id_: str = "") -> None:
@@ -312,3 +313,145 @@ def test_a_table_may_be_altered_and_truncated(source: Any, table: Any) -> None:
     until_read(source, replayed)
     assert replayed.rows[(2999,)] == {"id": 2999, "c": 7}
     assert len(replayed.rows) == 3000
+
+
+def test_a_table_that_joins_the_publication_is_backfilled(source: Any, table: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(publications, "UPDATE_INTERVAL_S", 0.1)
+    source.start(snapshot_mode="no_data", publication_autocreate_mode="filtered", incremental_snapshot_chunk_size="10")
+    source.until("streaming")
+    with source.sql() as other:
+        table.execute("create table n(id int primary key, name text)")
+        table.execute("insert into n select i, 'old' from generate_series(1, 30) i")
+        with other.transaction():
+            # Written before the table joins the publication, committed after.
+            other.execute("insert into n values (100, 'late')")
+            found: list[SourceRecord] = []
+            while not table.execute("select 1 from pg_publication_tables where tablename = 'n'").fetchone():
+                found += source.poll()
+            table.execute("update n set name = 'new' where id = 7")
+            found += source.quiet()
+    replayed = Replayed("n")
+    replayed.apply(found)
+    until_read(source, replayed)
+    assert replayed.listed() == table.execute("select * from n order by 1").fetchall()
+    assert len(replayed.rows) == 31
+    assert "r" in replayed.operations
+
+
+@pytest.mark.parametrize(("mode", "read"), [("created", 0), ("all", 2)])
+def test_tables_added_at_a_start_are_backfilled_if_asked_for(source: Any, table: Any, mode: str, read: int) -> None:
+    table.execute("create table n(id int primary key); insert into n values (1), (2)")
+    source.start(
+        snapshot_mode="no_data", publication_autocreate_mode="filtered", table_include_list="public.t", backfill_new_tables=mode
+    )
+    source.until("streaming")
+    table.execute("insert into t values (0, 'x')")
+    source.store(source.read(1)[-1])
+    source.kill()
+    source.wait_for_slot(table)
+    source.start(table_include_list="public.t,public.n")
+    source.until("streaming")
+    assert [r.value["op"] for r in source.quiet()] == ["r"] * read
+
+
+def test_notifications_of_a_snapshot(source: Any, table: Any) -> None:
+    source.start(
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        incremental_snapshot_chunk_size="2000",
+        notification_enabled_channels="log,sink",
+        notification_sink_topic_name="notes",
+    )
+    source.until("streaming")
+    table.execute("create table empty(id int primary key)")
+    execute(table, "public.t", "public.empty")
+    records = until_read(source, Replayed("t"))
+    notes = [r.value.as_dict() for r in [*records, *source.quiet()] if r.topic == "notes"]
+    assert [note["type"] for note in notes] == [
+        "STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "TABLE_SCAN_COMPLETED", "COMPLETED",
+    ]  # fmt: skip
+    assert {note["id"] for note in notes} == {"s1"}
+    assert {note["aggregate_type"] for note in notes} == {"Incremental Snapshot"}
+    assert notes[1]["additional_data"] == {
+        "connector_name": "shop", "data_collections": "public.t,public.empty", "current_collection_in_progress": "public.t",
+        "maximum_key": "3000", "last_processed_key": "2000",
+    }  # fmt: skip
+    by_table = {n["additional_data"]["scanned_collection"]: n["additional_data"] for n in notes[2:4]}
+    assert (by_table["public.t"]["status"], by_table["public.t"]["total_rows_scanned"]) == ("SUCCEEDED", "3000")
+    assert by_table["public.empty"]["status"] == "EMPTY"
+
+
+def test_signals_from_a_file(source: Any, table: Any, tmp_path: Path, caplog: Any) -> None:
+    file = tmp_path / "signals.txt"
+    source.start(
+        snapshot_mode="no_data",
+        signal_enabled_channels="file",
+        signal_file=str(file),
+        signal_poll_interval_ms="50",
+        read_only="true",
+    )
+    source.until("streaming")
+    file.write_text(
+        '{"id": "1", "type": "no-such-type", "data": {}}\nnot json\n'
+        '{"id": "2", "type": "execute-snapshot", "data": {"data-collections": ["public.t"], "type": "incremental"}}\n'
+    )
+    replayed = Replayed("t")
+    until_read(source, replayed)
+    assert len(replayed.rows) == 3000
+    assert file.read_text() == ""
+    assert "signal 1 has the unknown type no-such-type" in caplog.text
+    assert "skipping a signal that cannot be read" in caplog.text
+
+
+def test_an_incremental_snapshot_of_debezium_is_continued(source: Any, table: Any) -> None:
+    source.start(snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="100")
+    source.until("streaming")
+    execute(table, "public.t")
+    while "incremental_snapshot" not in source.task.progress() or not source.task.progress()["incremental_snapshot"]["last_key"]:
+        if records := source.poll():
+            source.store(records[-1])
+    source.kill()
+    source.wait_for_slot(table)
+    stored = source.offsets.stored
+    source.offsets.stored = {key: value for key, value in stored.items() if key != "incremental_snapshot_chunk"}
+    read = parse_java_position(stored["incremental_snapshot_primary_key"])
+    source.start()
+    replayed = Replayed("t")
+    until_read(source, replayed)
+    assert min(replayed.rows) == (int(read[0]) + 1,)
+    assert max(replayed.rows) == (3000,)
+
+
+def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(source: Any, table: Any) -> None:
+    """With synchronous replication, the stream has a commit before other sessions see it."""
+    table.execute(f"alter database {source.database} set synchronous_commit = 'local'")
+    with source.sql() as db:
+        source.start(snapshot_mode="no_data", signal_data_collection="public.signals", read_only="true")
+        source.until("streaming")
+        db.execute("alter system set synchronous_standby_names = 'nobody'")
+        db.execute("select pg_reload_conf()")
+        replayed = Replayed("t")
+
+        def update() -> None:
+            with source.sql() as waiting:
+                waiting.execute("set synchronous_commit = 'on'")
+                waiting.execute("update t set name = 'newer' where id = 5")
+
+        thread = threading.Thread(target=update)
+        try:
+            while db.execute("show synchronous_standby_names").fetchone() != ("nobody",):
+                time.sleep(0.01)
+            thread.start()
+            while (5,) not in replayed.rows:
+                replayed.apply(source.poll())
+            signal(db, "execute-snapshot", {"data-collections": ["public.t"]})
+            replayed.apply(source.quiet())
+            assert replayed.operations == ["u"]
+            assert db.execute("select name from t where id = 5").fetchone() == ("old",)
+        finally:
+            db.execute("alter system reset synchronous_standby_names")
+            db.execute("select pg_reload_conf()")
+            thread.join()
+    until_read(source, replayed)
+    assert len(replayed.rows) == 3000
+    assert replayed.rows[(5,)]["name"] == "newer"
