@@ -13,7 +13,7 @@ from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
-from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn, source_partition
+from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable, read_tables
 from connectors.postgres.schema.checks import check_keys, check_topics
@@ -53,6 +53,8 @@ class ChangeCapture:
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
+        self._snapshot_state = stored.snapshot_state if stored is not None and settings.snapshot.mode != "always" else None
+        """What an interrupted snapshot has completed; None if the next one starts over."""
         self.state = CaptureState.STARTING
         self.uses_slot = False
         """Whether the task has looked for its slot."""
@@ -74,6 +76,8 @@ class ChangeCapture:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
         elif self._streaming.is_open:
             records = self._read_stream()
+        elif self._signals.blocking.session is not None:
+            records = self._read_blocking_snapshot(self._signals.blocking.session)
         elif self._snapshot is not None and not self._snapshot_done:
             records = self._read_snapshot(self._snapshot)
         else:
@@ -91,7 +95,8 @@ class ChangeCapture:
         latest = None
         if records:
             # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
+            self._snapshot_state = latest.get(SNAPSHOT_STATE)
         self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
@@ -112,7 +117,7 @@ class ChangeCapture:
         return True
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self._snapshot
+        snapshot = self._signals.blocking.session or self._snapshot
         answer: dict[str, Any] = {"phase": self.state.value}
         if snapshot is not None:
             answer.update(snapshot.progress())
@@ -121,7 +126,7 @@ class ChangeCapture:
         return answer
 
     def disconnect(self) -> None:
-        """Closes all connections. The position remains; a snapshot that is not complete is forgotten."""
+        """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
         self._streaming.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
@@ -187,6 +192,8 @@ class ChangeCapture:
                 self._flush_tracker.start(server.timeline, created.consistent_lsn)
                 self._streaming.start_at_slot(created.consistent_lsn)
                 self._stream(replication, CaptureState.STREAMING)
+            case StartAction.STREAM if self._signals.blocking.is_requested:
+                self._catch_up_for_signal(replication)
             case StartAction.STREAM:
                 self._stream(replication, CaptureState.STREAMING)
 
@@ -208,6 +215,8 @@ class ChangeCapture:
         Promise 1: what was confirmed for a position that is given up says nothing about the new one.
         """
         confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
+        if slot is None or known is None or plan.position != known.position or confirmed_lsn > known.position.done_lsn:
+            self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
         if plan.position is None:
             self._stored = None
             self._signals.load({})  # the snapshot reads all tables
@@ -241,7 +250,7 @@ class ChangeCapture:
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
         snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
         try:
-            snapshot.start(created)
+            snapshot.start(created, self._snapshot_state)
         except BaseException:
             snapshot.close()
             raise
@@ -262,11 +271,28 @@ class ChangeCapture:
         """Streams from the existing slot up to the point of the snapshot."""
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        created = slots.create_slot(replication, f"{slot.name[:54]}_snapshot", slot, temporary=True)
-        snapshot = self._start_snapshot(created)
+        snapshot = self._start_snapshot(slots.create_snapshot_slot(replication, slot))
         replication.close()  # drops the temporary slot; the imported snapshot stays valid
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
-        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
+        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn, requires_snapshot=True)
+
+    def _catch_up_for_signal(self, replication: Connection) -> None:
+        """Streams up to the point of a snapshot that a signal has requested."""
+        self.state = CaptureState.CREATING_SLOT
+        snapshot = self._signals.blocking.start(slots.create_snapshot_slot(replication, self._settings.slot))
+        replication.close()
+        connection = self.sessions.open(replication=True)
+        if snapshot is None:
+            self._stream(connection, CaptureState.STREAMING)
+        else:
+            self._stream(connection, CaptureState.CATCHING_UP, snapshot.lsn)
+
+    def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
+        records = self._signals.blocking.read()
+        if self._signals.blocking.session is None:
+            self._streaming.skip_to(snapshot.lsn)
+            self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
 
     def _read_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
         records = snapshot.read()
@@ -281,8 +307,10 @@ class ChangeCapture:
 
     # --- streaming ------------------------------------------------------------------------------------------------------------
 
-    def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
-        self._streaming.start(connection, stop_lsn)
+    def _stream(
+        self, connection: Connection, state: CaptureState, stop_lsn: int | None = None, *, requires_snapshot: bool = False
+    ) -> None:
+        self._streaming.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
         self.state = state
 
     def _read_stream(self) -> Sequence[SourceRecord]:
@@ -291,7 +319,7 @@ class ChangeCapture:
                 self._signals.advance()
             self._streaming.read()
         except CatchUpComplete:
-            snapshot = self._snapshot
+            snapshot = self._signals.blocking.session or self._snapshot
             assert snapshot is not None
             self._streaming.disconnect()
             self._streaming.skip_to(snapshot.lsn)
@@ -299,6 +327,8 @@ class ChangeCapture:
             self.state = CaptureState.SNAPSHOT
         self._signals.backfill(self._publication.update_if_due(), at_start=False)
         records = self._streaming.take_records()
+        if self.state is CaptureState.STREAMING and self._signals.blocking.is_requested:
+            self._streaming.disconnect()
         if self._signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
             return [*records, *self._signals.take_notifications(offset)]
         return records

@@ -102,6 +102,10 @@ class SnapshotSettings:
     streaming_delay_s: float
     order: str
     lock_timeout_s: float | None
+    max_threads: int
+    threads_multiplier: int
+    table_per_thread: bool
+    resumes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,10 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             streaming_delay_s=v["streaming.delay.ms"] / 1000,
             order=v["snapshot.tables.order.by.row.count"],
             lock_timeout_s=v["snapshot.lock.timeout.ms"] / 1000 if v["snapshot.locking.mode"].lower() == "shared" else None,
+            max_threads=v["snapshot.max.threads"],
+            threads_multiplier=v["snapshot.max.threads.multiplier"],
+            table_per_thread=v["legacy.snapshot.max.threads"],
+            resumes=v["snapshot.resume.enabled"],
         ),
         signals=signals,
         incremental=parse_incremental(v),

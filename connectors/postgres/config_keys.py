@@ -362,6 +362,41 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         validator=at_least(0),
         doc="Timeout of the table locks with snapshot.locking.mode=shared.",
     )
+    keys.define(
+        "snapshot.max.threads",
+        N,
+        1,
+        group=group,
+        validator=at_least(1),
+        doc="Connections that read the snapshot in parallel, all as of the same point in time.",
+    )
+    keys.define(
+        "snapshot.max.threads.multiplier",
+        N,
+        1,
+        group=group,
+        importance=LOW,
+        validator=at_least(1),
+        doc="With several snapshot.max.threads, large tables are read in at least snapshot.max.threads times this number of key "
+        "ranges.",
+    )
+    keys.define(
+        "legacy.snapshot.max.threads",
+        B,
+        False,
+        group=group,
+        importance=LOW,
+        doc="Read each table on one connection, also with several snapshot.max.threads.",
+    )
+    keys.define(
+        "snapshot.resume.enabled",
+        B,
+        True,
+        group=group,
+        importance=LOW,
+        doc="Store which rows of an incomplete snapshot are completed, and read only the others after a restart. Tables are read "
+        "in the order of their keys then. false reads them in the order in which they are stored, and starts over.",
+    )
 
 
 def _event_keys(keys: ConfigDef) -> None:

@@ -20,6 +20,8 @@ TX_EVENTS = "tx_events"
 # The server of the position, as IDENTIFY_SYSTEM names it. Offsets have these keys when they are stored, records do not.
 SYSTEM_ID = "systemid"
 TIMELINE = "timeline"
+SNAPSHOT_STATE = "snapshot_state"
+"""What of an incomplete snapshot is completed: :mod:`connectors.postgres.snapshot.key_ranges`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class StoredOffset:
     snapshot_completed: bool
     server: ServerTimeline | None = None
     tx_id: int | None = None
+    snapshot_state: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The whole offset, for those that add to it."""
 
@@ -69,7 +72,8 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     in_snapshot = offset.get("snapshot") not in (None, False, "false")
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
     position = _parse_position(offset, in_snapshot=in_snapshot)
-    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), offset)
+    state = None if completed else offset.get(SNAPSHOT_STATE)
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state, offset)
 
 
 def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:
@@ -110,9 +114,12 @@ def confirmable_lsn(offset: Mapping[str, Any]) -> int:
     return 0
 
 
-def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> dict[str, Any]:
-    """The offset of snapshot rows, shared by a batch. Only the offset of the last row marks the snapshot as complete."""
-    return {
+def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool, state: str | None = None) -> dict[str, Any]:
+    """The offset of snapshot rows, shared by a batch. Only the offset of the last row marks the snapshot as complete.
+
+    ``state`` says which rows are completed, those with this offset included.
+    """
+    offset = {
         "ts_usec": ts_us,
         "txId": tx_id,
         "lsn": lsn,
@@ -120,6 +127,7 @@ def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool) -> d
         "last_snapshot_record": last,
         "snapshot_completed": last,
     }
+    return _with_state(offset, state)
 
 
 def change_offset(
@@ -139,9 +147,15 @@ def change_offset(
     }
 
 
-def catch_up_offset(offset: dict[str, Any]) -> dict[str, Any]:
-    """A streaming offset of changes before a snapshot: after a restart it still requires that snapshot."""
-    return {**offset, "snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False}
+def catch_up_offset(offset: dict[str, Any], state: str | None = None) -> dict[str, Any]:
+    """A streaming offset of changes before a snapshot: after a restart it still requires that snapshot, from ``state`` on."""
+    return _with_state({**offset, "snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False}, state)
+
+
+def _with_state(offset: dict[str, Any], state: str | None) -> dict[str, Any]:
+    if state is not None:
+        offset[SNAPSHOT_STATE] = state
+    return offset
 
 
 def parse_lsn(text: str) -> int:

@@ -6,7 +6,8 @@ How snapshot and streaming join, by the state at the start (snapshot.mode=initia
   snapshot, read the rows as of its start, then stream from it.
 - The same, but the slot exists: an earlier attempt created it. Its rows may be in the topics already, and rows deleted since then
   would stay there forever if the slot were recreated. So stream first, up to the start of a temporary slot; then read the rows as
-  of that start, then stream from there. Earlier commits precede the rows, later commits follow them.
+  of that start, then stream from there. Earlier commits precede the rows, later commits follow them. Rows that the attempt has
+  completed are not read again: the stream has brought them up to the same point.
 - An offset is stored and the slot exists: continue streaming.
 - An offset is stored, but the server does not have the changes after it: the slot does not exist, has lost WAL, or is ahead of
   the offset, or the server is another one. Fail, because changes are missing. With when_needed, take a new snapshot.

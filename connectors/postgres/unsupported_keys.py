@@ -16,7 +16,6 @@ _IGNORED = {
     "max.queue.size": "8192",
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
-    "snapshot.max.threads": "1",
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",

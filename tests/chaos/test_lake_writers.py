@@ -87,7 +87,8 @@ class Care:
         self._tables = tables
         self._stop = threading.Event()
         folder = str(jars.folder_of(jars.jar_set("spark")))
-        self._lease = session.lease(SparkConfig("local[1]", "", (("spark.driver.memory", "1g"),), (folder,)))
+        # The address of the other tests with Spark: a process uses only one.
+        self._lease = session.lease(SparkConfig("local[2]", "", (("spark.driver.memory", "1g"),), (folder,)))
         self._spark = self._lease.session()
         self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         self._thread = threading.Thread(target=self._run, name="lake-care", daemon=True)

@@ -7,12 +7,10 @@ but the window closes at an LSN, and a chunk is read again if the stream was ahe
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from connect import crash_points
@@ -23,7 +21,7 @@ from connectors.postgres.incremental.chunks import Chunk, ChunkDelayed, ChunkRea
 from connectors.postgres.incremental.context import DataCollection, IncrementalContext
 from connectors.postgres.incremental.events import IncrementalEvents
 from connectors.postgres.incremental.notifications import Notifier
-from connectors.postgres.incremental.requests import SnapshotRequest, matches_collection
+from connectors.postgres.incremental.requests import SnapshotRequest, dump_requests, matches_collection, parse_requests
 from connectors.postgres.incremental.visibility import StreamedTransactions
 from connectors.postgres.incremental.watermarks import Watermarks
 from connectors.postgres.schema.catalog import CapturedTable
@@ -77,7 +75,7 @@ class IncrementalSnapshot:
     def load(self, offset: Mapping[str, Any]) -> None:
         """Continues the snapshot of a stored offset."""
         self._context = IncrementalContext(offset)
-        self._requests = [_parse_request(stored) for stored in json.loads(offset.get(_REQUESTS) or "[]")]
+        self._requests = parse_requests(offset.get(_REQUESTS))
         if self._context.is_running:
             log.info("incremental snapshot: continuing with %s", ", ".join(map(str, self._context.collections)))
         self._store()
@@ -86,7 +84,7 @@ class IncrementalSnapshot:
         """Makes the state part of all offsets from here on."""
         extras = dict(self._context.offset())
         if self._requests:
-            extras[_REQUESTS] = json.dumps([asdict(request) for request in self._requests])
+            extras[_REQUESTS] = dump_requests(self._requests)
         self._observers.set_offset_extras(self, extras)
 
     @property
@@ -315,13 +313,3 @@ def _collection(request: SnapshotRequest, table: CapturedTable) -> DataCollectio
 
 def _matches_any(patterns: Sequence[str], schema: str, name: str) -> bool:
     return any(matches_collection(pattern, schema, name) for pattern in patterns)
-
-
-def _parse_request(stored: Mapping[str, Any]) -> SnapshotRequest:
-    return SnapshotRequest(
-        stored["signal_id"],
-        tuple(stored["collections"]),
-        tuple((pattern, sql) for pattern, sql in stored["conditions"]),
-        stored["surrogate_key"],
-        stored["is_blocking"],
-    )

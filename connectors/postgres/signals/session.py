@@ -16,6 +16,7 @@ from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.postgres.signals.actions import Signal, handle_signal
+from connectors.postgres.signals.blocking import BlockingSnapshots
 from connectors.postgres.signals.channels import SignalFile, SignalTable
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.observers import StreamObservers
@@ -33,6 +34,7 @@ class SignalSession:
         self.observers = StreamObservers()
         self._notifier = Notifier(settings)
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
+        self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
         self._file = SignalFile(settings.signals.file) if "file" in settings.signals.channels else None
         self._next_poll = 0.0
         self._backfills = settings.incremental.backfill
@@ -42,6 +44,7 @@ class SignalSession:
     def load(self, offset: Mapping[str, Any]) -> None:
         """Continues what a stored offset says."""
         self._incremental.load(offset)
+        self.blocking.load(offset)
 
     def handle(self, signal: Signal) -> None:
         """Does what a signal asks for, or starts it."""
@@ -72,11 +75,15 @@ class SignalSession:
     def close(self) -> None:
         """Closes connections; snapshots continue later."""
         self._incremental.close()
+        self.blocking.close()
 
     # --- SnapshotControl ------------------------------------------------------------------------------------------------------
 
     def execute(self, request: SnapshotRequest) -> None:
-        self._incremental.execute(request)
+        if request.is_blocking:
+            self.blocking.add(request)
+        else:
+            self._incremental.execute(request)
 
     def stop(self, signal_id: str, collections: tuple[str, ...]) -> None:
         self._incremental.stop(signal_id, collections)

@@ -1,242 +1,243 @@
 """Reads the snapshot: rows of all captured tables as of one point in time, with COPY, as 'r' events.
 
-The server sends one row per CopyData message. Rows are collected, decoded as one block of text, and split; escapes and nulls are
-handled only in lines with a backslash (see schema/row_decoder.py).
+Connections read ranges of tables side by side; their rows are returned one block at a time, so one thread serves all of them.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
-from connect import crash_points
-from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connect.text_records import TextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection
-from connectors.postgres.offsets import snapshot_offset, source_partition
-from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
-from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
-from connectors.postgres.snapshot.transaction import select_statement
+from connectors.postgres.errors import ConnectionLostError, ServerError
+from connectors.postgres.offsets import snapshot_offset
+from connectors.postgres.snapshot.connections import SnapshotConnections
+from connectors.postgres.snapshot.copy_stream import Block, CopyStream, first_full
+from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint
+from connectors.postgres.snapshot.key_ranges import SnapshotState, key_order, range_condition
+from connectors.postgres.snapshot.progress import SnapshotProgress
+from connectors.postgres.snapshot.table_plan import count_ranges, split_table
+from connectors.postgres.snapshot.table_read import PendingRow, RangeRead, TableRead
+from connectors.postgres.snapshot.text_batches import Traits
+from connectors.postgres.snapshot.transaction import is_lock_timeout, select_statement
 
 log = logging.getLogger(__name__)
 
-BATCH_ROWS = 2_000
-BATCH_BYTES = 8 << 20
 _MAX_POLL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPoint:
-    """The point in time of a snapshot: it contains exactly the transactions that committed before ``lsn``."""
+class SnapshotOffsets(Protocol):
+    """The offsets of rows in the order of their emission."""
 
-    lsn: int
-    tx_id: int | None
+    def table_emitted(self, table: TableRead, *, is_complete: bool = False) -> None:
+        """Rows of a table were emitted, or it has no more rows."""
 
-
-@dataclass(frozen=True, slots=True)
-class _PendingRow:
-    """The last row read: its marker depends on whether another row follows."""
-
-    table: int
-    line: str
-    is_first: bool
+    def step(self, *, last: bool = False) -> OffsetStep:
+        """The offsets of the rows emitted since the last call. ``last``: the snapshot is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines that were read together."""
+class InitialOffsets:
+    """The offsets of the initial snapshot. ``state`` is None if a later attempt starts over in any case."""
 
-    lines: list[str]
-    traits: Traits
+    def __init__(self, point: SnapshotPoint, state: SnapshotState | None) -> None:
+        self._point = point
+        self._state = state
+        self._latest = self._offset(last=False)
+
+    def table_emitted(self, table: TableRead, *, is_complete: bool = False) -> None:
+        """Rows of a table were emitted, or it has no more rows."""
+        if self._state is None:
+            return
+        if is_complete:
+            self._state.complete(table.oid, table.plan.fingerprint)
+        elif (partial := table.state()) is not None:
+            self._state.partial[table.oid] = partial
+
+    def step(self, *, last: bool = False) -> OffsetStep:
+        """The offsets of the rows emitted since the last call. ``last``: the snapshot is complete."""
+        before, self._latest = self._latest, self._offset(last=last)
+        return OffsetStep(before, self._latest)
+
+    def _offset(self, *, last: bool) -> dict[str, object]:
+        state = None if self._state is None or last else self._state.encode()
+        return snapshot_offset(self._point.lsn, self._point.tx_id, time.time_ns() // 1000, last=last, state=state)
 
 
 class SnapshotReader:
-    """Reads tables one after another. ``read`` returns the next events; ``done`` is set after the last."""
+    """``read`` returns the next events; ``done`` is set after the last."""
 
     def __init__(
         self,
-        connection: Connection,
-        tables: Sequence[TableRows],
-        point: SnapshotPoint,
+        connections: SnapshotConnections,
+        tables: Sequence[TableRead],
+        offsets: SnapshotOffsets,
         settings: PostgresConfig,
-        version: str,
-        make_nullable: Callable[[TableRows, str], TableRows],
+        progress: SnapshotProgress,
+        tables_total: int,
     ) -> None:
-        self._connection = connection
+        """``tables`` are those that are not completed, in order."""
+        self._connections = connections
         self._tables = list(tables)
-        self._make_nullable = make_nullable
-        self._point = point
+        self._offsets = offsets
         self._settings = settings
-        self._version = version
-        self._partition = source_partition(settings.topic_prefix)
-        self._table_index = -1
-        self._is_reading = False
-        self._decoders: dict[int, SnapshotDecoder] = {}
-        self._batches: dict[int, TextBatches] = {}
-        self._pending_row: _PendingRow | None = None
-        self._table_rows = 0
-        self.rows = 0
+        self._progress = progress
+        self._tables_total = tables_total
+        self._assigned: dict[CopyStream, RangeRead] = {}
+        self._last_of_table: PendingRow | None = None
+        """The last row of a table that was read completely: the last of the snapshot if no other row follows."""
         self.done = False
-
-    @property
-    def tables_done(self) -> int:
-        return len(self._tables) if self.done else max(0, self._table_index if self._is_reading else self._table_index + 1)
-
-    @property
-    def table(self) -> str | None:
-        """The current table."""
-        return str(self._tables[self._table_index].table) if 0 <= self._table_index < len(self._tables) else None
 
     def read(self) -> Sequence[SourceRecord]:
         """Returns the next events; an empty list after a timeout. Raises ConnectionLostError and WaitInterrupted."""
-        if not self._is_reading and not self._open_next():
+        self._connections.open_all()
+        self._assign_ranges()
+        readers = self._active_readers()
+        if not readers:
             self.done = True
-            return self._flush_pending_row(last=True)
-        block = self._fetch()
-        lines, traits = block.lines, block.traits
-        if not lines:
+            return self._take_last_of_table(is_last=True)
+        try:
+            reader = first_full(readers, self._connections.interrupt, _MAX_POLL_S)
+        except ConnectionLostError as e:
+            lost = [reader for reader in readers if reader.is_lost]
+            if self._connections.leader in lost or not lost:
+                raise
+            for reader in lost:
+                self._give_up(reader, e.message)
             return []
-        out: list[SourceRecord] = []
-        pending = self._pending_row
-        if pending is not None and pending.table != self._table_index:
-            out = self._flush_pending_row(last=False)
-        elif pending is not None and pending.is_first:
-            out = self._events(self._table_index, [pending.line], self._first_marker())
-        elif pending is not None:
+        return [] if reader is None else self._events(reader, reader.take())
+
+    # --- ranges -----------------------------------------------------------------------------------------------------------------
+
+    def _assign_ranges(self) -> None:
+        """Gives each connection that reads nothing the next range."""
+        for reader in list(self._connections.readers):
+            if reader not in self._assigned:
+                self._assign_range(reader)
+        tables = {range_.table for range_ in self._assigned.values()}
+        self._progress.tables = tuple(str(table) for table in sorted(tables, key=lambda table: table.index))
+
+    def _assign_range(self, reader: CopyStream) -> None:
+        is_leader = reader is self._connections.leader
+        table = next((t for t in self._tables if t.next_range() and (is_leader or not t.leader_only)), None)
+        if table is None:
+            return
+        try:
+            self._split(table, reader)
+            range_ = table.next_range()
+            assert range_ is not None
+            self._assigned[reader] = range_
+            range_.is_assigned = True
+            reader.start(self._statement(range_))
+        except ServerError as e:
+            if is_leader or not is_lock_timeout(e):
+                raise
+            table.leader_only = True
+            self._give_up(reader, f"another session waits for a lock of {table}")
+        except ConnectionLostError as e:
+            if is_leader:
+                raise
+            self._give_up(reader, e.message)
+
+    def _split(self, table: TableRead, reader: CopyStream) -> None:
+        """Divides a table that is read next into ranges."""
+        if table.is_split:
+            return
+        count = count_ranges(table.plan, self._settings)
+        table.set_ranges(split_table(reader.connection, table.plan, table.missing, count))
+        table.is_split = True
+        log.info("snapshot: reading %s (%d of %d)", table, table.index + 1, self._tables_total)
+
+    def _statement(self, range_: RangeRead) -> str:
+        key = range_.table.plan.key
+        return select_statement(range_.table.events.rows, self._settings, range_condition(key, range_.missing), key_order(key))
+
+    def _give_up(self, reader: CopyStream, reason: str) -> None:
+        """A connection cannot continue: another one reads its range, from the last emitted row on."""
+        range_ = self._assigned.pop(reader, None)
+        if range_ is not None:
+            range_.table.give_back(range_)
+        log.warning("replacing a connection of the snapshot: %s", reason)
+        self._connections.replace(reader)
+
+    def _active_readers(self) -> list[CopyStream]:
+        """The connections to receive rows from. The first row of the first table precedes all other rows, as in Debezium."""
+        first = [reader for reader, range_ in self._assigned.items() if range_.table.index == 0]
+        if first and not self._assigned[first[0]].table.has_begun:
+            return first
+        return list(self._assigned)
+
+    # --- events -----------------------------------------------------------------------------------------------------------------
+
+    def _events(self, reader: CopyStream, block: Block) -> Sequence[SourceRecord]:
+        """The events of a block and of the row before it; the last row of the block is kept back."""
+        range_ = self._assigned.pop(reader)
+        table = range_.table
+        self._progress.bytes += block.size_bytes
+        records = self._row_events(range_, block) if block.lines else []
+        if not block.is_last:
+            self._assigned[reader] = range_  # at the end: the next connection to return rows is another one, if it has some
+        else:
+            self._connections.range_completed()
+            table.range_read(range_)
+            if table.is_read:
+                records = self._finish(table, records)
+        self._progress.log_if_due()
+        return records
+
+    def _row_events(self, range_: RangeRead, block: Block) -> Sequence[SourceRecord]:
+        table, pending, lines, traits = range_.table, range_.table.pending, block.lines, block.traits
+        records = self._take_last_of_table(is_last=False)
+        if pending is not None:
             lines.insert(0, pending.line)
             traits |= Traits.of(pending.line.encode())
         *ready, newest = lines
-        if self._table_rows == 0 and ready:
-            out += self._events(self._table_index, ready[:1], self._first_marker())
-            del ready[0]
-        self._pending_row = _PendingRow(self._table_index, newest, is_first=self._table_rows == 0 and len(lines) == 1)
-        self._table_rows += len(lines)
+        table.pending = PendingRow(range_, newest)
+        if ready and not table.has_begun:
+            marker = "first" if table.index == 0 else "first_in_data_collection"
+            records += self._emit_one(pending.range if pending is not None else range_, ready.pop(0), marker)
+            pending = None
         if not ready:
-            return out
-        batch = self._batch(self._table_index, ready, traits)
-        return [*out, *batch] if out else batch
+            return records
+        if pending is not None:
+            table.emitted(pending.range, pending.line, 1)
+        if others := len(ready) - (pending is not None):
+            table.emitted(range_, ready[-1], others)
+        self._offsets.table_emitted(table)
+        self._progress.rows += len(ready)
+        batch = table.events.batch(ready, traits, self._offsets.step())
+        return [*records, *batch] if records else batch
 
-    def _first_marker(self) -> str:
-        return "first" if self._table_index == 0 else "first_in_data_collection"
+    def _emit_one(self, range_: RangeRead, line: str, marker: str, *, completes: bool = False) -> list[SourceRecord]:
+        table = range_.table
+        table.emitted(range_, line, 1)
+        self._offsets.table_emitted(table, is_complete=completes)
+        self._progress.rows += 1
+        return table.events.records([line], marker, self._offsets.step(last=marker == "last"))
 
-    def _flush_pending_row(self, *, last: bool) -> list[SourceRecord]:
-        """The event of the pending row: the last of its table, or of the snapshot."""
-        pending, self._pending_row = self._pending_row, None
+    def _finish(self, table: TableRead, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
+        """A table was read completely. Its last row is kept back until another row follows, or none."""
+        self._tables.remove(table)
+        self._progress.tables_done += 1
+        if table.pending is None:
+            self._offsets.table_emitted(table, is_complete=True)
+            return records
+        if self._last_of_table is not None:
+            records = [*records, *self._take_last_of_table(is_last=False)]
+        self._last_of_table = table.pending
+        return records
+
+    def _take_last_of_table(self, *, is_last: bool) -> list[SourceRecord]:
+        """The event of the last row of a table, or of the snapshot."""
+        pending, self._last_of_table = self._last_of_table, None
         if pending is None:
             return []
-        if last:
-            return self._events(pending.table, [pending.line], "last")
-        # For a table with one row, Debezium uses "first" in the first table, else "last_in_data_collection".
-        marker = "first" if pending.is_first and pending.table == 0 else "last_in_data_collection"
-        return self._events(pending.table, [pending.line], marker)
-
-    def _events(self, table: int, lines: list[str], marker: str) -> list[SourceRecord]:
-        time_, source, offset = self._shared(table, marker)
-        self.rows += len(lines)
-        return self._decoded(table, lines, source, offset, time_)
-
-    def _batch(self, table: int, lines: list[str], traits: Traits) -> TextRecords:
-        """The events of rows between the first and the last one of a table."""
-        batches = self._batches.get(table)
-        if batches is None:
-            batches = self._batches[table] = TextBatches(self._tables[table])
-        time_, source, offset = self._shared(table, "true")
-        self.rows += len(lines)
-
-        def create() -> list[SourceRecord]:
-            return self._decoded(table, lines, source, offset, time_)
-
-        return batches.records(lines, traits, source, time_, self._partition, offset, create)
-
-    def _shared(self, table: int, marker: str) -> tuple[EventTime, Struct, Mapping[str, Any]]:
-        """Time, source block, and offset of events."""
-        ns = time.time_ns()
-        us = ns // 1000
-        source = self._source(self._tables[table], marker, ns)
-        return (
-            EventTime(us // 1000, us, ns),
-            source,
-            snapshot_offset(self._point.lsn, self._point.tx_id, us, last=marker == "last"),
-        )
-
-    def _decoded(
-        self, table: int, lines: list[str], source: Struct, offset: Mapping[str, Any], time_: EventTime
-    ) -> list[SourceRecord]:
-        """Creates records. A column that is required but has a null becomes optional, for these lines and all later ones."""
-        while True:
-            rows = self._tables[table]
-            try:
-                return self._decoder(table)(lines, source, self._partition, offset, time_.ms, time_.us, time_.ns)
-            except NullInRequiredError as e:
-                self._tables[table] = self._make_nullable(rows, e.column)
-                self._decoders.pop(table, None)
-                self._batches.pop(table, None)
-            except CONVERSION_ERRORS as e:
-                raise name_copy_value(rows, lines, e) from e
-
-    def _decoder(self, table: int) -> SnapshotDecoder:
-        decode = self._decoders.get(table)
-        if decode is None:
-            decode = self._decoders[table] = snapshot_decoder(self._tables[table])
-        return decode
-
-    def _source(self, rows: TableRows, marker: str, ns: int) -> Struct:
-        """A source block shared by consecutive rows."""
-        settings, table = self._settings, rows.table
-        values = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
-        values[env.TS_MS], values[env.TS_US], values[env.TS_NS] = ns // 1_000_000, ns // 1000, ns
-        values[env.SNAPSHOT] = marker
-        values[env.TX_ID], values[env.LSN] = self._point.tx_id, self._point.lsn
-        values[env.SEQUENCE] = f'[null,"{self._point.lsn}"]'
-        return Struct(env.SOURCE, values)
-
-    def _open_next(self) -> bool:
-        self._table_index += 1
-        if self._table_index >= len(self._tables):
-            return False
-        rows = self._tables[self._table_index]
-        self._connection.query(f"COPY ({select_statement(rows, self._settings)}) TO STDOUT")
-        self._is_reading = True
-        self._table_rows = 0
-        log.info("snapshot: reading %s (%d of %d)", rows.table, self._table_index + 1, len(self._tables))
-        return True
-
-    def _fetch(self) -> _Block:
-        """Reads lines of the current table; detects its end."""
-        pgconn = self._connection.pgconn
-        get = pgconn.get_copy_data
-        parts: list[memoryview] = []
-        add = parts.append
-        size = 0
-        deadline = time.monotonic() + _MAX_POLL_S
-        try:
-            while len(parts) < BATCH_ROWS and size < BATCH_BYTES:
-                length, view = get(1)
-                if length > 0:
-                    add(view)
-                    size += length
-                elif length == 0:
-                    if not self._connection.wait(deadline - time.monotonic()):
-                        break
-                    pgconn.consume_input()
-                else:
-                    self._is_reading = False
-                    break
-        except Exception as e:
-            if e.__class__.__module__.startswith("psycopg"):
-                raise self._connection.lost_error() from e
-            raise
-        if not self._is_reading:
-            self._connection.finish_copy()
-        crash_points.point("postgres.snapshot")
-        data = b"".join(parts)
-        lines = data.decode().split("\n")
-        lines.pop()
-        return _Block(lines, Traits.of(data))
+        table = pending.range.table
+        if is_last:
+            marker = "last"
+        else:
+            # For a table with one row, Debezium uses "first" in the first table, else "last_in_data_collection".
+            marker = "first" if table.index == 0 and not table.has_begun else "last_in_data_collection"
+        return self._emit_one(pending.range, pending.line, marker, completes=True)

@@ -1,10 +1,10 @@
-"""A snapshot in progress: its connection, its point in time, and its tables."""
+"""A snapshot in progress: its connections, its point in time, and its tables."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from connect.record import SourceRecord
@@ -15,7 +15,13 @@ from connectors.postgres.schema.catalog import estimated_rows
 from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.reader import SnapshotPoint, SnapshotReader
+from connectors.postgres.snapshot.connections import SnapshotConnections
+from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.key_ranges import SnapshotState
+from connectors.postgres.snapshot.progress import SnapshotProgress
+from connectors.postgres.snapshot.reader import InitialOffsets, SnapshotOffsets, SnapshotReader
+from connectors.postgres.snapshot.table_plan import plan_tables
+from connectors.postgres.snapshot.table_read import TableRead
 from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -33,23 +39,51 @@ class SnapshotSession:
         self._filters = filters
         self._tables = tables
         self._version = version
-        self._connection = sessions.open()
-        self._row_estimates: dict[str, int] = {}
+        self._connections = SnapshotConnections(sessions, settings.snapshot.max_threads)
         self._reader: SnapshotReader | None = None
-        self._started_at = time.monotonic()
+        self._progress: SnapshotProgress | None = None
         self.lsn = 0
 
-    def start(self, created: slots.CreatedSlot | None) -> None:
-        """Fixes the point in time: the start of a slot that exported its snapshot, or now. Reads no rows yet."""
-        connection, settings = self._connection, self._settings
+    def start(self, created: slots.CreatedSlot | None, before: str | None = None, offsets: SnapshotOffsets | None = None) -> None:
+        """Fixes the point in time: the start of a slot that exported its snapshot, or now. Reads no rows yet.
+
+        ``before`` is what an interrupted attempt completed. It must not be used unless the stream has been, or will be, read from
+        there to this point first. ``offsets`` replace those of an initial snapshot.
+        """
+        connection, settings = self._connections.leader.connection, self._settings
         tables = start_snapshot(connection, created.snapshot if created else None, self._read_tables, settings)
+        self._connections.export()
         self.lsn = created.consistent_lsn if created else slots.current_lsn(connection)
-        estimates = {str(rows.table): estimated_rows(connection, rows.table) for rows in tables}
-        if settings.snapshot.order != "disabled":
-            tables.sort(key=lambda rows: estimates[str(rows.table)], reverse=settings.snapshot.order == "descending")
-        self._row_estimates = estimates
         point = SnapshotPoint(self.lsn, read_next_transaction_id(connection))
-        self._reader = SnapshotReader(connection, tables, point, settings, self._version, self._tables.make_nullable)
+        # Without a slot, nothing can bring completed rows up to the point of a later attempt.
+        resumes = settings.snapshot.resumes and created is not None
+        plans = plan_tables(connection, tables, settings)
+        if not resumes and (settings.snapshot.max_threads == 1 or settings.snapshot.table_per_thread):
+            plans = [replace(plan, key=()) for plan in plans]
+        state = SnapshotState.parse(before if resumes else None)
+        state.keep({plan.rows.table.oid: plan.fingerprint for plan in plans})
+        estimates = {plan.rows.table.oid: estimated_rows(connection, plan.rows.table) for plan in plans}
+        if settings.snapshot.order != "disabled":
+            plans.sort(key=lambda plan: estimates[plan.rows.table.oid], reverse=settings.snapshot.order == "descending")
+        reads = [
+            TableRead(
+                index,
+                plan,
+                TableEvents(plan.rows, point, settings, self._version, self._tables.make_nullable),
+                state.partial.get(plan.rows.table.oid),
+            )
+            for index, plan in enumerate(plans)
+            if plan.rows.table.oid not in state.done
+        ]
+        expected = sum(max(estimates[read.oid] - read.rows, 0) for read in reads)
+        if state.done or state.partial:
+            log.info(
+                "the snapshot continues: %d of %d tables are completed, and %d in part",
+                len(state.done), len(plans), len(state.partial),
+            )  # fmt: skip
+        self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
+        offsets = offsets or InitialOffsets(point, state if resumes else None)
+        self._reader = SnapshotReader(self._connections, reads, offsets, settings, self._progress, len(plans))
 
     def _read_tables(self, connection: Connection) -> list[TableRows]:
         """Reads the tables of the snapshot as of the connection's transaction."""
@@ -67,31 +101,22 @@ class SnapshotSession:
 
     def restart_clock(self) -> None:
         """The first row is read now: changes before the snapshot have been streamed."""
-        self._started_at = time.monotonic()
+        if self._progress is not None:
+            self._progress.restart_clock()
 
     def read(self) -> Sequence[SourceRecord]:
-        """Returns the next events; after the last ones, ``done`` is set and the connection is closed."""
+        """Returns the next events; after the last ones, ``done`` is set and the connections are closed."""
         assert self._reader is not None
         records = self._reader.read()
         if self._reader.done:
             self.close()
-            log.info("snapshot: %d rows of %d tables as of %s", self._reader.rows, len(self._row_estimates), format_lsn(self.lsn))
+            numbers = self.progress()
+            log.info("snapshot: %d rows of %d tables as of %s", numbers["rows"], numbers["tables_total"], format_lsn(self.lsn))
         return records
 
     def progress(self) -> Mapping[str, Any]:
-        reader = self._reader
-        if reader is None:
-            return {}
-        elapsed = max(time.monotonic() - self._started_at, 0.001)
-        return {
-            "tables_done": reader.tables_done,
-            "tables_total": len(self._row_estimates),
-            "table": reader.table,
-            "rows": reader.rows,
-            "rows_estimate": max(sum(self._row_estimates.values()), reader.rows),
-            "rate": round(reader.rows / elapsed, 1),
-        }
+        return {} if self._progress is None else self._progress.details()
 
     def close(self) -> None:
-        """Closes the connection. May be called twice."""
-        self._connection.close()
+        """Closes the connections. May be called twice."""
+        self._connections.close()

@@ -75,6 +75,27 @@ def start_snapshot(
             raise TablesChangedError(f"tables changed at the start of the snapshot, so a new one is needed: {reason}")
 
 
+def export_snapshot(connection: Connection) -> str:
+    """Exports the snapshot of the connection's transaction, as long as that is open."""
+    return connection.query("select pg_export_snapshot()")[0][0] or ""
+
+
+def join_snapshot(connection: Connection, exported: str) -> None:
+    """Starts a transaction with the snapshot of another one, which holds the locks of all tables.
+
+    Another session may wait for a lock that excludes reads: then this one would wait for it, and it for the other transaction. So
+    statements wait only a short time for locks, and raise ServerError; see :func:`is_lock_timeout`.
+    """
+    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
+    connection.execute(f"SET LOCAL row_security = off; SET LOCAL lock_timeout = {_LOCK_ATTEMPT_MS}")
+
+
+def is_lock_timeout(error: ServerError) -> bool:
+    """Whether a statement waited too long for a lock. Its transaction is aborted."""
+    return error.sqlstate == _LOCK_NOT_AVAILABLE
+
+
 def read_next_transaction_id(connection: Connection) -> int | None:
     """Reads the transaction ID for source blocks of the snapshot: the next one to be assigned, as in Debezium."""
     rows = connection.query("select txid_snapshot_xmax(txid_current_snapshot())")
@@ -97,8 +118,11 @@ def check_row_security(connection: Connection, tables: Iterable[CapturedTable]) 
         )
 
 
-def select_statement(rows: TableRows, settings: PostgresConfig) -> str:
-    """SELECT of the captured columns and rows of a table (without tables that inherit from it), or of its override."""
+def select_statement(rows: TableRows, settings: PostgresConfig, conditions: Sequence[str] = (), order: str = "") -> str:
+    """SELECT of the captured columns and rows of a table (without tables that inherit from it), or of its override.
+
+    ``conditions`` limit the rows further, and ``order`` has the columns to order by; neither is for overrides.
+    """
     table = rows.table
     columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
     override = settings.snapshot.overrides.get(str(table))
@@ -106,8 +130,10 @@ def select_statement(rows: TableRows, settings: PostgresConfig) -> str:
         return f"SELECT {columns} FROM ({override.strip().rstrip(';')}) AS selected"
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     only = "" if table.kind == "p" else "ONLY "
-    condition = f" WHERE {table.row_filter}" if table.row_filter else ""
-    return f"SELECT {columns} FROM {only}{name}{condition}"
+    if table.row_filter:
+        conditions = [f"({table.row_filter})", *conditions]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"SELECT {columns} FROM {only}{name}{where}{f' ORDER BY {order}' if order else ''}"
 
 
 def _changed_tables(connection: Connection, tables: Sequence[CapturedTable]) -> list[str]:

@@ -70,7 +70,11 @@ class ChangeEventEmitter:
         self.slot_lsn = 0
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
-        """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
+        """While set, CatchUpComplete ends the stream there."""
+        self.requires_snapshot = False
+        """Whether offsets of changes still require a snapshot."""
+        self.snapshot_state: str | None = None
+        """What of that snapshot is completed."""
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
@@ -294,8 +298,11 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            extras = self._observers.offset_extras
-            self._transaction = self._builder.transaction_values(extras, is_catch_up=self.stop_lsn is not None)
+            self._transaction = self._builder.transaction_values(
+                is_catch_up=self.requires_snapshot,
+                snapshot_state=self.snapshot_state,
+                offset_extras=self._observers.offset_extras,
+            )
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -306,7 +313,7 @@ class ChangeEventEmitter:
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
         offset = self._complete(self._position.record_offset(name, last=last))
-        return offset if self.stop_lsn is None else catch_up_offset(offset)
+        return catch_up_offset(offset, self.snapshot_state) if self.requires_snapshot else offset
 
     def _complete(self, offset: dict[str, Any]) -> dict[str, Any]:
         if extras := self._observers.offset_extras:

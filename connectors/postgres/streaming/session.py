@@ -71,12 +71,21 @@ class StreamingSession:
         assert self._emitter is not None
         self._emitter.skip_to(lsn)
 
-    def start(self, connection: Connection, stop_lsn: int | None = None) -> None:
-        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, and ``read`` raises
-        CatchUpComplete there."""
+    def start(
+        self,
+        connection: Connection,
+        stop_lsn: int | None = None,
+        snapshot_state: str | None = None,
+        *,
+        requires_snapshot: bool = False,
+    ) -> None:
+        """Starts the stream at the position. With ``stop_lsn``, ``read`` raises CatchUpComplete there.
+
+        With ``requires_snapshot``, offsets still require a snapshot, from ``snapshot_state`` on.
+        """
         emitter = self._emitter
         assert emitter is not None
-        emitter.stop_lsn = stop_lsn
+        emitter.stop_lsn, emitter.snapshot_state, emitter.requires_snapshot = stop_lsn, snapshot_state, requires_snapshot
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)

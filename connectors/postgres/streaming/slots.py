@@ -123,6 +123,11 @@ def create_slot(
     return CreatedSlot(parse_lsn(lsn or "0/0"), snapshot)
 
 
+def create_snapshot_slot(connection: Connection, settings: SlotSettings) -> CreatedSlot:
+    """Creates a temporary slot for the snapshot of an existing slot; it exists as long as the connection."""
+    return create_slot(connection, f"{settings.name[:54]}_snapshot", settings, temporary=True)
+
+
 def drop_slot(connection: Connection, name: str) -> None:
     """Drops the slot if it exists and is not in use."""
     connection.execute(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -88,7 +88,7 @@ def stream(emitter: ChangeEventEmitter, transactions: list[Transaction]) -> None
                 emitter.on_data(message)
 
 
-def ids(records: list[SourceRecord]) -> list[int]:
+def ids(records: Sequence[SourceRecord]) -> list[int]:
     return [record.key["id"] for record in records]
 
 

@@ -1,0 +1,109 @@
+"""Converts rows of a COPY to 'r' events, for any kind of snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect.data.struct import Struct
+from connect.record import SourceRecord
+from connect.text_records import TextRecords
+from connectors.databases.postgresql.text_format import unescape_copy
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.offsets import source_partition
+from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
+from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPoint:
+    """The point in time of a snapshot: it contains exactly the transactions that committed before ``lsn``."""
+
+    lsn: int
+    tx_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetStep:
+    """The offsets of consecutive rows: ``before`` until the last of them, which has ``after``."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+
+class TableEvents:
+    """Converts the rows of one table. A line has the columns of ``rows.columns`` in the text format of COPY."""
+
+    def __init__(
+        self,
+        rows: TableRows,
+        point: SnapshotPoint,
+        settings: PostgresConfig,
+        version: str,
+        make_nullable: Callable[[TableRows, str], TableRows],
+    ) -> None:
+        self.rows = rows
+        self._point = point
+        self._settings = settings
+        self._version = version
+        self._make_nullable = make_nullable
+        self._partition = source_partition(settings.topic_prefix)
+        self._decode: SnapshotDecoder | None = None
+        self._batches: TextBatches | None = None
+
+    def records(self, lines: Sequence[str], marker: str, offsets: OffsetStep) -> list[SourceRecord]:
+        """The events of lines; ``marker`` is their ``source.snapshot``."""
+        time_ = _now()
+        return self._decoded(lines, self._source(marker, time_), offsets, time_)
+
+    def batch(self, lines: Sequence[str], traits: Traits, offsets: OffsetStep) -> TextRecords:
+        """The events of rows between the first and the last one of a table."""
+        if self._batches is None:
+            self._batches = TextBatches(self.rows)
+        time_ = _now()
+        source = self._source("true", time_)
+
+        def create() -> list[SourceRecord]:
+            return self._decoded(lines, source, offsets, time_)
+
+        return self._batches.records(lines, traits, source, time_, self._partition, offsets.after, create)
+
+    def key_of(self, line: str, indexes: Sequence[int]) -> tuple[str, ...]:
+        """The texts of some columns, which have no nulls."""
+        texts = line.split("\t")
+        return tuple(unescape_copy(texts[i]) if "\\" in texts[i] else texts[i] for i in indexes)
+
+    def _decoded(self, lines: Sequence[str], source: Struct, offsets: OffsetStep, time_: EventTime) -> list[SourceRecord]:
+        """Creates records. A column that is required but has a null becomes optional, for these lines and all later ones."""
+        while True:
+            if self._decode is None:
+                self._decode = snapshot_decoder(self.rows)
+            try:
+                records = self._decode(list(lines), source, self._partition, offsets.before, time_.ms, time_.us, time_.ns)
+            except NullInRequiredError as e:
+                self.rows = self._make_nullable(self.rows, e.column)
+                self._decode = self._batches = None
+            except CONVERSION_ERRORS as e:
+                raise name_copy_value(self.rows, list(lines), e) from e
+            else:
+                records[-1].source_offset = offsets.after
+                return records
+
+    def _source(self, marker: str, time_: EventTime) -> Struct:
+        """A source block shared by consecutive rows."""
+        settings, table = self._settings, self.rows.table
+        values = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
+        values[env.TS_MS], values[env.TS_US], values[env.TS_NS] = time_.ms, time_.us, time_.ns
+        values[env.SNAPSHOT] = marker
+        values[env.TX_ID], values[env.LSN] = self._point.tx_id, self._point.lsn
+        values[env.SEQUENCE] = f'[null,"{self._point.lsn}"]'
+        return Struct(env.SOURCE, values)
+
+
+def _now() -> EventTime:
+    ns = time.time_ns()
+    return EventTime(ns // 1_000_000, ns // 1000, ns)

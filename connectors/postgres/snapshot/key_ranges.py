@@ -1,0 +1,153 @@
+"""Key ranges: the units in which a table is read, and what of a snapshot is completed, as an offset stores it.
+
+Offsets of an incomplete snapshot have a field beside Debezium's: the tables that are completed, and of those begun, the key
+ranges that are missing. Each table has a fingerprint; if it differs later, the table has changed and is read again completely.
+Debezium and earlier releases ignore the field, and start the snapshot over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from connectors.postgres.connection import quote_identifier
+
+_VERSION = 1
+MAX_TEXT = 256 << 10
+"""A longer field is left out, so that the offset fits into a message: the snapshot then starts over."""
+
+Key = tuple[str, ...]
+"""The texts of a row's key columns, as the server prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The rows whose key is greater than ``after`` and not greater than ``until``; None is no bound."""
+
+    after: Key | None = None
+    until: Key | None = None
+
+
+EVERYTHING = KeyRange()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of the key by which a table is read. ``type`` is SQL; ``index`` is its place among the columns that are read."""
+
+    name: str
+    type: str
+    index: int
+
+
+def range_condition(key: Sequence[KeyColumn], bounds: KeyRange) -> list[str]:
+    """SQL conditions for the rows of a range. A comparison of rows can use an index on all columns of the key."""
+    columns = ", ".join(quote_identifier(column.name) for column in key)
+    return [
+        f"({columns}) {operator} ({', '.join(_literal(text, column.type) for text, column in zip(bound, key, strict=True))})"
+        for operator, bound in ((">", bounds.after), ("<=", bounds.until))
+        if bound is not None
+    ]
+
+
+def key_order(key: Sequence[KeyColumn]) -> str:
+    """SQL columns to order by."""
+    return ", ".join(quote_identifier(column.name) for column in key)
+
+
+def _literal(text: str, type_: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "''")
+    return f"CAST(E'{escaped}' AS {type_})"
+
+
+def split_range(bounds: KeyRange, keys: Iterable[Key]) -> list[KeyRange]:
+    """Splits a range after each of these keys, which lie in it in ascending order."""
+    ranges: list[KeyRange] = []
+    after = bounds.after
+    for key in keys:
+        if key not in (after, bounds.until):
+            ranges.append(KeyRange(after, key))
+            after = key
+    return [*ranges, KeyRange(after, bounds.until)]
+
+
+def merge_ranges(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+    """Merges ranges, in the order of the key, that follow one another."""
+    merged: list[KeyRange] = []
+    for bounds in ranges:
+        if merged and merged[-1].until is not None and merged[-1].until == bounds.after:
+            merged[-1] = KeyRange(merged[-1].after, bounds.until)
+        else:
+            merged.append(bounds)
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class PartialTable:
+    """A table that is begun: the rows emitted so far, and the ranges that are missing."""
+
+    fingerprint: str
+    rows: int
+    missing: tuple[KeyRange, ...]
+
+
+@dataclass(slots=True)
+class SnapshotState:
+    """What of a snapshot is completed. Tables are identified by OID."""
+
+    done: dict[int, str] = field(default_factory=dict)
+    """The fingerprints of the tables that are completed."""
+    partial: dict[int, PartialTable] = field(default_factory=dict)
+    _done_text: str | None = None
+
+    def complete(self, oid: int, fingerprint: str) -> None:
+        """All rows of a table are emitted."""
+        self.partial.pop(oid, None)
+        self.done[oid] = fingerprint
+        self._done_text = None
+
+    def encode(self) -> str | None:
+        """The text of an offset's field; None if nothing is completed, or the text would be too long."""
+        if not self.done and not self.partial:
+            return None
+        if self._done_text is None:
+            self._done_text = orjson.dumps({str(oid): text for oid, text in self.done.items()}).decode()
+        partial = {
+            str(oid): [table.fingerprint, table.rows, [[bounds.after, bounds.until] for bounds in table.missing]]
+            for oid, table in self.partial.items()
+        }
+        text = f'{{"v":{_VERSION},"done":{self._done_text},"partial":{orjson.dumps(partial).decode()}}}'
+        return text if len(text) <= MAX_TEXT else None
+
+    @classmethod
+    def parse(cls, text: object) -> SnapshotState:
+        """Parses the field of an offset; one that is missing or of another release means that nothing is completed."""
+        if not isinstance(text, str):
+            return cls()
+        try:
+            value = orjson.loads(text)
+            if value["v"] != _VERSION:
+                return cls()
+            done = {int(oid): str(fingerprint) for oid, fingerprint in value["done"].items()}
+            return cls(done, {int(oid): _parse_partial(entry) for oid, entry in value["partial"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls()
+
+    def keep(self, fingerprints: Mapping[int, str]) -> None:
+        """Forgets tables that have changed: those without this fingerprint."""
+        self.done = {oid: text for oid, text in self.done.items() if fingerprints.get(oid) == text}
+        self.partial = {oid: entry for oid, entry in self.partial.items() if fingerprints.get(oid) == entry.fingerprint}
+        self._done_text = None
+
+
+def _parse_partial(entry: Any) -> PartialTable:
+    fingerprint, rows, missing = entry
+    ranges = tuple(KeyRange(_parse_key(after), _parse_key(until)) for after, until in missing)
+    return PartialTable(str(fingerprint), int(rows), ranges)
+
+
+def _parse_key(value: Any) -> Key | None:
+    return None if value is None else tuple(str(text) for text in value)
