@@ -44,11 +44,11 @@ class ChangeCapture:
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix))
-        self._signals = SignalSession(settings, self._filters, self._tables, self.sessions, self._version)
+        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, self._version)
         if stored is not None:
-            self._signals.load(stored.extras)
+            self.signals.load(stored.extras)
         self._streaming = StreamingSession(
-            settings, self._tables, self.sessions, self._flush_tracker, self._version, self._signals.observers
+            settings, self._tables, self.sessions, self._flush_tracker, self._version, self.signals.observers
         )
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
         self._snapshot: SnapshotSession | None = None
@@ -76,8 +76,8 @@ class ChangeCapture:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
         elif self._streaming.is_open:
             records = self._read_stream()
-        elif self._signals.blocking.session is not None:
-            records = self._read_blocking_snapshot(self._signals.blocking.session)
+        elif self.signals.blocking.session is not None:
+            records = self._read_blocking_snapshot(self.signals.blocking.session)
         elif self._snapshot is not None and not self._snapshot_done:
             records = self._read_snapshot(self._snapshot)
         else:
@@ -117,12 +117,12 @@ class ChangeCapture:
         return True
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self._signals.blocking.session or self._snapshot
+        snapshot = self.signals.blocking.session or self._snapshot
         answer: dict[str, Any] = {"phase": self.state.value}
         if snapshot is not None:
             answer.update(snapshot.progress())
         answer.update(self._streaming.progress())
-        answer.update(self._signals.progress())
+        answer.update(self.signals.progress())
         return answer
 
     def disconnect(self) -> None:
@@ -132,7 +132,7 @@ class ChangeCapture:
             self._snapshot.close()
             if not self._snapshot_done:
                 self._snapshot = None
-        self._signals.close()
+        self.signals.close()
         self.sessions.close_catalog()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class ChangeCapture:
             replication.close()
             raise
         if self.state is CaptureState.STREAMING and (is_reconnect or self._stored is not None):
-            self._signals.backfill(added, at_start=not is_reconnect)
+            self.signals.backfill(added, at_start=not is_reconnect)
 
     def _start(self, sql: Connection, replication: Connection) -> None:
         settings = self._settings
@@ -192,7 +192,7 @@ class ChangeCapture:
                 self._flush_tracker.start(server.timeline, created.consistent_lsn)
                 self._streaming.start_at_slot(created.consistent_lsn)
                 self._stream(replication, CaptureState.STREAMING)
-            case StartAction.STREAM if self._signals.blocking.is_requested:
+            case StartAction.STREAM if self.signals.blocking.is_requested:
                 self._catch_up_for_signal(replication)
             case StartAction.STREAM:
                 self._stream(replication, CaptureState.STREAMING)
@@ -219,7 +219,7 @@ class ChangeCapture:
             self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
         if plan.position is None:
             self._stored = None
-            self._signals.load({})  # the snapshot reads all tables
+            self.signals.load({})  # the snapshot reads all tables
             self._streaming.start_at_slot(confirmed_lsn)
         else:
             if known is not None and plan.position == known.position:
@@ -279,7 +279,7 @@ class ChangeCapture:
     def _catch_up_for_signal(self, replication: Connection) -> None:
         """Streams up to the point of a snapshot that a signal has requested."""
         self.state = CaptureState.CREATING_SLOT
-        snapshot = self._signals.blocking.start(slots.create_snapshot_slot(replication, self._settings.slot))
+        snapshot = self.signals.blocking.start(slots.create_snapshot_slot(replication, self._settings.slot))
         replication.close()
         connection = self.sessions.open(replication=True)
         if snapshot is None:
@@ -288,8 +288,8 @@ class ChangeCapture:
             self._stream(connection, CaptureState.CATCHING_UP, snapshot.lsn)
 
     def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
-        records = self._signals.blocking.read()
-        if self._signals.blocking.session is None:
+        records = self.signals.blocking.read()
+        if self.signals.blocking.session is None:
             self._streaming.skip_to(snapshot.lsn)
             self.state = CaptureState.SNAPSHOT_COMPLETED
         return records
@@ -316,19 +316,19 @@ class ChangeCapture:
     def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             if self.state is CaptureState.STREAMING:
-                self._signals.advance()
+                self.signals.advance()
             self._streaming.read()
         except CatchUpComplete:
-            snapshot = self._signals.blocking.session or self._snapshot
+            snapshot = self.signals.blocking.session or self._snapshot
             assert snapshot is not None
             self._streaming.disconnect()
             self._streaming.skip_to(snapshot.lsn)
             snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
-        self._signals.backfill(self._publication.update_if_due(), at_start=False)
+        self.signals.backfill(self._publication.update_if_due(), at_start=False)
         records = self._streaming.take_records()
-        if self.state is CaptureState.STREAMING and self._signals.blocking.is_requested:
+        if self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
             self._streaming.disconnect()
-        if self._signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
-            return [*records, *self._signals.take_notifications(offset)]
+        if self.signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
+            return [*records, *self.signals.take_notifications(offset)]
         return records

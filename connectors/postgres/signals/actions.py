@@ -37,8 +37,30 @@ class SnapshotControl(Protocol):
     def resume(self) -> None: ...
 
 
+_TYPES = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log")
 _IGNORED = ("snapshot-window-open", "snapshot-window-close", "schema-changes")
 """The connector's own watermarks; and a signal for connectors with a schema history."""
+
+
+def find_problem(signal: Signal) -> str | None:
+    """What is wrong with a signal; None if it can be handled."""
+    try:
+        data = _parse_data(signal)
+        match signal.type:
+            case "execute-snapshot":
+                _snapshot_request(signal, data)
+            case "stop-snapshot":
+                _is_blocking(data)
+                _collections(data, required=False)
+            case "log":
+                _text(data, "message")
+            case "pause-snapshot" | "resume-snapshot":
+                pass
+            case _:
+                return f"unknown signal type {signal.type}; expected {', '.join(_TYPES)}"
+    except DataError as e:
+        return f"signal of type {signal.type}: {e.message}"
+    return None
 
 
 def handle_signal(signal: Signal, control: SnapshotControl) -> None:

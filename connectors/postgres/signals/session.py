@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class SignalSession:
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
         self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
         self._file = SignalFile(settings.signals.file) if "file" in settings.signals.channels else None
+        self._received: deque[Signal] = deque()
         self._next_poll = 0.0
         self._backfills = settings.incremental.backfill
         if "source" in settings.signals.channels:
@@ -45,6 +47,10 @@ class SignalSession:
         """Continues what a stored offset says."""
         self._incremental.load(offset)
         self.blocking.load(offset)
+
+    def receive(self, signal: Signal) -> None:
+        """Takes note of a signal; safe from any thread."""
+        self._received.append(signal)
 
     def handle(self, signal: Signal) -> None:
         """Does what a signal asks for, or starts it."""
@@ -59,6 +65,8 @@ class SignalSession:
             self._next_poll = time.monotonic() + self._settings.poll_interval_s
             for signal in self._file.read():
                 self.handle(signal)
+        while self._received:
+            self.handle(self._received.popleft())
         self._incremental.advance()
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connect.errors import BadRequestError
 from connect.record import SourceRecord
 from connectors.postgres.incremental.positions import parse_java_position
 from connectors.postgres.streaming import publications
@@ -455,3 +456,16 @@ def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(source: 
     until_read(source, replayed)
     assert len(replayed.rows) == 3000
     assert replayed.rows[(5,)]["name"] == "newer"
+
+
+def test_signals_from_rest(source: Any, table: Any) -> None:
+    source.start(snapshot_mode="no_data")
+    source.until("streaming")
+    with pytest.raises(BadRequestError, match="data-collections is missing"):
+        source.task.signal("1", "execute-snapshot", "{}")
+    with pytest.raises(BadRequestError, match="unknown signal type x"):
+        source.task.signal("1", "x", None)
+    source.task.signal("1", "execute-snapshot", '{"data-collections": ["public.t"]}')
+    replayed = Replayed("t")
+    until_read(source, replayed)
+    assert len(replayed.rows) == 3000
