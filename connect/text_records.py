@@ -25,6 +25,8 @@ class TextKind(Enum):
     """An integer as in JSON."""
     FLOAT = "float"
     """A number as in JSON, ``NaN``, ``Infinity``, or ``-Infinity``."""
+    SHORTEST_FLOAT = "shortest float"
+    """The same, with no more digits than the number needs."""
     BOOLEAN = "boolean"
     """``t`` or ``f``."""
     STRING = "string"
@@ -139,7 +141,7 @@ class LazyRecords(Sequence[SourceRecord]):
 
 
 class TextRecords(LazyRecords):
-    """Records of one topic that share their source offset."""
+    """Records of one topic. Those before the last one can have an earlier source offset: only ``create`` knows."""
 
     __slots__ = ("_create", "_size", "_source_offset", "key", "read", "topic", "value")
 
@@ -212,7 +214,7 @@ class RowRun(NamedTuple):
 class MixedTextRecords(LazyRecords):
     """Records of several templates, and some that exist already, in order. Empty at first; a source adds to it."""
 
-    __slots__ = ("_rows", "_size", "_template", "parts")
+    __slots__ = ("_offset", "_rows", "_size", "_template", "parts")
 
     def __init__(self, source_partition: Mapping[str, Any]) -> None:
         super().__init__(source_partition)
@@ -220,6 +222,7 @@ class MixedTextRecords(LazyRecords):
         self._size = 0
         self._template: RecordTemplate | None = None
         self._rows: list[Sequence[Any]] = []
+        self._offset: tuple[int, Mapping[str, Any]] | None = None
 
     def add_row(self, template: RecordTemplate, row: Sequence[Any]) -> None:
         """Adds the records of a row."""
@@ -242,12 +245,12 @@ class MixedTextRecords(LazyRecords):
     @property
     def source_offset(self) -> Mapping[str, Any]:
         """There is none without records."""
-        last = self.parts[-1]
-        if not isinstance(last, list):
-            return last.template.reader.last_offset(last.rows[-1])
-        offset = last[-1].source_offset
-        assert offset is not None
-        return offset
+        if self._offset is None or self._offset[0] != self._size:
+            last = self.parts[-1]
+            offset = last[-1].source_offset if isinstance(last, list) else last.template.reader.last_offset(last.rows[-1])
+            assert offset is not None
+            self._offset = self._size, offset
+        return self._offset[1]
 
     def _create_all(self) -> list[SourceRecord]:
         out: list[SourceRecord] = []

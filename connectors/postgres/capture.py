@@ -7,23 +7,31 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect.errors import ConfigError
 from connect.record import SourceRecord
 from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
+from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
 from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.catalog import CapturedTable, read_tables
-from connectors.postgres.schema.checks import check_keys, check_topics
+from connectors.postgres.schema.catalog import CapturedTable
+from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signals.session import SignalSession
 from connectors.postgres.snapshot.session import SnapshotSession
-from connectors.postgres.startup import StartAction, StartPlan, TaskPosition, needs_snapshot, plan_start
+from connectors.postgres.startup import (
+    StartAction,
+    StartPlan,
+    TaskPosition,
+    check_publication_loss,
+    needs_snapshot,
+    plan_after_publication_loss,
+    plan_start,
+)
 from connectors.postgres.states import CaptureState
-from connectors.postgres.streaming import publications, slots
+from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
 from connectors.postgres.streaming.server import ServerState, identify_system, read_timeline_history
@@ -39,18 +47,20 @@ class ChangeCapture:
     def __init__(self, settings: PostgresConfig, stored: StoredOffset | None) -> None:
         self._settings = settings
         self._stored = stored
-        self._version = env.connector_version()
         self._filters = Filters(settings.capture)
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
-        self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix))
-        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, self._version)
-        if stored is not None:
-            self.signals.load(stored.extras)
+        self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
+        version = env.connector_version()
+        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
+        self.signals.load(stored.extras if stored is not None else {})
         self._streaming = StreamingSession(
-            settings, self._tables, self.sessions, self._flush_tracker, self._version, self.signals.observers
+            settings, self._tables, self.sessions, self._flush_tracker, version, self.signals.observers
         )
-        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.catalog)
+        self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
+        self.monitor = SourceMonitor(
+            settings, MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream)
+        )
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
         self._snapshot_state = stored.snapshot_state if stored is not None and settings.snapshot.mode != "always" else None
@@ -67,10 +77,11 @@ class ChangeCapture:
         if self._settings.snapshot.mode != "initial_only":
             slots.check_server(sql)
             slots.check_privileges(sql)
-        self._captured_tables()
+        check_table_count(len(self._captured_tables()), self._settings)
 
     def read(self) -> Sequence[SourceRecord]:
         """Returns the next records; connects first if necessary, and waits for changes a short time."""
+        self.monitor.raise_failure()
         records: Sequence[SourceRecord] = ()
         if self.state is CaptureState.DONE:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
@@ -106,6 +117,7 @@ class ChangeCapture:
         )
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        self._streaming.note_promotion()
         return self._flush_tracker.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
@@ -118,12 +130,9 @@ class ChangeCapture:
 
     def progress(self) -> dict[str, Any]:
         snapshot = self.signals.blocking.session or self._snapshot
-        answer: dict[str, Any] = {"phase": self.state.value}
-        if snapshot is not None:
-            answer.update(snapshot.progress())
-        answer.update(self._streaming.progress())
-        answer.update(self.signals.progress())
-        return answer
+        answer: dict[str, Any] = {"phase": self.state.value, **(snapshot.progress() if snapshot is not None else {})}
+        answer.update(self._streaming.progress(self.monitor.wal_end))
+        return answer | {**self.monitor.progress(), **self.signals.progress()}
 
     def disconnect(self) -> None:
         """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
@@ -148,22 +157,32 @@ class ChangeCapture:
                 self.state = CaptureState.DONE
             return
         sql = self.sessions.catalog()
-        publications.set_replica_identities(sql, settings.slot, self._captured_tables())
-        added = publications.ensure_publication(sql, settings.slot, self._filters)
         is_reconnect = self._streaming.position() is not None
+        loss = self._publication_loss(sql)
+        added = standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
         tables = self._captured_tables()
         check_keys(tables, settings, self._filters)
         check_topics(tables, settings)
         replication = self.sessions.open(replication=True)
         try:
-            self._start(sql, replication)
+            self._start(sql, replication, loss)
         except BaseException:
             replication.close()
             raise
+        self.monitor.start(tables)
         if self.state is CaptureState.STREAMING and (is_reconnect or self._stored is not None):
             self.signals.backfill(added, at_start=not is_reconnect)
 
-    def _start(self, sql: Connection, replication: Connection) -> None:
+    def _publication_loss(self, sql: Connection) -> str | None:
+        """Says which changes the publication lacks, if a new snapshot may replace them. Raises PositionLostError otherwise."""
+        loss = self.monitor.publication_loss
+        resumes = self._snapshot_state is not None or not self._wants_snapshot()
+        if loss is None and resumes and self._known_position() is not None:
+            loss = publications.find_loss(sql, self._settings.slot)
+        check_publication_loss(self._settings, loss)
+        return loss
+
+    def _start(self, sql: Connection, replication: Connection, publication_loss: str | None) -> None:
         settings = self._settings
         self.uses_slot = True
         server = identify_system(replication)
@@ -173,12 +192,19 @@ class ChangeCapture:
         if checks_server and known is not None and known.server not in (None, server.timeline):
             ancestors = read_timeline_history(replication, server.timeline.timeline)
         slot = slots.read_slot(sql, settings.slot.name)
-        plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
+        if publication_loss is not None:
+            # Since 18, the server skips changes whose publication did not exist; before, it fails at them.
+            self._snapshot_state = None
+            plan = plan_after_publication_loss(publication_loss, known, slot, is_readable=sql.server_version >= 180000)
+        else:
+            plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
         if plan.warning:
             log.warning("%s", plan.warning)
         if plan.drop_slot:
             slots.drop_slot(sql, settings.slot.name)
             slot = None
+        if slot is not None and settings.slot.failover and not slot.is_failover and slots.supports_failover(sql):
+            slots.enable_failover(replication, settings.slot.name)
         self._set_position(plan, known, slot, server)
         match plan.action:
             case StartAction.SNAPSHOT:
@@ -188,7 +214,7 @@ class ChangeCapture:
                 self._snapshot_done = False
                 self._catch_up(replication)
             case StartAction.CREATE_SLOT:
-                created = slots.create_slot(replication, settings.slot.name, settings.slot, export=False)
+                created = standby.create_slot(settings, replication, settings.slot.name, export=False)
                 self._flush_tracker.start(server.timeline, created.consistent_lsn)
                 self._streaming.start_at_slot(created.consistent_lsn)
                 self._stream(replication, CaptureState.STREAMING)
@@ -231,24 +257,12 @@ class ChangeCapture:
         self._flush_tracker.start(server.timeline, confirmed_lsn)
 
     def _captured_tables(self) -> list[CapturedTable]:
-        settings, sql = self._settings, self.sessions.catalog()
-        tables = publications.read_captured_tables(sql, settings, self._filters)
-        if not tables and (settings.capture.table_include or settings.capture.schema_include):
-            key = "table.include.list" if settings.capture.table_include else "schema.include.list"
-            wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
-            everything = read_tables(sql, Filters(type(settings.capture)()).captures_table)
-            existing = ", ".join(str(t) for t in everything[:10]) or "none"
-            raise ConfigError.invalid(
-                key,
-                wanted,
-                f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
-            )
-        return tables
+        return publications.require_captured_tables(self.sessions.catalog(), self._settings, self._filters)
 
     # --- snapshot -------------------------------------------------------------------------------------------------------------
 
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
-        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
+        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, env.connector_version())
         try:
             snapshot.start(created, self._snapshot_state)
         except BaseException:
@@ -260,7 +274,7 @@ class ChangeCapture:
     def _create_slot_with_snapshot(self, replication: Connection, server: ServerState) -> None:
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        created = slots.create_slot(replication, slot.name, slot)
+        created = standby.create_slot(self._settings, replication, slot.name)
         self._start_snapshot(created)
         replication.close()
         self._flush_tracker.start(server.timeline, created.consistent_lsn)
@@ -271,21 +285,18 @@ class ChangeCapture:
         """Streams from the existing slot up to the point of the snapshot."""
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        snapshot = self._start_snapshot(slots.create_snapshot_slot(replication, slot))
+        snapshot = self._start_snapshot(standby.create_snapshot_slot(self._settings, replication))
         replication.close()  # drops the temporary slot; the imported snapshot stays valid
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
-        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn, requires_snapshot=True)
+        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
 
     def _catch_up_for_signal(self, replication: Connection) -> None:
         """Streams up to the point of a snapshot that a signal has requested."""
         self.state = CaptureState.CREATING_SLOT
-        snapshot = self.signals.blocking.start(slots.create_snapshot_slot(replication, self._settings.slot))
+        snapshot = self.signals.blocking.start(standby.create_snapshot_slot(self._settings, replication))
         replication.close()
-        connection = self.sessions.open(replication=True)
-        if snapshot is None:
-            self._stream(connection, CaptureState.STREAMING)
-        else:
-            self._stream(connection, CaptureState.CATCHING_UP, snapshot.lsn)
+        state, stop_lsn = (CaptureState.STREAMING, None) if snapshot is None else (CaptureState.CATCHING_UP, snapshot.lsn)
+        self._stream(self.sessions.open(replication=True), state, stop_lsn)
 
     def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
         records = self.signals.blocking.read()
@@ -307,9 +318,8 @@ class ChangeCapture:
 
     # --- streaming ------------------------------------------------------------------------------------------------------------
 
-    def _stream(
-        self, connection: Connection, state: CaptureState, stop_lsn: int | None = None, *, requires_snapshot: bool = False
-    ) -> None:
+    def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
+        requires_snapshot = stop_lsn is not None and self.signals.blocking.session is None
         self._streaming.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
         self.state = state
 
@@ -329,6 +339,4 @@ class ChangeCapture:
         records = self._streaming.take_records()
         if self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
             self._streaming.disconnect()
-        if self.signals.has_notifications and (offset := self._streaming.position_offset()) is not None:
-            return [*records, *self.signals.take_notifications(offset)]
-        return records
+        return self.signals.add_notifications(records, self._streaming.position_offset)

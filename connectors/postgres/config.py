@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
+from connectors.postgres.event_settings import EventSettings, parse_event_settings
 from connectors.postgres.signal_keys import (
     IncrementalSettings,
     NotificationSettings,
@@ -85,6 +87,9 @@ class SlotSettings:
     replica_identities: tuple[tuple[str, str], ...]
     status_interval_s: float
     confirms: bool
+    confirms_idle: bool
+    flush_timeout_s: float
+    flush_timeout_action: str
     receive_timeout_s: float
     mismatch_strategy: str
     mismatch_strategy_is_set: bool
@@ -109,20 +114,38 @@ class SnapshotSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SafetySettings:
+    """Checks while the task runs, and limits. 0 turns a check, a warning, or a limit off."""
+
+    interval_s: float
+    warn_bytes: int
+    warn_s: float
+    max_bytes: int
+    max_s: float
+    limit_action: str
+    wal_warn_s: float
+    tables_max: int
+    tables_limit_action: str
+
+
+@dataclass(frozen=True, slots=True)
 class PostgresConfig:
     """The whole configuration."""
 
     topic_prefix: str
     topic_delimiter: str
     address: Address
+    primary: Address | None
     query_timeout_s: float
     capture: CaptureSettings
     types: TypeSettings
+    events: EventSettings
     slot: SlotSettings
     snapshot: SnapshotSettings
     signals: SignalSettings
     incremental: IncrementalSettings
     notifications: NotificationSettings
+    safety: SafetySettings
     tombstones: bool
     skipped: frozenset[str]
     skip_unchanged: bool
@@ -151,23 +174,14 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         return tuple(split_list(v[name]))
 
     mode = v["snapshot.mode"].lower()
+    flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
+    address = _address(v)
     signals = parse_signals(v)
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
-        address=Address(
-            host=v["database.hostname"],
-            port=v["database.port"],
-            user=v["database.user"],
-            password=v["database.password"],
-            database=v["database.dbname"],
-            ssl=tuple(
-                (name, v["database." + name]) for name in ("sslmode", "sslcert", "sslkey", "sslrootcert") if v["database." + name]
-            ),
-            ssl_password=v["database.sslpassword"],
-            tcp_keep_alive=v["database.tcpKeepAlive"],
-            initial_statements=_statements(v["database.initial.statements"]),
-        ),
+        address=address,
+        primary=_primary(v, address),
         query_timeout_s=v["database.query.timeout.ms"] / 1000,
         capture=CaptureSettings(
             schema_include=regexes("schema.include.list"),
@@ -189,6 +203,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             include_unknown=v["include.unknown.datatypes"],
             placeholder=v["unavailable.value.placeholder"],
         ),
+        events=parse_event_settings(v, config),
         slot=SlotSettings(
             name=v["slot.name"],
             publication=v["publication.name"],
@@ -202,9 +217,12 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             plugin_options=parse_plugin_options("slot.stream.params", v["slot.stream.params"]),
             replica_identities=_replica_identities(v["replica.identity.autoset.values"]),
             status_interval_s=v["status.update.interval.ms"] / 1000,
-            confirms=v["lsn.flush.mode"] != "manual",
+            confirms=flush_mode != "manual",
+            confirms_idle=flush_mode == "connector_and_driver",
+            flush_timeout_s=v["lsn.flush.timeout.ms"] / 1000,
+            flush_timeout_action=v["lsn.flush.timeout.action"].lower(),
             receive_timeout_s=v["wal.receiver.timeout.ms"] / 1000,
-            mismatch_strategy=v["offset.mismatch.strategy"],
+            mismatch_strategy=_mismatch_strategy(config, v["offset.mismatch.strategy"], flush_mode),
             mismatch_strategy_is_set=bool(config.get("offset.mismatch.strategy")) or v["slot.seek.to.known.offset.on.start"],
             xmin_interval_s=v["xmin.fetch.interval.ms"] / 1000,
         ),
@@ -224,11 +242,22 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         signals=signals,
         incremental=parse_incremental(v),
         notifications=parse_notifications(v),
+        safety=SafetySettings(
+            interval_s=v["source.check.interval.ms"] / 1000,
+            warn_bytes=v["slot.lag.warn.bytes"],
+            warn_s=v["slot.lag.warn.ms"] / 1000,
+            max_bytes=v["slot.lag.max.bytes"],
+            max_s=v["slot.lag.max.ms"] / 1000,
+            limit_action=v["slot.lag.limit.action"].lower(),
+            wal_warn_s=v["slot.wal.loss.warn.ms"] / 1000,
+            tables_max=v["guardrail.collections.max"],
+            tables_limit_action=v["guardrail.collections.limit.action"].lower(),
+        ),
         tombstones=v["tombstones.on.delete"],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],
         extended_headers=v["extended.headers.enabled"],
-        heartbeat_interval_s=v["heartbeat.interval.ms"] / 1000,
+        heartbeat_interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000,
         heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
         heartbeat_query=v["heartbeat.action.query"],
         max_batch=v["max.batch.size"],
@@ -237,6 +266,56 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         max_retries=v["errors.max.retries"],
         max_backoff_s=v["retriable.restart.connector.wait.ms"] / 1000,
     )
+
+
+def _address(v: Mapping[str, Any]) -> Address:
+    return Address(
+        host=v["database.hostname"],
+        port=v["database.port"],
+        user=v["database.user"],
+        password=v["database.password"],
+        database=v["database.dbname"],
+        ssl=tuple(
+            (name, v["database." + name]) for name in ("sslmode", "sslcert", "sslkey", "sslrootcert") if v["database." + name]
+        ),
+        ssl_password=v["database.sslpassword"],
+        tcp_keep_alive=v["database.tcpKeepAlive"],
+        initial_statements=_statements(v["database.initial.statements"]),
+    )
+
+
+def _primary(v: Mapping[str, Any], address: Address) -> Address | None:
+    """The primary of a standby; None if it is not set. What is not set is that of the standby."""
+    if not v["database.primary.hostname"]:
+        return None
+    return replace(
+        address,
+        host=v["database.primary.hostname"],
+        port=v["database.primary.port"] or address.port,
+        user=v["database.primary.user"] or address.user,
+        password=v["database.primary.password"] or address.password,
+    )
+
+
+def _flush_mode(config: Mapping[str, str], mode: str, *, confirms: bool) -> str:
+    """``lsn.flush.mode``, or what the deprecated ``flush.lsn.source`` means."""
+    if config.get("lsn.flush.mode") or confirms:
+        return mode.lower()
+    return "manual"
+
+
+def _mismatch_strategy(config: Mapping[str, str], strategy: str, flush_mode: str) -> str:
+    """With connector_and_driver, the slot is ahead of the stored offset after each crash."""
+    if flush_mode == "connector_and_driver" and not config.get("offset.mismatch.strategy"):
+        return "trust_greater_lsn"
+    return strategy
+
+
+def _heartbeat_interval_ms(v: Mapping[str, Any], flush_mode: str) -> int:
+    interval_ms: int = v["heartbeat.interval.ms"]
+    if interval_ms or flush_mode != "connector_and_driver" or str(v["provide.transaction.metadata"]).lower() == "true":
+        return interval_ms
+    return 600_000  # as in Debezium
 
 
 def _statements(text: str | None) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from connectors.postgres.config_validators import (
     SupportedValues,
     split_list,
 )
+from connectors.postgres.event_settings import define_event_form_keys
+from connectors.postgres.safety_keys import define_safety_keys
 from connectors.postgres.signal_keys import define_signal_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
@@ -46,9 +48,11 @@ def config_def() -> ConfigDef:
     _replication_keys(keys)
     _snapshot_keys(keys)
     _event_keys(keys)
+    define_event_form_keys(keys)
     _type_keys(keys)
     _error_keys(keys)
     define_signal_keys(keys)
+    define_safety_keys(keys)
     define_ignored_keys(keys)
     define_unsupported_keys(keys)
     return keys
@@ -242,7 +246,35 @@ def _replication_keys(keys: ConfigDef) -> None:
         importance=LOW,
         validator=one_of("connector", "connector_and_driver", "manual"),
         doc="connector confirms the position of the stream each time it is stored with the offsets, also if no captured table "
-        "has changed, so that idle tables do not retain WAL. connector_and_driver does the same. manual never confirms.",
+        "has changed, so that idle tables do not retain WAL. connector_and_driver also confirms WAL without captured changes "
+        "between flushes, if all records are stored: the slot is then ahead of the stored offset, so offset.mismatch.strategy is "
+        "trust_greater_lsn unless it is set, and heartbeat.interval.ms is 600000 unless it is set. manual never confirms.",
+    )
+    keys.define(
+        "flush.lsn.source",
+        B,
+        True,
+        group=group,
+        importance=LOW,
+        doc="Deprecated by Debezium: false means lsn.flush.mode=manual, unless that key is set.",
+    )
+    keys.define(
+        "lsn.flush.timeout.ms",
+        L,
+        30_000,
+        group=group,
+        importance=LOW,
+        validator=at_least(1),
+        doc="Time in which the connection must take a status update that confirms a position.",
+    )
+    keys.define(
+        "lsn.flush.timeout.action",
+        S,
+        "fail",
+        group=group,
+        importance=LOW,
+        validator=one_of("fail", "warn", "ignore"),
+        doc="What happens after lsn.flush.timeout.ms: fail fails the task, warn logs a warning, ignore continues.",
     )
     keys.define(
         "wal.receiver.timeout.ms",

@@ -148,6 +148,18 @@ class Connection:
             raise WaitInterrupted
         return bool(events)
 
+    def wait_idle(self, seconds: float) -> None:
+        """Waits some time without a query. Raises ConnectionLostError as soon as the server ends the session."""
+        deadline = time.monotonic() + seconds
+        while self.wait(deadline - time.monotonic()):
+            try:
+                self.pgconn.consume_input()
+                self.pgconn.is_busy()  # passes the server's last message on to the notice handler
+            except Exception as e:
+                raise self.lost_error() from e
+            if self.pgconn.status == ConnStatus.BAD:
+                raise self.lost_error()
+
     def query(
         self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float | None = None
     ) -> list[tuple[str | None, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
-from connectors.postgres.config import PostgresConfig, parse_config
+from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt
 from connectors.postgres.errors import WaitInterrupted
@@ -18,6 +18,7 @@ from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.snapshot.transaction import check_row_security
 from connectors.postgres.streaming import publications, slots
+from connectors.postgres.streaming.server import is_standby
 from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
@@ -104,6 +105,19 @@ class PostgresSource(SourceConnector):
         return True
 
 
+def _check_primary(address: Address, interrupt: Interrupt) -> None:
+    """Raises ConfigError if the primary of a standby cannot be reached, or is a standby itself."""
+    try:
+        primary = Connection.open(address, interrupt, timeout_s=_MAX_VALIDATION_S)
+        try:
+            if is_standby(primary):
+                raise ConfigError(f"PostgreSQL at {address} is a standby too", key="database.primary.hostname")
+        finally:
+            primary.close()
+    except ConnectError as e:
+        raise ConfigError(e.message, key="database.primary.hostname") from e
+
+
 def _validate_on_server(settings: PostgresConfig) -> None:
     interrupt = Interrupt()
     try:
@@ -125,6 +139,8 @@ def _validate_on_server(settings: PostgresConfig) -> None:
             check_topics(tables, settings)
             slots.check_server(sql)
             slots.check_privileges(sql)
+            if settings.primary is not None:
+                _check_primary(settings.primary, interrupt)
             slots.read_slot(sql, settings.slot.name)
             if settings.slot.autocreate == "disabled":
                 publications.require_publication(sql, settings.slot)

@@ -33,6 +33,10 @@ class TablesChangedError(RetriableError):
     """Tables changed between the start of a snapshot and their locks. A new snapshot helps."""
 
 
+class SourceChangedError(RetriableError):
+    """Slot or publication changed while the task was running. A new start finds out what is possible."""
+
+
 class ServerError(ConnectError):
     """A SQL error; ``sqlstate`` is its five-character code."""
 
@@ -86,6 +90,11 @@ def statement_error(address: Address, sqlstate: str, message: str, detail: str, 
     reason = f"{message}{'; ' + detail if detail else ''} (SQLSTATE {sqlstate})"
     if sqlstate.startswith(_TRANSIENT_SQLSTATES):
         return ConnectionLostError(f"PostgreSQL at {address} ended the session: {reason}")
+    if sqlstate == "40001":
+        return ConnectionLostError(
+            f"PostgreSQL at {address} canceled a query, as standbys do if it conflicts with recovery (hot_standby_feedback=on "
+            f"prevents that): {reason}"
+        )
     if sqlstate == "55006":
         return SlotInUseError(f"{reason}; give each connector its own slot.name, or stop the other reader")
     return ServerError(f"PostgreSQL at {address} rejected {_first_words(sql)}: {reason}", sqlstate)

@@ -127,7 +127,7 @@ def snapshot_offset(lsn: int, tx_id: int | None, ts_us: int, *, last: bool, stat
         "last_snapshot_record": last,
         "snapshot_completed": last,
     }
-    return _with_state(offset, state)
+    return {**offset, **_state_members(state)}
 
 
 def change_offset(
@@ -147,15 +147,13 @@ def change_offset(
     }
 
 
-def catch_up_offset(offset: dict[str, Any], state: str | None = None) -> dict[str, Any]:
-    """A streaming offset of changes before a snapshot: after a restart it still requires that snapshot, from ``state`` on."""
-    return _with_state({**offset, "snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False}, state)
+def catch_up_members(state: str | None) -> dict[str, Any]:
+    """More members of the offsets of changes before a snapshot: after a restart, they still require it, from ``state`` on."""
+    return {"snapshot": "INITIAL", "last_snapshot_record": False, "snapshot_completed": False, **_state_members(state)}
 
 
-def _with_state(offset: dict[str, Any], state: str | None) -> dict[str, Any]:
-    if state is not None:
-        offset[SNAPSHOT_STATE] = state
-    return offset
+def _state_members(state: str | None) -> dict[str, Any]:
+    return {} if state is None else {SNAPSHOT_STATE: state}
 
 
 def parse_lsn(text: str) -> int:

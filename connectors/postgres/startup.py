@@ -21,6 +21,7 @@ from enum import Enum
 
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.errors import PositionLostError
+from connectors.postgres.monitoring.slot_checks import loss_reason
 from connectors.postgres.offsets import ServerTimeline, StreamPosition, format_lsn
 from connectors.postgres.streaming.server import ServerState
 from connectors.postgres.streaming.slots import ReplicationSlot
@@ -75,7 +76,7 @@ def plan_start(
     problem, position, warning = None, None, None
     if slot is not None and slot_lost:
         problem = (
-            f"replication slot {slot.name} has lost required WAL (max_slot_wal_keep_size): changes since "
+            f"replication slot {slot.name} is invalid, {loss_reason(slot.invalidation)}: changes since "
             f"{format_lsn(slot.confirmed_lsn)} are lost"
         )
     elif known is not None:
@@ -95,6 +96,25 @@ def plan_start(
         return StartPlan(action, position, drop_slot=slot_lost, warning=warning)
     action = StartAction.CREATE_SLOT if slot is None else StartAction.STREAM
     return StartPlan(action, position, warning=warning)
+
+
+def check_publication_loss(settings: PostgresConfig, loss: str | None) -> None:
+    """Raises PositionLostError if changes are missing because the publication was dropped, unless a new snapshot is allowed."""
+    if loss is not None and settings.snapshot.mode != "when_needed":
+        raise PositionLostError(
+            f"{loss}, so changes are missing. Take a new snapshot: snapshot.mode=when_needed does it, or reset the connector's "
+            "offsets. To continue without these changes, create the publication and restart the task"
+        )
+
+
+def plan_after_publication_loss(
+    loss: str, known: TaskPosition | None, slot: ReplicationSlot | None, *, is_readable: bool
+) -> StartPlan:
+    """Plans a new snapshot. ``is_readable``: the slot can be read past changes whose publication did not exist."""
+    warning = f"{loss}; taking a new snapshot"
+    if slot is None or not is_readable:
+        return StartPlan(StartAction.SNAPSHOT, None, drop_slot=slot is not None, warning=warning)
+    return StartPlan(StartAction.CATCH_UP, known.position if known is not None else None, warning=warning)
 
 
 def _check_position(

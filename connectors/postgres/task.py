@@ -12,7 +12,13 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.capture import ChangeCapture
 from connectors.postgres.config import PostgresConfig, parse_config
-from connectors.postgres.errors import ConnectionLostError, SlotInUseError, TablesChangedError, WaitInterrupted
+from connectors.postgres.errors import (
+    ConnectionLostError,
+    SlotInUseError,
+    SourceChangedError,
+    TablesChangedError,
+    WaitInterrupted,
+)
 from connectors.postgres.offsets import parse_offset, source_partition
 from connectors.postgres.retries import RetrySchedule
 from connectors.postgres.signals.actions import Signal, find_problem
@@ -62,7 +68,7 @@ class PostgresSourceTask(SourceTask):
         except SlotInUseError as e:
             self._wait_for_slot(capture, e)
             return None
-        except (ConnectionLostError, TablesChangedError, UnreachableError) as e:
+        except (ConnectionLostError, SourceChangedError, TablesChangedError, UnreachableError) as e:
             self._reconnect_later(capture, e)
             return capture.take_records() or None
         self._on_transition(before, capture.state)
@@ -104,6 +110,7 @@ class PostgresSourceTask(SourceTask):
         capture = self._capture
         if capture is None:
             return
+        capture.monitor.close()
         capture.disconnect()
         if self._stopped and capture.uses_slot and self.settings.slot.drop_on_stop:
             slots.drop_slot_on_stop(self.settings.address, self.settings.slot.name)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
+from connectors.postgres.column_rules import find_rule_errors
 from connectors.postgres.config_validators import SupportedValues
 
 _IGNORED = {
@@ -20,13 +21,8 @@ _IGNORED = {
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
     "table.ignore.builtin": "true",
-    "flush.lsn.source": "true",
-    "lsn.flush.timeout.ms": "30000",
-    "lsn.flush.timeout.action": "fail",
     "topic.transaction": "transaction",
     "queue.provider.type": "memory",
-    "guardrail.collections.max": "0",
-    "guardrail.limit.action": "warn",
     "database.ssl.mode": None,
 }
 
@@ -47,10 +43,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "provide.transaction.metadata": ("false", ("false",)),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "column.propagate.source.type": (None, ()),
-    "datatype.propagate.source.type": (None, ()),
-    "schema.name.adjustment.mode": ("none", ("none",)),
-    "field.name.adjustment.mode": ("none", ("none",)),
     "event.processing.failure.handling.mode": ("fail", ("fail",)),
     "topic.naming.strategy": (
         "io.debezium.schema.SchemaTopicNamingStrategy",
@@ -81,7 +73,7 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-_UNSUPPORTED_PATTERNS = re.compile(r"column\.mask\..*|column\.truncate\..*|signal\.(kafka|consumer)\..*")
+_UNSUPPORTED_PATTERNS = re.compile(r"signal\.(kafka|consumer)\..*")
 
 
 def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
@@ -91,6 +83,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
         for name, value in config.items()
         if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
+    found += find_rule_errors(config)
     for what in ("schema", "table", "column"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):

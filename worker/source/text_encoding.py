@@ -10,12 +10,14 @@ from connect.converters.api import Converter
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords, RecordTemplate, RowRun, StructTemplate, TemplateWriter, TextRecords
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
-from worker.tasks.converters import Converters
+from worker.tasks.converters import Converters, PreparedTemplate
 
 log = logging.getLogger(__name__)
 
 _CHUNK = 1000
 """Rows that are written at a time: few enough to fit the processor's caches."""
+_MAX_PREPARED = 10_000
+"""Templates to remember; a table has up to five, and new ones with each change of its columns."""
 
 
 def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | None:
@@ -54,11 +56,11 @@ def encode_mixed_texts(
             parts_of.setdefault(part.template, []).append(part)
     columns: dict[RecordTemplate, _Columns] = {}
     for template, parts in parts_of.items():
-        writers = _writers(converters, template.key, template.value)
-        if writers is None:
+        prepared = converters.prepared.get(template) or _prepare(converters, template)
+        if prepared is None:
             return None
         try:
-            columns[template] = _Columns(converters, template, parts, *writers)
+            columns[template] = _Columns(converters, template, parts, prepared)
         except Exception as e:
             log.debug("Writing %d records from %s on from records: %r", len(records), template.topic, e)
             return None
@@ -81,14 +83,9 @@ class _Columns:
     """Keys and values of all records of a template, in order."""
 
     def __init__(
-        self,
-        converters: Converters,
-        template: RecordTemplate,
-        parts: Sequence[RowRun],
-        write_key: TemplateWriter | None,
-        write_value: TemplateWriter,
+        self, converters: Converters, template: RecordTemplate, parts: Sequence[RowRun], prepared: PreparedTemplate
     ) -> None:
-        first = parts[0]
+        first, (write_key, write_value, self.headers) = parts[0], prepared
         rows = first.rows if len(parts) == 1 else list(chain.from_iterable(part.rows for part in parts))
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
@@ -103,10 +100,8 @@ class _Columns:
             keys = [key for key in keys for _ in range(2)]
             (tombstone,) = _null(converters.value, template.topic)
             values = [value for found in values for value in (found, tombstone)]
-        convert, topic = converters.header.from_connect_header, template.topic
         self._keys, self._values = keys, values
         self._following = iter(keys), iter(values)
-        self.headers: HeaderBytes = [(h.key, convert(topic, h.key, h.schema, h.value)) for h in template.headers]
 
     def take(self, size: int) -> tuple[list[bytes | None], list[bytes | None]]:
         """The next records."""
@@ -118,6 +113,12 @@ class _Columns:
 
 def _run_of(parts: Sequence[RowRun], columns: dict[RecordTemplate, _Columns]) -> ProducerRun:
     """The run of consecutive records of one topic."""
+    if len(parts) == 1:
+        ((template, rows),) = parts
+        found = columns[template]
+        taken, written = found.take(len(rows) * template.records_per_row)
+        named: list[HeaderBytes | None] | None = None if found.headers is None else [found.headers] * len(taken)
+        return ProducerRun(template.topic, taken, written, None, None, named)
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     headers: list[HeaderBytes | None] = []
@@ -126,8 +127,22 @@ def _run_of(parts: Sequence[RowRun], columns: dict[RecordTemplate, _Columns]) ->
         taken, written = found.take(len(part.rows) * part.template.records_per_row)
         keys += taken
         values += written
-        headers += [found.headers or None] * len(taken)
+        headers += [found.headers] * len(taken)
     return ProducerRun(parts[0].template.topic, keys, values, None, None, headers if any(headers) else None)
+
+
+def _prepare(converters: Converters, template: RecordTemplate) -> PreparedTemplate | None:
+    """Prepares a template, once; None if these converters write records only."""
+    writers = _writers(converters, template.key, template.value)
+    if writers is None:
+        return None
+    convert, topic = converters.header.from_connect_header, template.topic
+    headers = [(h.key, convert(topic, h.key, h.schema, h.value)) for h in template.headers]
+    known = converters.prepared
+    if len(known) >= _MAX_PREPARED:
+        known.clear()
+    found = known[template] = PreparedTemplate(*writers, headers or None)
+    return found
 
 
 def _writers(

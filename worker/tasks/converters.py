@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.strict import strict_settings
+from connect.text_records import RecordTemplate, TemplateWriter
+
+
+class PreparedTemplate(NamedTuple):
+    """The writers of a template, and the headers of its records as bytes."""
+
+    write_key: TemplateWriter | None
+    write_value: TemplateWriter
+    headers: list[tuple[str, bytes | None]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +26,8 @@ class Converters:
     key: Converter
     value: Converter
     header: HeaderConverter
+    prepared: dict[RecordTemplate, PreparedTemplate] = field(default_factory=dict, compare=False, repr=False)
+    """What :mod:`worker.source.text_encoding` prepares once per template."""
 
     @property
     def want_headers(self) -> bool:

@@ -55,3 +55,11 @@ def write_double(text: str) -> str:
         return number_text(value, False)
     plain = len(text) < _MAX_PLAIN_DOUBLE and "." in text and text[-1] != "0" and "e" not in text
     return text if plain else repr(value)
+
+
+def write_shortest_double(text: str) -> str:
+    """Writes a double whose text has no superfluous digits, like Java."""
+    # From 0.001 to 10 million.
+    if "." in text[1:8] and "e" not in text and (text[0] > "0" or (text[0] == "0" and text[:5] > "0.001")):
+        return text
+    return write_double(text)

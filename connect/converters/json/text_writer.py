@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.number_texts import decimal_writer, write_double
+from connect.converters.json.number_texts import decimal_writer, write_double, write_shortest_double
 from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, quote, write_value
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
@@ -66,9 +66,8 @@ class _CellPart:
 
 @dataclass(frozen=True, slots=True)
 class _SlotPart:
-    number: int
-    writer: str
-    """The name of the constant that writes its value."""
+    text: str
+    """The expression of its JSON."""
 
 
 class _Format:
@@ -94,7 +93,8 @@ class _Format:
                 case StructTemplate():
                     self.struct(part)
                 case Slot():
-                    self._add_slot(part.number, _value_writer(field.schema, self._options))
+                    is_long = field.schema.type is Type.INT64 and field.schema.name not in LOGICAL_NAMES
+                    self._add_slot(part.number, _value_writer(field.schema, self._options), is_long=is_long)
                 case Fixed():
                     self.literal(write_value(field.schema, part.value, self._options))
                 case Joined():
@@ -103,14 +103,18 @@ class _Format:
                     self._add_cell(part, field.schema)
         self.literal("}" if template.parts else "{}")
 
-    def _add_slot(self, number: int, write: Callable[[Any], str]) -> None:
+    def _add_slot(self, number: int, write: Callable[[Any], str], *, is_long: bool = False) -> None:
         name = f"w{len(self._constants)}"
         self._constants[name] = write
-        self._parts.append(_SlotPart(number, name))
+        value = f"s[{number}]"
+        text = f"{name}({value})"
+        if is_long:
+            text = f"(str({value}) if {value}.__class__ is int and -1 < {value} < {1 << 63} else {text})"
+        self._parts.append(_SlotPart(text))
 
     def _add_joined(self, joined: Joined) -> None:
         self.literal('"')
-        self._add_slot(joined.number, lambda value: quote(value)[1:-1])
+        self._add_slot(joined.number, _escape_prefix)
         self._parts.append(_CellPart(joined.column, Schema.INT64, TextKind.INTEGER, self._next_cell()))
         self.literal(quote(joined.suffix)[1:])
 
@@ -150,7 +154,7 @@ class _Format:
                     segments.append([])
                 cells.append(part)
             else:
-                segments[-1].append(repr(part) if isinstance(part, str) else f"{part.writer}(s[{part.number}])")
+                segments[-1].append(repr(part) if isinstance(part, str) else part.text)
         texts = [f"t{i} = {' + '.join(segment) or repr('')}" for i, segment in enumerate(segments)]
         text = "{t0}" + "".join(f"{{v{cell.number}}}{{t{i}}}" for i, cell in enumerate(cells, 1))
         used = sorted({cell.column for cell in cells})
@@ -207,6 +211,11 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     return convert
 
 
+def _escape_prefix(text: str) -> str:
+    """A text as a part of a JSON string."""
+    return text.replace('"', '\\"') if text.isprintable() and text.isascii() and "\\" not in text else quote(text)[1:-1]
+
+
 def _refuse() -> str:
     raise FastPathMiss
 
@@ -224,8 +233,11 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
         return decimal_writer(decimal_scale(schema), write)
     if schema.name in LOGICAL_NAMES:
         return write
-    if cell.kind is TextKind.FLOAT and schema.type is Type.FLOAT64 and not options.strict:
-        return write_double
+    if schema.type is Type.FLOAT64 and not options.strict:
+        if cell.kind is TextKind.FLOAT:
+            return write_double
+        if cell.kind is TextKind.SHORTEST_FLOAT:
+            return write_shortest_double
     if schema.type in INT_RANGES or schema.type is Type.STRING:
         write_decoded = _value_writer(schema, options)
         return lambda text: write_decoded(decode(text))

@@ -196,9 +196,9 @@ class IncrementalSnapshot:
         if not self._streamed.is_started:
             self._observers.on_begin = self._streamed.add
             self._streamed.start(connection)
-        self._watermarks.open(connection, collection)
+        self._watermarks.open(self._sessions.writer(), collection)
         chunk = self._reader.read(connection, collection, self._context.scan)
-        self._watermarks.close(connection)
+        self._watermarks.close(self._sessions.writer())
         if chunk.scan != self._context.scan:
             self._context.start_scan(chunk.scan)
             if chunk.scan.end is None and chunk.scan.maximum is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from connect.errors import ConfigError
@@ -9,6 +10,20 @@ from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.envelope import topic_name
 from connectors.postgres.schema.filters import Filters
+
+log = logging.getLogger(__name__)
+
+
+def check_table_count(count: int, settings: PostgresConfig) -> None:
+    """Warns, or raises ConfigError, if there are more captured tables than ``guardrail.collections.max``. Messages are
+    Debezium's."""
+    limit = settings.safety.tables_max
+    if not limit or count <= limit:
+        return
+    message = f"Guardrail limit exceeded: {count} tables/collections configured for capture, but maximum allowed is {limit}."
+    if settings.safety.tables_limit_action == "fail":
+        raise ConfigError(message, key="guardrail.collections.max")
+    log.warning("%s", message)
 
 
 def check_keys(tables: Iterable[CapturedTable], settings: PostgresConfig, filters: Filters) -> None:

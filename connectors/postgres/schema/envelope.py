@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -88,13 +89,15 @@ def topic_name(prefix: str, delimiter: str, schema: str, table: str) -> str:
     return _UNSAFE.sub("_", delimiter.join((prefix, schema, table)))
 
 
-def row_schemas(topic: str, fields: list[tuple[str, Schema]], key_fields: list[tuple[str, Schema]]) -> RowSchemas:
-    """Builds the key, row, and envelope schema of a topic."""
-    value = Schema(Type.STRUCT, name=f"{topic}.Value", optional=True, fields=fields)
-    key = Schema(Type.STRUCT, name=f"{topic}.Key", fields=key_fields) if key_fields else None
+def row_schemas(
+    topic: str, fields: list[tuple[str, Schema]], key_fields: list[tuple[str, Schema]], adjust: Callable[[str], str] = str
+) -> RowSchemas:
+    """Builds the key, row, and envelope schema of a topic; ``adjust`` changes the names of schemas."""
+    value = Schema(Type.STRUCT, name=adjust(f"{topic}.Value"), optional=True, fields=fields)
+    key = Schema(Type.STRUCT, name=adjust(f"{topic}.Key"), fields=key_fields) if key_fields else None
     envelope = Schema(
         Type.STRUCT,
-        name=f"{topic}.Envelope",
+        name=adjust(f"{topic}.Envelope"),
         version=2,
         fields=[
             ("before", value),

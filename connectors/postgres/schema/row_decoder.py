@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -21,13 +21,16 @@ from connect.generated_code import define_functions
 from connect.record import SourceRecord
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.schema.catalog import CapturedTable
+from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
+from connectors.postgres.schema.column_mapping import RowColumn, find_rule, key_value, map_column
 from connectors.postgres.schema.envelope import RowSchemas, row_schemas, topic_name
 from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.postgres.types import ColumnType, column_type
 from connectors.postgres.types.column_type import CatalogType
 from connectors.postgres.types.defaults import parse_default
 from connectors.postgres.types.numbers import finite_decimal
+from connectors.postgres.types.source_type import source_type
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +48,6 @@ class NullInRequiredError(DataError):
     def __init__(self, table: str, column: str) -> None:
         super().__init__(f"{table}.{column} is NOT NULL in the catalog, but a row has no value")
         self.column = column
-
-
-@dataclass(frozen=True, slots=True)
-class RowColumn:
-    """A captured column."""
-
-    name: str
-    type: ColumnType
-    schema: Schema
-    source_index: int
-    """Position among all columns of the table, as in the stream."""
 
 
 class TableRows:
@@ -77,15 +69,17 @@ class TableRows:
                 f"key column {missing[0]} of {table} cannot be captured; check message.key.columns and the column's type"
             )
         self.key_indexes = tuple(by_name[name] for name in key)
+        field_name = field_name_adjuster(settings.events.field_name_adjustment)
         self.schemas: RowSchemas = row_schemas(
             self.topic,
-            [(column.name, column.schema) for column in self.columns],
-            [(name, self.columns[by_name[name]].schema) for name in key],
+            [(field_name(column.name), column.schema) for column in self.columns],
+            [(field_name(name), self.columns[by_name[name]].key_type.schema) for name in key],
+            schema_name_adjuster(settings.events.schema_name_adjustment),
         )
         self._unavailable = [_placeholder(column) for column in self.columns]
         self.decode_new: TupleDecoder = _tuple_decoder(self, fill_missing=False)
         self.decode_key_only: TupleDecoder = _tuple_decoder(self, fill_missing=True)
-        self.key_of: KeyOf = _key_getter(self.key_indexes)
+        self.key_of: KeyOf = _key_getter(self)
 
     @cached_property
     def decode_before_fill(self) -> TupleDecoder:
@@ -123,8 +117,30 @@ def _row_columns(
         default = parse_default(column.default, mapped)
         if default is not None:
             schema = schema.replace(default=default)
-        found.append(RowColumn(column.name, mapped.under(schema), schema, index))
+        found.append(_row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key))
     return found
+
+
+def _row_column(
+    column: CapturedColumn,
+    index: int,
+    mapped: ColumnType,
+    schema: Schema,
+    types: Mapping[int, CatalogType],
+    table: CapturedTable,
+    settings: PostgresConfig,
+    *,
+    in_key: bool,
+) -> RowColumn:
+    key_type = replace(mapped, schema=schema)
+    zero = mapped.zero if schema.default is None else schema.default
+    plain = RowColumn(column.name, mapped, schema, index, key_type, zero)
+    if not (rules := settings.events.column_rules):
+        return plain
+    source = source_type(types, column.type_oid, column.typmod, column.default)
+    if (rule := find_rule(rules, str(table), column.name, source)) is None:
+        return plain
+    return map_column(plain, rule, str(table), source, in_key=in_key)
 
 
 # --- generated code ---------------------------------------------------------------------------------------------------------
@@ -153,12 +169,14 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "finite": finite_decimal,
+        "key_value": key_value,
         "unescape": unescape_copy,
         "head": struct.Struct("!BI").unpack_from,
     }
     for i, column in enumerate(rows.columns):
         space[f"c{i}"] = column.type.decode
-        space[f"z{i}"] = column.schema.default if column.schema.default is not None else column.type.zero
+        space[f"z{i}"] = column.zero
+        space[f"m{i}"] = column.null_value
         space[f"p{i}"] = _placeholder(column)
         space[f"n{i}"] = column.name
 
@@ -197,7 +215,7 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: boo
         column = rows.columns[i]
         value = _FROM_BYTES[column.type.inline.value].format(b="d[j:i]", i=i)
         if column.schema.optional:
-            missing = "None"
+            missing = f"m{i}"
         elif fill_missing:
             missing = f"z{i}"
         else:
@@ -227,10 +245,16 @@ def refuse_unavailable(table: CapturedTable, column: str) -> DataError:
     )
 
 
-def _key_getter(indexes: tuple[int, ...]) -> KeyOf:
-    if not indexes:
+def key_code(rows: TableRows, index: int, name: str) -> str:
+    """The code of the value for the record key of a column whose value is in the variable ``name``."""
+    return f"key_value({name})" if rows.columns[index].has_key_values else name
+
+
+def _key_getter(rows: TableRows) -> KeyOf:
+    if not rows.key_indexes:
         return lambda values: None
-    getter: KeyOf = _compile([f"def key_of(v): return [{', '.join(f'v[{i}]' for i in indexes)}]"], {}, "key_of")
+    values = ", ".join(key_code(rows, i, f"v[{i}]") for i in rows.key_indexes)
+    getter: KeyOf = _compile([f"def key_of(v): return [{values}]"], {"key_value": key_value}, "key_of")
     return getter
 
 
@@ -257,19 +281,19 @@ def snapshot_decoder(rows: TableRows) -> SnapshotDecoder:
         code = [f"{indent}f{i} = {values[i]}" for i in held]
         row = ", ".join(f"f{i}" if i in held else values[i] for i in columns)
         if rows.key_indexes:
-            key = ", ".join(f"f{i}" if i in held else values[i] for i in rows.key_indexes)
-            key_code = f"key_schema, Struct(key_schema, [{key}])"
+            key = ", ".join(key_code(rows, i, f"f{i}") if i in held else values[i] for i in rows.key_indexes)
+            key_parts = f"key_schema, Struct(key_schema, [{key}])"
         else:
-            key_code = "None, None"
+            key_parts = "None, None"
         code.append(
-            f"{indent}add(SourceRecord(partition, offset, topic, None, {key_code}, envelope_schema, Struct(envelope_schema, "
+            f"{indent}add(SourceRecord(partition, offset, topic, None, {key_parts}, envelope_schema, Struct(envelope_schema, "
             f"[None, Struct(value_schema, [{row}]), source, None, 'r', ts_ms, ts_us, ts_ns])))"
         )
         return code
 
     plain = [_FROM_TEXT[rows.columns[i].type.inline.value].format(x=f"f{i}", i=i) for i in columns]
     careful = [
-        f"({'None' if rows.columns[i].schema.optional else f'null(n{i})'} if f{i} is None else {plain[i]})" for i in columns
+        f"({f'm{i}' if rows.columns[i].schema.optional else f'null(n{i})'} if f{i} is None else {plain[i]})" for i in columns
     ]
     code = [
         "def decode(lines, source, partition, offset, ts_ms, ts_us, ts_ns):",

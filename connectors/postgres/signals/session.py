@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from connect.record import SourceRecord
@@ -69,13 +69,14 @@ class SignalSession:
             self.handle(self._received.popleft())
         self._incremental.advance()
 
-    @property
-    def has_notifications(self) -> bool:
-        return self._notifier.has_records
-
-    def take_notifications(self, offset: Mapping[str, Any]) -> list[SourceRecord]:
-        """The notifications to send, with the offset of the position."""
-        return self._notifier.take_records(offset)
+    def add_notifications(
+        self, records: Sequence[SourceRecord], position_offset: Callable[[], Mapping[str, Any] | None]
+    ) -> Sequence[SourceRecord]:
+        """The records with the notifications behind them. ``position_offset`` returns the offset of the position, None if
+        notifications must wait until there is one."""
+        if not self._notifier.has_records or (offset := position_offset()) is None:
+            return records
+        return [*records, *self._notifier.take_records(offset)]
 
     def progress(self) -> Mapping[str, Any]:
         return self._incremental.progress()

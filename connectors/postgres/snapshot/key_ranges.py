@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -17,7 +18,9 @@ from connectors.postgres.connection import quote_identifier
 
 _VERSION = 1
 MAX_TEXT = 256 << 10
-"""A longer field is left out, so that the offset fits into a message: the snapshot then starts over."""
+"""So that the offset fits into a message. What does not fit is read again after an interruption."""
+_MAX_ENTRY = 24
+"""The length of an entry of a completed table: OID and fingerprint."""
 
 Key = tuple[str, ...]
 """The texts of a row's key columns, as the server prints them."""
@@ -110,17 +113,20 @@ class SnapshotState:
         self._done_text = None
 
     def encode(self) -> str | None:
-        """The text of an offset's field; None if nothing is completed, or the text would be too long."""
+        """The text of an offset's field; None if nothing is completed."""
         if not self.done and not self.partial:
             return None
         if self._done_text is None:
-            self._done_text = orjson.dumps({str(oid): text for oid, text in self.done.items()}).decode()
+            fitting = dict(islice(self.done.items(), MAX_TEXT // 2 // _MAX_ENTRY))
+            self._done_text = orjson.dumps({str(oid): text for oid, text in fitting.items()}).decode()
         partial = {
             str(oid): [table.fingerprint, table.rows, [[bounds.after, bounds.until] for bounds in table.missing]]
             for oid, table in self.partial.items()
         }
-        text = f'{{"v":{_VERSION},"done":{self._done_text},"partial":{orjson.dumps(partial).decode()}}}'
-        return text if len(text) <= MAX_TEXT else None
+        partial_text = orjson.dumps(partial).decode()
+        if len(partial_text) > MAX_TEXT // 2:
+            partial_text = "{}"
+        return f'{{"v":{_VERSION},"done":{self._done_text},"partial":{partial_text}}}'
 
     @classmethod
     def parse(cls, text: object) -> SnapshotState:

@@ -9,10 +9,10 @@ from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connect.text_records import Cell, Slot, StructTemplate, TextKind, TextRecords, TextRows
+from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextKind, TextRecords, TextRows
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.types.column_type import Inline
+from connectors.postgres.types.column_type import ColumnType, Inline
 
 _KINDS = {
     Inline.INT: TextKind.INTEGER,
@@ -63,11 +63,14 @@ class TextBatches:
 
     def __init__(self, table: TableRows) -> None:
         cells = [
-            Cell(i, _KINDS.get(column.type.inline, TextKind.OTHER), column.type.decode) for i, column in enumerate(table.columns)
+            # A mask hides nulls, too.
+            _cell(i, column.type) if column.null_value is None else Fixed(column.null_value)
+            for i, column in enumerate(table.columns)
         ]
+        key = tuple(_cell(i, table.columns[i].key_type) for i in table.key_indexes)
         schemas = table.schemas
         self._topic = table.topic
-        self._key = None if schemas.key is None else StructTemplate(schemas.key, tuple(cells[i] for i in table.key_indexes))
+        self._key = None if schemas.key is None else StructTemplate(schemas.key, key)
         row = StructTemplate(schemas.value, tuple(cells))
         self._value = StructTemplate(
             schemas.envelope,
@@ -93,6 +96,10 @@ class TextBatches:
             return TextRows(split_rows(lines[start:end], traits), has_nulls, is_plain, slots)
 
         return TextRecords(self._topic, self._key, self._value, len(lines), read, partition, offset, create)
+
+
+def _cell(column: int, mapped: ColumnType) -> Cell:
+    return Cell(column, _KINDS.get(mapped.inline, TextKind.OTHER), mapped.decode)
 
 
 def split_rows(lines: Sequence[str], traits: Traits) -> Sequence[Sequence[str | None]]:

@@ -39,6 +39,10 @@ class CapturedTables:
         self._sent_types: dict[int, tuple[str, str]] = {}
         self._nullable: dict[tuple[str, str], set[str]] = {}
 
+    def oids(self) -> dict[tuple[str, str], int]:
+        """The OIDs of the tables that were read, by schema and name. Callable from any thread."""
+        return {name: rows.table.oid for name, rows in list(self._rows.items())}
+
     def invalidate_types(self) -> None:
         """Forces a new read of the types at their next use."""
         self._types = None

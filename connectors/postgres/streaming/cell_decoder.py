@@ -7,15 +7,16 @@ values are raised here, so what becomes of the cells later cannot fail because o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
-from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, refuse_unavailable
+from connectors.postgres.schema.column_mapping import key_value
+from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, key_code, refuse_unavailable
 from connectors.postgres.streaming.pgoutput import pad_message
-from connectors.postgres.types.column_type import Inline
-from connectors.postgres.types.numbers import finite_decimal
+from connectors.postgres.types.column_type import ColumnType, Inline
+from connectors.postgres.types.numbers import FLOAT64, finite_decimal
 
 Cells = tuple[Any, ...]
 CellDecoder = Callable[[bytes, int], Cells | None]
@@ -35,6 +36,8 @@ _CELL = {
     Inline.ZONED: "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
     Inline.CALL: "c{i}({x})",
 }
+_QUICK_ZONED = "f'{{{x}[1:11]}}T{{{x}[12:-3]}}Z' if {x}[-3:] == '+00' and {x}[5] == '-' else c{i}({x}[1:])"
+"""The same as for ZONED, of a text with one more character in front."""
 _VALUE = {
     Inline.INT: "int({x})",
     Inline.FLOAT: "float({x})",
@@ -48,14 +51,26 @@ _SHORT_TEXT = "t\\0\\0\\0"
 def row_cells(rows: TableRows, first: int = 0) -> tuple[Cell, ...]:
     """The cells of a row whose columns begin at ``first``."""
     return tuple(
-        Cell(first + i, _KINDS[column.type.inline], str if column.type.inline is Inline.ZONED else column.type.decode)
+        Cell(first + i, _kind(column.type), str if column.type.inline is Inline.ZONED else column.type.decode)
         for i, column in enumerate(rows.columns)
     )
+
+
+def _kind(column_type: ColumnType) -> TextKind:
+    # The server prints no superfluous digits of a double; of a numeric that becomes one, it does.
+    return TextKind.SHORTEST_FLOAT if column_type is FLOAT64 else _KINDS[column_type.inline]
 
 
 def value_cells(rows: TableRows) -> tuple[Cell, ...]:
     """The cells of a row of values."""
     return tuple(Cell(i, TextKind.VALUE, column.type.decode) for i, column in enumerate(rows.columns))
+
+
+def key_cells(rows: TableRows, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells of the record key, of those of a row."""
+    return tuple(
+        Cell(cells[i].column, TextKind.OTHER, key_value) if rows.columns[i].has_key_values else cells[i] for i in rows.key_indexes
+    )
 
 
 def cell_values(rows: TableRows) -> Callable[[Cells, int], list[Any]]:
@@ -93,7 +108,7 @@ def complete_update_decoder(rows: TableRows) -> CellDecoder:
     It returns None if the key may have changed.
     """
     old, new = ([f"{prefix}{i}" for i in range(len(rows.columns))] for prefix in "ov")
-    moved = " or ".join(f"o{i} != v{i}" for i in rows.key_indexes)
+    moved = " or ".join(f"{key_code(rows, i, f'o{i}')} != {key_code(rows, i, f'v{i}')}" for i in rows.key_indexes)
     result = f"    return {'None if ' + moved + ' else ' if moved else ''}{_tuple(old + new)}"
     width = len(rows.table.columns)
     code = [
@@ -121,6 +136,7 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     space: dict[str, Any] = {
         "finite": finite_decimal,
         "head": struct.Struct("!BI").unpack_from,
+        "key_value": key_value,
         "null": null,
         "pad": pad_message,
         "struct_error": struct.error,
@@ -129,6 +145,7 @@ def _namespace(rows: TableRows) -> dict[str, Any]:
     for i, column in enumerate(rows.columns):
         space[f"c{i}"] = column.type.decode
         space[f"p{i}"] = column.type.placeholder
+        space[f"m{i}"] = column.null_value
         space[f"n{i}"] = column.name
     return space
 
@@ -158,9 +175,12 @@ def _quick_decode(rows: TableRows, tuples: list[tuple[int, int]], names: list[st
                 continue
             name = names[number * len(rows.columns) + i]
             texts.append(name)
-            cut = f"{name}[1:{end}]" if end is not None and source_index == width - 1 else f"{name}[1:]"
-            cells.append(f"            {name} = {cut}")
-            if (form := _cell(rows.columns[i].type.inline, name, i)) != name:
+            inline, is_cut = rows.columns[i].type.inline, end is not None and source_index == width - 1
+            if inline is Inline.ZONED and not is_cut:
+                cells.append(f"            {name} = {_QUICK_ZONED.format(x=name, i=i)}")
+                continue
+            cells.append(f"            {name} = {name}[1:{end if is_cut else ''}]")
+            if (form := _cell(inline, name, i)) != name:
                 cells.append(f"            {name} = {form}")
     return [
         "def decode(d, i):",
@@ -201,7 +221,7 @@ def _slow_decode(rows: TableRows, prefix: str = "v", unchanged: str = "") -> lis
             f"        {name} = d[j:i].decode()",
             f"        {name} = {_cell(column.type.inline, name, i)}",
             "    elif k == 110:",
-            f"        i += 1; {name} = {'None' if column.schema.optional else f'null(n{i})'}",
+            f"        i += 1; {name} = {f'm{i}' if column.schema.optional else f'null(n{i})'}",
             "    elif k == 117:",
             f"        i += 1; {name} = {missing}",
             "    else:",

@@ -13,7 +13,7 @@ from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import SNAPSHOT_STATE, source_partition
+from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import Begin
@@ -38,8 +38,6 @@ class TransactionValues(NamedTuple):
     now_ns: int
     done_lsn: int
     tx_lsn: int
-    is_catch_up: bool
-    """Whether offsets still require a snapshot."""
     offset_extras: Mapping[str, Any]
     """More members of offsets."""
 
@@ -91,22 +89,15 @@ class ChangeEventBuilder:
         """Sets the origin of the transaction."""
         self._origin = name, lsn
 
-    def transaction_values(
-        self, *, is_catch_up: bool, snapshot_state: str | None = None, offset_extras: Mapping[str, Any] | None = None
-    ) -> TransactionValues:
-        """What the next changes of the transaction share. ``snapshot_state``: what is completed of a snapshot that follows;
-        ``offset_extras``: more members of offsets."""
+    def transaction_values(self, offset_extras: Mapping[str, Any]) -> TransactionValues:
+        """What the next changes of the transaction share, with these members of offsets."""
         begin, ns = self._begin, time.time_ns()
-        extras: dict[str, Any] = dict(offset_extras) if offset_extras else {}
-        if self.xmin is not None:
-            extras["xmin"] = self.xmin
-        if is_catch_up and snapshot_state is not None:
-            extras[SNAPSHOT_STATE] = snapshot_state
+        extras = offset_extras if self.xmin is None else {"xmin": self.xmin, **offset_extras}
         us = ns // 1000
         sequence = f'["{self._sequence_done}","' if self._sequence_done else '[null,"'
         return TransactionValues(
             sequence, begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000, begin.xid, self.xmin, *self._origin,
-            us // 1000, us, ns, self._done_lsn, begin.final_lsn, is_catch_up, extras,
+            us // 1000, us, ns, self._done_lsn, begin.final_lsn, extras,
         )  # fmt: skip
 
     def change(

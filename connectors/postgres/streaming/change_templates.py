@@ -26,13 +26,14 @@ from connect.text_records import (
     TextKind,
     TextRows,
 )
-from connectors.postgres.offsets import catch_up_offset, change_offset
+from connectors.postgres.offsets import change_offset
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
 from connectors.postgres.streaming.cell_decoder import (
     CellDecoder,
     cell_values,
     complete_update_decoder,
+    key_cells,
     new_row_decoder,
     row_cells,
     value_cells,
@@ -121,7 +122,7 @@ def _record_template(table: StreamedTable, builder: ChangeEventBuilder, kind: Ch
         parts["before"] = StructTemplate(schemas.value, cells)
     if kind.has_after:
         parts["after"] = StructTemplate(schemas.value, latest)
-    key = None if schemas.key is None else StructTemplate(schemas.key, tuple(latest[i] for i in rows.key_indexes))
+    key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows, latest))
     has_tombstones = kind.op == "d" and builder.settings.tombstones and key is not None
     reader = ChangeReader(table, builder, kind, end, has_tombstones=has_tombstones, are_values=are_values)
     return RecordTemplate(
@@ -217,4 +218,4 @@ class ChangeReader:
         )
         if transaction.offset_extras:
             offset.update(transaction.offset_extras)
-        return catch_up_offset(offset) if transaction.is_catch_up else offset
+        return offset

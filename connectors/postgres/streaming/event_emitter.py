@@ -15,7 +15,7 @@ from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import StreamPosition, catch_up_offset
+from connectors.postgres.offsets import StreamPosition, catch_up_members
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
 from connectors.postgres.streaming import pgoutput
@@ -89,6 +89,11 @@ class ChangeEventEmitter:
         return self._position.done_lsn
 
     @property
+    def commit_us(self) -> int | None:
+        """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
+        return self._position.commit_us
+
+    @property
     def in_transaction(self) -> bool:
         return self._position.in_transaction
 
@@ -109,7 +114,7 @@ class ChangeEventEmitter:
     def position_offset(self) -> dict[str, Any] | None:
         """The offset of the position up to which the stream was read; None if that is the offset of the last record."""
         offset = self._position.position_offset()
-        return offset if offset is None else self._complete(offset)
+        return offset if offset is None else self._with_xmin(offset) | dict(self._observers.offset_extras)
 
     def set_transaction_id(self, xid: int | None) -> None:
         """Sets the last transaction of a stored offset."""
@@ -298,11 +303,7 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            self._transaction = self._builder.transaction_values(
-                is_catch_up=self.requires_snapshot,
-                snapshot_state=self.snapshot_state,
-                offset_extras=self._observers.offset_extras,
-            )
+            self._transaction = self._builder.transaction_values(self._offset_extras())
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -312,13 +313,12 @@ class ChangeEventEmitter:
         return batch
 
     def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
-        offset = self._complete(self._position.record_offset(name, last=last))
-        return catch_up_offset(offset, self.snapshot_state) if self.requires_snapshot else offset
+        return self._with_xmin(self._position.record_offset(name, last=last)) | self._offset_extras()
 
-    def _complete(self, offset: dict[str, Any]) -> dict[str, Any]:
-        if extras := self._observers.offset_extras:
-            offset.update(extras)
-        return self._with_xmin(offset)
+    def _offset_extras(self) -> dict[str, Any]:
+        """What others add to offsets."""
+        members = catch_up_members(self.snapshot_state) if self.requires_snapshot else {}
+        return {**self._observers.offset_extras, **members}
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:

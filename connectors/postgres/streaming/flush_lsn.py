@@ -18,8 +18,10 @@ OffsetPairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 class FlushTracker:
     """Follows offsets from poll to storage. ``confirmed_lsn`` may be read from any thread."""
 
-    def __init__(self, partition: Mapping[str, Any]) -> None:
+    def __init__(self, partition: Mapping[str, Any], *, confirms_idle: bool = False) -> None:
+        """``confirms_idle``: WAL without captured changes is confirmed before its position is stored."""
         self._partition = dict(partition)
+        self._confirms_idle = confirms_idle
         self._server: ServerTimeline | None = None
         self._latest: Mapping[str, Any] | None = None
         self._latest_server: ServerTimeline | None = None
@@ -41,6 +43,17 @@ class FlushTracker:
         self._position = None
         self.confirmed_lsn = confirmed_lsn
 
+    def promoted(self, timeline: int) -> None:
+        """The server, a standby, was promoted: all that was read from it is part of its new timeline too."""
+        before = self._server
+        if before is None or before.timeline == timeline:
+            return
+        self._server = ServerTimeline(before.systemid, timeline)
+        if self._latest_server == before:
+            self._latest_server = self._server
+        if self._position is not None:
+            self._position = with_server(self._position, self._server)
+
     def polled(self, latest: Mapping[str, Any] | None, position: Mapping[str, Any] | None) -> None:
         """``poll`` returns records up to the offset ``latest``, or none. ``position`` is the offset of the position after them.
 
@@ -50,6 +63,9 @@ class FlushTracker:
             self._latest, self._latest_server = latest, self._server
             self._all_stored = False
         self._position = None if position is None else with_server(position, self._server)
+        if self._confirms_idle and self._all_stored and position is not None:
+            # Promise 1: all records are stored, and the WAL between the last one and the position contains no captured change.
+            self.confirmed_lsn = max(self.confirmed_lsn, confirmable_lsn(position))
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
         """Returns the offset to store: the position of the stream once all returned records are acknowledged, otherwise that of

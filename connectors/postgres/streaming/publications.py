@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.errors import ConfigError
-from connectors.postgres.config import PostgresConfig, SlotSettings
+from connect.errors import ConfigError, UnreachableError
+from connectors.postgres.config import CaptureSettings, PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
 from connectors.postgres.schema.catalog import (
@@ -104,6 +104,22 @@ def read_captured_tables(connection: Connection, settings: PostgresConfig, filte
     return read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables)
 
 
+def require_captured_tables(connection: Connection, settings: PostgresConfig, filters: Filters) -> list[CapturedTable]:
+    """Reads the captured tables. Raises ConfigError if the include lists match none."""
+    tables = read_captured_tables(connection, settings, filters)
+    if not tables and (settings.capture.table_include or settings.capture.schema_include):
+        key = "table.include.list" if settings.capture.table_include else "schema.include.list"
+        wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
+        everything = read_tables(connection, Filters(CaptureSettings()).captures_table)
+        existing = ", ".join(str(t) for t in everything[:10]) or "none"
+        raise ConfigError.invalid(
+            key,
+            wanted,
+            f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
+        )
+    return tables
+
+
 def ensure_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> list[str]:
     """Creates or updates the publication according to ``publication.autocreate.mode``; warns about tables that it lacks.
 
@@ -155,7 +171,10 @@ class PublicationUpdater:
         if not self._is_enabled or time.monotonic() < self._next_update:
             return []
         self._next_update = time.monotonic() + UPDATE_INTERVAL_S
-        connection = self._connect()
+        try:
+            connection = self._connect()
+        except UnreachableError:  # the primary of a standby
+            return []
         publication = read_publication(connection, self._settings.publication, with_tables=False)
         if publication is None or publication.all_tables:
             return []
@@ -241,6 +260,16 @@ def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int
         if (table.oid in whole or (table.kind == "r" and table.oid in captured))
         and whole.isdisjoint(ancestors(table.oid, parents))
     ]
+
+
+def find_loss(connection: Connection, settings: SlotSettings) -> str | None:
+    """Says that changes are missing if the publication does not exist although the task has a position in its stream."""
+    if read_publication(connection, settings.publication, with_tables=False) is not None:
+        return None
+    return (
+        f"publication {settings.publication} does not exist on PostgreSQL at {connection.address}: nothing was published "
+        "since it was dropped"
+    )
 
 
 def require_publication(connection: Connection, settings: SlotSettings) -> None:

@@ -5,7 +5,10 @@ Messages are the bytes of CopyData messages; the event emitter decodes them.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import socket
 import struct
 import threading
 import time
@@ -19,6 +22,7 @@ from connectors.postgres.connection import Connection, quote_identifier, quote_l
 from connectors.postgres.errors import ConnectionLostError, ServerError, statement_error
 from connectors.postgres.offsets import format_lsn
 from connectors.postgres.streaming.flush_lsn import FlushTracker
+from connectors.postgres.streaming.flush_timeout import FlushTimeout
 from connectors.postgres.streaming.pgoutput import POSTGRES_EPOCH_US
 
 log = logging.getLogger(__name__)
@@ -76,6 +80,7 @@ class ReplicationStream:
         self._connection = connection
         self._silence = SilenceMonitor(settings.receive_timeout_s, clock)
         self._settings = settings
+        self._flush_timeout = FlushTimeout(settings, clock)
         self._flush_tracker = flush_tracker
         self._received = flush_tracker.confirmed_lsn
         self._last_status = time.monotonic()
@@ -162,7 +167,17 @@ class ReplicationStream:
                 self._send_status(want_reply=True)
             if time.monotonic() - self._last_status >= self._settings.status_interval_s:
                 self._send_status()
+            if self._flush_timeout.is_pending:
+                self._check_flush()
             return found
+
+    def _check_flush(self) -> None:
+        """Sends what the network did not take before. Raises ConnectError after ``lsn.flush.timeout.ms``."""
+        try:
+            self._flush_timeout.sent(0, complete=not self._connection.pgconn.flush())
+        except Exception as e:
+            raise self._connection.lost_error() from e
+        self._flush_timeout.check()
 
     def wait(self, seconds: float) -> bool:
         """Waits for data from the server; returns False after a timeout. Raises WaitInterrupted and ConnectionLostError."""
@@ -198,7 +213,7 @@ class ReplicationStream:
         clock = time.time_ns() // 1000 - POSTGRES_EPOCH_US
         try:
             self._connection.pgconn.put_copy_data(_status(b"r", written, flushed, flushed, clock, want_reply))
-            self._connection.pgconn.flush()
+            self._flush_timeout.sent(flushed, complete=not self._connection.pgconn.flush())
         except Exception as e:
             raise self._connection.lost_error() from e
         self._last_status = time.monotonic()
@@ -228,9 +243,26 @@ class ReplicationStream:
                 return self._explain(failure) if isinstance(failure, ServerError) else failure
         return connection.lost_error()
 
+    def disconnect(self) -> None:
+        """Ends the session on the server, from any thread; the reader gets ConnectionLostError.
+
+        A server process that waits until its data is read ends only when the socket is closed. libpq owns the socket's number, so
+        a closed one takes its place.
+        """
+        with self._lock, contextlib.suppress(Exception):
+            if not self._ended.is_set():
+                number = self._connection.pgconn.socket
+                with socket.socket(fileno=os.dup(number)) as connected:
+                    connected.shutdown(socket.SHUT_RDWR)  # wakes a reader that waits
+                closed, other = socket.socketpair()
+                other.close()
+                with closed:
+                    os.dup2(closed.fileno(), number, inheritable=False)
+
     def close(self) -> None:
         """Ends the stream and its keepalive thread. May be called twice, even if ``start`` failed."""
         self._ended.set()
         if self._keepalive_thread.is_alive():
             self._keepalive_thread.join(timeout=5)
-        self._connection.close()
+        with self._lock:
+            self._connection.close()

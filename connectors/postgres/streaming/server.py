@@ -8,6 +8,9 @@ from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import ServerTimeline, parse_lsn
 
+_PROMOTED_TIMELINE = """
+select case when not pg_is_in_recovery() then ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int end
+"""
 _UNDEFINED_FILE = "58P01"
 
 
@@ -23,6 +26,17 @@ def identify_system(replication: Connection) -> ServerState:
     """Identifies the server of a replication connection."""
     systemid, timeline, lsn, _ = replication.query("IDENTIFY_SYSTEM")[0]
     return ServerState(ServerTimeline(systemid or "", int(timeline or 0)), parse_lsn(lsn or "0/0"))
+
+
+def read_promoted_timeline(connection: Connection) -> int | None:
+    """Returns the timeline on which a server writes; None if it is a standby."""
+    timeline = connection.query(_PROMOTED_TIMELINE)[0][0]
+    return int(timeline) if timeline is not None else None
+
+
+def is_standby(connection: Connection) -> bool:
+    """Whether the server is a standby now."""
+    return connection.query("select pg_is_in_recovery()")[0][0] == "t"
 
 
 def read_timeline_history(replication: Connection, timeline: int) -> dict[int, int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
@@ -15,11 +18,22 @@ from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeE
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.observers import StreamObservers
+from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
+from connectors.postgres.streaming.server import is_standby, read_promoted_timeline
 from connectors.postgres.streaming.slots import SlotXmin
 
 _MARK_RETRY_S = 0.005
 """Wait until the server has flushed WAL that it did not send yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """All changes before ``lsn`` were read. ``commit_us`` is when the last transaction that was read committed, None if
+    unknown."""
+
+    lsn: int
+    commit_us: int | None
 
 
 class StreamingSession:
@@ -39,10 +53,14 @@ class StreamingSession:
         self._flush_tracker = flush_tracker
         self._version = version
         self._observers = observers
-        self._heartbeat = Heartbeat(settings, sessions.catalog)
+        self._sessions = sessions
+        self._pace = ReadPace()
+        self._heartbeat = Heartbeat(settings, sessions.writer)
         self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
         self._stream: ReplicationStream | None = None
+        self._catalog = sessions.catalog
+        self._reads_standby = False
         self._latest: Mapping[str, Any] | None = None
 
     @property
@@ -86,6 +104,7 @@ class StreamingSession:
         emitter = self._emitter
         assert emitter is not None
         emitter.stop_lsn, emitter.snapshot_state, emitter.requires_snapshot = stop_lsn, snapshot_state, requires_snapshot
+        self._reads_standby = is_standby(connection)
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)
@@ -102,6 +121,8 @@ class StreamingSession:
         stream, emitter, settings = self._stream, self._emitter, self._settings
         assert stream is not None
         assert emitter is not None
+        if (delay_s := self._pace.delay_s()) > 0:
+            self._sessions.interrupt.wait(delay_s)
         emitter.set_xmin(self._xmin.read())
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
@@ -111,6 +132,7 @@ class StreamingSession:
                 stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
             if self._observers.awaits_mark and not out:
                 stream.wait(_MARK_RETRY_S)
+        self._pace.start(has_changes=bool(out), is_full=len(out) >= settings.max_batch)
         if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
             out.append(self._heartbeat.beat(offset))
 
@@ -134,6 +156,16 @@ class StreamingSession:
             return None
         return emitter.position_offset()
 
+    def note_promotion(self) -> None:
+        """Notes that the standby from which changes are read was promoted, since which offsets belong to its new timeline."""
+        if not self._reads_standby or self._stream is None:
+            return
+        with contextlib.suppress(ConnectError):  # the next read reports it
+            timeline = read_promoted_timeline(self._catalog())
+            if timeline is not None:
+                self._flush_tracker.promoted(timeline)
+                self._reads_standby = False
+
     def confirm(self) -> None:
         """Reports the confirmed LSN to the server. Raises ConnectionLostError."""
         if self._stream is not None:
@@ -147,7 +179,22 @@ class StreamingSession:
         if self._emitter is not None:
             self._emitter.reset_connection()
 
-    def progress(self) -> Mapping[str, Any]:
+    def read_position(self) -> ReadPosition | None:
+        """Up to where changes were read; None before the first start. Callable from any thread."""
+        emitter = self._emitter
+        if emitter is None:
+            return None
+        # The next transaction may have started before the position, and be large.
+        lsn = min(emitter.done_lsn, emitter.lsn) if emitter.in_transaction else emitter.done_lsn
+        return ReadPosition(lsn, emitter.commit_us)
+
+    def end_stream(self) -> None:
+        """Ends the session on the server, from any thread; the next read raises ConnectionLostError."""
+        if (stream := self._stream) is not None:
+            stream.disconnect()
+
+    def progress(self, wal_end: int = 0) -> Mapping[str, Any]:
+        """``wal_end`` is the end of the server's WAL, if somebody has asked for it."""
         emitter, stream = self._emitter, self._stream
         if emitter is None:
             return {}
@@ -156,8 +203,9 @@ class StreamingSession:
             "lsn": format_lsn(emitter.lsn),
             "confirmed_lsn": format_lsn(self._flush_tracker.confirmed_lsn),
         }
-        if stream is not None:
-            answer["lag_bytes"] = max(0, stream.server_lsn - emitter.lsn)
+        known = max(wal_end, stream.server_lsn if stream is not None else 0)
+        if known and (position := self.read_position()) is not None:
+            answer["lag_bytes"] = max(0, known - position.lsn)
         return answer
 
 

@@ -17,6 +17,12 @@ log = logging.getLogger(__name__)
 
 _DROP_SLOT_TIMEOUT_S = 5.0
 
+WAL_END = (
+    "case when pg_is_in_recovery() then greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) "
+    "else pg_current_wal_flush_lsn() end"
+)
+"""The end of the server's WAL, in SQL. A standby that replays an archive has received nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSlot:
@@ -28,6 +34,8 @@ class ReplicationSlot:
     active_pid: int | None
     confirmed_lsn: int
     wal_status: str
+    is_failover: bool = False
+    invalidation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,16 @@ def check_server(connection: Connection) -> None:
         raise ConfigError(
             f"PostgreSQL at {connection.address} has wal_level={level}; change data capture needs wal_level=logical: "
             "ALTER SYSTEM SET wal_level = 'logical' and restart the server (on Amazon RDS: rds.logical_replication=1)",
+            key="database.hostname",
+        )
+    check_standby(connection)
+
+
+def check_standby(connection: Connection) -> None:
+    """Raises ConfigError when the server is a standby that cannot decode its WAL."""
+    if connection.server_version < 160000 and connection.query("select pg_is_in_recovery()")[0][0] == "t":
+        raise ConfigError(
+            f"PostgreSQL at {connection.address} is a standby; capturing from one needs PostgreSQL 16: connect to the primary",
             key="database.hostname",
         )
 
@@ -66,13 +84,15 @@ def check_privileges(connection: Connection) -> None:
 
 def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
     """Reads a slot; None if it does not exist. Raises ConfigError when it belongs to another database or plugin."""
+    newer = "failover, invalidation_reason" if connection.server_version >= 170000 else "false, null"
     rows = connection.query(
-        "select plugin, database, active_pid, confirmed_flush_lsn, wal_status from pg_replication_slots where slot_name = $1",
+        f"select plugin, database, active_pid, confirmed_flush_lsn, wal_status, {newer} from pg_replication_slots "
+        "where slot_name = $1",
         [name],
     )
     if not rows:
         return None
-    plugin, database, pid, confirmed, wal_status = rows[0]
+    plugin, database, pid, confirmed, wal_status, failover, invalidation = rows[0]
     if plugin != "pgoutput" or database != connection.address.database:
         raise ConfigError(
             f"replication slot {name} already exists for database {database} and plugin {plugin}; this connector needs one for "
@@ -80,8 +100,39 @@ def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
             key="slot.name",
         )
     return ReplicationSlot(
-        name, plugin or "", database, int(pid) if pid else None, parse_lsn(confirmed or "0/0"), wal_status or ""
+        name,
+        plugin or "",
+        database,
+        int(pid) if pid else None,
+        parse_lsn(confirmed or "0/0"),
+        wal_status or "",
+        failover == "t",
+        invalidation or "",
     )
+
+
+def supports_failover(connection: Connection) -> bool:
+    """Whether the server can have failover slots: a primary of PostgreSQL 17 or later. Warns otherwise."""
+    if connection.server_version < 170000:
+        log.warning("slot.failover needs PostgreSQL 17; PostgreSQL at %s is older", connection.address)
+        return False
+    if connection.query("select pg_is_in_recovery()")[0][0] == "t":
+        log.warning("slot.failover has no effect on a standby: PostgreSQL synchronizes only slots of a primary")
+        return False
+    return True
+
+
+def enable_failover(connection: Connection, name: str) -> None:
+    """Makes an existing slot a failover slot, on a replication connection; it must have no reader. Logs a failure.
+
+    Raises SlotInUseError.
+    """
+    try:
+        connection.execute(f"ALTER_REPLICATION_SLOT {quote_identifier(name)} (FAILOVER true)")
+    except ServerError as e:
+        log.warning("replication slot %s cannot become a failover slot: %s", name, e.message)
+    else:
+        log.info("replication slot %s is a failover slot now", name)
 
 
 def create_slot(
@@ -93,7 +144,7 @@ def create_slot(
     attempt.
     """
     kind = "TEMPORARY " if temporary else ""
-    if settings.failover and not temporary and connection.server_version >= 170000:
+    if settings.failover and not temporary and supports_failover(connection):
         options = f"(SNAPSHOT '{'export' if export else 'nothing'}', FAILOVER true)"
     else:
         options = "EXPORT_SNAPSHOT" if export else "NOEXPORT_SNAPSHOT"
@@ -121,11 +172,6 @@ def create_slot(
     _, lsn, snapshot, _ = rows[0]
     log.info("created %sreplication slot %s at %s", kind.lower(), name, lsn)
     return CreatedSlot(parse_lsn(lsn or "0/0"), snapshot)
-
-
-def create_snapshot_slot(connection: Connection, settings: SlotSettings) -> CreatedSlot:
-    """Creates a temporary slot for the snapshot of an existing slot; it exists as long as the connection."""
-    return create_slot(connection, f"{settings.name[:54]}_snapshot", settings, temporary=True)
 
 
 def drop_slot(connection: Connection, name: str) -> None:
@@ -160,6 +206,19 @@ def drop_slot_on_stop(address: Address, name: str) -> None:
         interrupt.close()
 
 
+def end_reader_and_drop_slot(connection: Connection, name: str, interrupt: Interrupt) -> None:
+    """Ends the session that reads from the slot and drops the slot. Raises ConnectError if that takes too long."""
+    deadline = time.monotonic() + _DROP_SLOT_TIMEOUT_S
+    while slot := read_slot(connection, name):
+        if slot.active_pid is None:
+            drop_slot(connection, name)
+            continue
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid = $1", [slot.active_pid])
+        if time.monotonic() > deadline:
+            raise ConnectError(f"replication slot {name} could not be dropped: server process {slot.active_pid} reads from it")
+        interrupt.wait(0.05)
+
+
 class SlotXmin:
     """Reads the slot's catalog_xmin every ``xmin.fetch.interval.ms``; None if that is 0. ``clock`` returns seconds."""
 
@@ -186,7 +245,4 @@ class SlotXmin:
 
 def current_lsn(connection: Connection) -> int:
     """The end of the server's WAL, on a primary or standby."""
-    # A standby that replays an archive has received nothing.
-    received = "greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
-    sql = f"select case when pg_is_in_recovery() then {received} else pg_current_wal_flush_lsn() end"
-    return parse_lsn(connection.query(sql)[0][0] or "0/0")
+    return parse_lsn(connection.query(f"select {WAL_END}")[0][0] or "0/0")

@@ -69,6 +69,15 @@ def reader_pids(db: Any) -> list[int]:
     return [pid for (pid,) in db.execute(sql).fetchall()]
 
 
+def test_a_snapshot_alone_is_of_one_point_in_time(source: Any) -> None:
+    with source.sql() as db:
+        fill(db)
+        with transfers(source):
+            source.start(snapshot_max_threads="4", snapshot_mode="initial_only")
+            records = source.until("done")
+    assert amounts(records) == {"rows": 6000, "sum": 0}
+
+
 def test_all_connections_read_as_of_one_point_in_time(source: Any) -> None:
     with source.sql() as db:
         fill(db)
@@ -151,7 +160,7 @@ def test_too_few_connections_are_enough(source: Any, unique_name: Any, caplog: A
         db.execute(f"create role {role} login replication password 'secret' connection limit 3")
         db.execute(f"grant select on all tables in schema public to {role}")
         try:
-            source.start(database_user=role, database_password="secret", snapshot_max_threads="4")
+            source.start(database_user=role, database_password="secret", snapshot_max_threads="4", source_check_interval_ms="0")
             records = source.until("snapshot completed")
         finally:
             source.kill()

@@ -25,6 +25,8 @@ KEYS = {
     "char(12)": "i::text",
     "inet": "inet '10.0.0.0' + i",
     "boolean": "i % 2 = 0",
+    "mood": "(array['sad', 'it''s', 'a\\b']::mood[])[1 + i % 3]",
+    "positive": "i",
 }
 
 
@@ -143,6 +145,7 @@ def test_a_table_without_a_key_starts_over(source: Any) -> None:
 def test_keys_of_many_types_are_resumed(source: Any, type_: str) -> None:
     """Alone, or with a second column, as a boolean needs it."""
     with source.sql() as db:
+        db.execute("create type mood as enum ('sad', 'it''s', 'a\\b'); create domain positive as numeric check (value > 0)")
         db.execute(
             f"create table t(k {type_}, id int, v text, primary key (k, id)); "
             f"insert into t select {KEYS[type_]}, i, repeat('x', 200) from generate_series(1, 400) i; analyze t"
@@ -156,6 +159,52 @@ def test_keys_of_many_types_are_resumed(source: Any, type_: str) -> None:
         assert replayed(records, "t") == rows_of(db, "t")
     assert {count for id_, count in reads(records, "t").items()} == {1}
     assert 0 < len(reads(rest, "t")) < 300
+
+
+WHOLE = {
+    "override": ("id int primary key, v text", {"snapshot.select.statement.overrides": "public.t"}),
+    "record key without the primary key": ("id int primary key, v text not null", {"message.key.columns": "public.t:v"}),
+    "index on part of the rows": ("id int not null, v text", {}),
+}
+
+
+@pytest.mark.parametrize("reason", WHOLE)
+def test_tables_without_a_suitable_key_start_over(source: Any, reason: str) -> None:
+    columns, settings = WHOLE[reason]
+    source.config.update(settings)
+    source.config["snapshot.select.statement.overrides.public.t"] = "select * from public.t"
+    with source.sql() as db:
+        db.execute(f"create table t({columns}); insert into t select i, 'v' || i from generate_series(1, 500) i")
+        db.execute("create unique index on t (id) where id > 0; alter table t replica identity full")
+        source.start()
+        read_some(source, 250)
+        source.kill()
+        db.execute("update t set v = 'new' where id in (1, 500)")
+        source.start()
+        rest = source.until("streaming")
+    assert len(reads(rest, "t")) == 500
+
+
+def test_partitions_are_resumed_as_their_root(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, v text) partition by range (id)")
+        for number in range(3):
+            db.execute(f"create table t{number} partition of t for values from ({number * 400}) to ({number * 400 + 400})")
+        db.execute("insert into t select i, repeat('x', 200) from generate_series(0, 1199) i; analyze t")
+        source.start(publish_via_partition_root="true")
+        records = read_some(source, 500)
+        source.kill()
+        db.execute("delete from t where id in (1, 900); update t set v = 'new' where id in (2, 901)")
+        source.start()
+        records += source.until("snapshot") + read_some(source, 200)
+        assert set(reads(records, "t").values()) == {1}
+        source.kill()
+        db.execute("create table t3(id int primary key, v text); insert into t3 values (1300, 'attached')")
+        db.execute("alter table t attach partition t3 for values from (1200) to (1600)")
+        source.start()
+        rest = source.until("streaming")
+        assert replayed(records + rest, "t") == rows_of(db, "t")
+    assert len(reads(rest, "t")) == 1199
 
 
 CHANGES = {

@@ -34,8 +34,7 @@ def test_the_password_is_never_printed() -> None:
         ("time.precision.mode", "structured"),
         ("plugin.name", "wal2json"),
         ("snapshot.mode", "custom"),
-        ("column.mask.with.10.chars", "public.t.c"),
-        ("column.mask.hash.SHA-256.with.salt.x", "public.t.c"),
+        ("column.mask.with.x.chars", "public.t.c"),
         ("incremental.snapshot.watermarking.strategy", "delete"),
         ("table.include.list", "public.("),
         ("topic.prefix", "a b"),
@@ -74,3 +73,27 @@ def test_options_that_change_the_protocol_are_refused(option: str) -> None:
     with pytest.raises(ConfigError, match="changes the protocol"):
         parse_config(BASE | {"slot.stream.params": f"messages=false;{option}"})
     assert parse_config(BASE | {"slot.stream.params": "proto_version=1;streaming=off;origin=none"}).slot.plugin_options
+
+
+@pytest.mark.parametrize(
+    ("config", "confirms", "confirms_idle", "strategy", "heartbeat_s"),
+    [
+        ({}, True, False, "trust_offset", 0),
+        ({"flush.lsn.source": "false"}, False, False, "trust_offset", 0),
+        ({"flush.lsn.source": "false", "lsn.flush.mode": "connector"}, True, False, "trust_offset", 0),
+        ({"lsn.flush.mode": "manual"}, False, False, "trust_offset", 0),
+        ({"lsn.flush.mode": "connector_and_driver"}, True, True, "trust_greater_lsn", 600),
+        (
+            {"lsn.flush.mode": "connector_and_driver", "offset.mismatch.strategy": "trust_slot", "heartbeat.interval.ms": "5000"},
+            True,
+            True,
+            "trust_slot",
+            5,
+        ),
+    ],
+)
+def test_flush_modes(config: dict[str, str], confirms: bool, confirms_idle: bool, strategy: str, heartbeat_s: float) -> None:
+    parsed = parse_config({**BASE, **config})
+    slot = parsed.slot
+    assert (slot.confirms, slot.confirms_idle, slot.mismatch_strategy) == (confirms, confirms_idle, strategy)
+    assert parsed.heartbeat_interval_s == heartbeat_s

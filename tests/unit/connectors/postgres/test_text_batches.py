@@ -16,7 +16,7 @@ from connect.converters.string import StringConverter
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.text_records import TextRecords
-from connectors.postgres.config import parse_config
+from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.schema import envelope
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.filters import Filters
@@ -28,7 +28,20 @@ from worker.errors.batch_failures import BatchFailures
 from worker.source.encoding import encode
 from worker.tasks.converters import Converters
 
-SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
+CONFIG = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
+SETTINGS = parse_config(CONFIG)
+# Columns 3 and 13 are a text and bytes, which can be part of the key.
+RULES = st.fixed_dictionaries(
+    {},
+    optional={
+        "column.truncate.to.2.chars": st.sampled_from([r".*\.c3", r".*\.c13", r".*\.c(3|4|13)"]),
+        "column.mask.with.3.chars": st.sampled_from([r".*\.c3", r".*\.c(3|12)"]),
+        "column.mask.hash.SHA-256.with.salt.s": st.just(r".*\.c3"),
+        "column.mask.hash.v2.MD5.with.salt.s": st.just(r".*\.c3"),
+        "column.propagate.source.type": st.just(r".*\.c(0|3|7)"),
+        "field.name.adjustment.mode": st.just("avro"),
+    },
+)
 TIMES = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))
 DIGITS = st.integers(-(10**18), 10**18)
 # OID, name, type modifier, and the texts that the server prints.
@@ -53,22 +66,22 @@ DEFAULTS = {20: "7", 25: "'a \"b\"'::text", 16: "true"}
 WIDTH = len(TYPES)
 
 
-def table(required: Sequence[bool], with_default: bool) -> TableRows:
+def table(required: Sequence[bool], with_default: bool, configured: PostgresConfig = SETTINGS) -> TableRows:
     columns = tuple(
         CapturedColumn(f'c"{i}' if i == 1 else f"c{i}", oid, modifier, required[i], DEFAULTS.get(oid) if with_default else None)
         for i, (oid, _, modifier, _) in enumerate(TYPES)
     )
     captured = CapturedTable(1, "public", "t", columns, ("c0", "c3"), "d", "r", -1)
-    return TableRows(captured, CATALOG, SETTINGS, Filters(SETTINGS.capture))
+    return TableRows(captured, CATALOG, configured, Filters(configured.capture))
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[TableRows, list[list[str | None]]]:
     required = [True, *draw(st.lists(st.booleans(), min_size=WIDTH - 1, max_size=WIDTH - 1))]
-    required[3] = True
+    required[3] = draw(st.booleans())
     cells = [texts if required[i] else st.none() | texts for i, (_, _, _, texts) in enumerate(TYPES)]
     rows = draw(st.lists(st.tuples(*cells).map(list), min_size=1, max_size=6))
-    return table(required, draw(st.booleans())), rows
+    return table(required, draw(st.booleans()), parse_config(CONFIG | draw(RULES))), rows
 
 
 def batch(rows: TableRows, lines: list[str]) -> TextRecords:

@@ -220,12 +220,9 @@ def test_the_log_shows_the_record_only_if_configured(caplog: pytest.LogCaptureFi
 
 
 def reporter_of(handler: ErrorHandler) -> ErrantReporter:
-    converters = []
-    for _ in range(3):
-        converter = StringConverter()
-        converter.configure({}, False)
-        converters.append(converter)
-    return ErrantReporter(MemorySinkTask(), Converters(*converters), handler)
+    converter = StringConverter()
+    converter.configure({}, False)
+    return ErrantReporter(MemorySinkTask(), Converters(converter, converter, converter), handler)
 
 
 def test_a_record_created_by_the_task_is_reported_as_converters_write_it() -> None:

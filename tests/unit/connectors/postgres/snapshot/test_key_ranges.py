@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.postgres.offsets import SNAPSHOT_STATE, catch_up_offset, confirmable_lsn, parse_offset, snapshot_offset
+from connectors.postgres.offsets import SNAPSHOT_STATE, catch_up_members, confirmable_lsn, parse_offset, snapshot_offset
 from connectors.postgres.snapshot.key_ranges import (
     MAX_TEXT,
     Key,
@@ -96,8 +96,15 @@ def test_tables_with_another_fingerprint_are_forgotten() -> None:
     assert (state.done, state.partial) == ({1: "a"}, {4: partial})
 
 
-def test_a_state_that_is_too_long_is_left_out() -> None:
-    assert SnapshotState(dict.fromkeys(range(MAX_TEXT // 8), "f" * 8)).encode() is None
+def test_a_state_has_a_limited_length() -> None:
+    done = {2**32 - 1 - number: "f" * 8 for number in range(50_000)}
+    text = SnapshotState(done).encode()
+    assert text is not None
+    assert MAX_TEXT / 4 < len(text) <= MAX_TEXT
+    parsed = SnapshotState.parse(text).done
+    assert parsed.items() < done.items()
+    long = PartialTable("p", 1, (KeyRange(("x" * MAX_TEXT,), None),))
+    assert SnapshotState({1: "a"}, {2: long}).encode() == '{"v":1,"done":{"1":"a"},"partial":{}}'
 
 
 def test_offsets_with_a_state_are_those_of_an_incomplete_snapshot() -> None:
@@ -108,7 +115,7 @@ def test_offsets_with_a_state_are_those_of_an_incomplete_snapshot() -> None:
     assert (stored.snapshot_completed, stored.snapshot_state, stored.position.done_lsn) == (False, "{}", 95)
     assert confirmable_lsn(offset) == 0
     streamed = {"lsn": 99, "lsn_commit": 97, "tx_lsn": 98, "tx_events": 1, "txId": 5}
-    stored = parse_offset(catch_up_offset(streamed, "{}"))
+    stored = parse_offset(streamed | catch_up_members("{}"))
     assert (stored.snapshot_completed, stored.snapshot_state, stored.position.done_lsn) == (False, "{}", 97)
-    assert SNAPSHOT_STATE not in catch_up_offset(streamed)
+    assert SNAPSHOT_STATE not in catch_up_members(None)
     assert parse_offset({**snapshot_offset(95, 1, 2, last=True), SNAPSHOT_STATE: "{}"}).snapshot_state is None

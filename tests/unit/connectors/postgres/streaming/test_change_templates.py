@@ -24,7 +24,7 @@ from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
-from tests.unit.connectors.postgres.test_text_batches import CATALOG, DEFAULTS, TYPES, converters
+from tests.unit.connectors.postgres.test_text_batches import CATALOG, DEFAULTS, RULES, TYPES, converters
 from worker.errors.batch_failures import BatchFailures
 from worker.source.encoding import EncodedRun, encode
 from worker.source.pending_offsets import PendingOffsets
@@ -110,6 +110,7 @@ def batches(draw: st.DrawFn) -> tuple[PostgresConfig, list[TableRows], list[tupl
                 },
             )
         )
+        | draw(RULES)
     )
     tables: list[TableRows] = []
     identities: list[bytes] = []

@@ -141,3 +141,18 @@ def test_the_slot_is_never_ahead_of_the_stored_offset(polls: list[tuple[int, str
         assert stored_lsn <= acknowledged_lsn
         if not complete:
             break  # a task that does not send a whole batch stops
+
+
+def test_idle_wal_is_confirmed_at_once_if_asked_for_and_all_records_are_stored() -> None:
+    tracker = FlushTracker(PARTITION, confirms_idle=True)
+    tracker.start(A, 100)
+    tracker.polled(None, position(150))
+    assert tracker.confirmed_lsn == 150
+    tracker.polled(change(150, 200, 1), position(210, 200, 1))
+    tracker.polled(None, position(300, 200, 1))
+    assert tracker.confirmed_lsn == 150  # the record is not stored
+    flush(tracker, change(150, 200, 1))
+    tracker.polled(None, None)  # inside a transaction
+    assert tracker.confirmed_lsn == 300
+    tracker.polled(None, position(400, 200, 1))
+    assert tracker.confirmed_lsn == 400

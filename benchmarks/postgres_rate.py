@@ -1,0 +1,56 @@
+"""The highest rate of changes at which 99 of 100 records are in the topic within 250 ms of their commit, 40,000 a second at most.
+
+Each transaction changes the rows of 10 ms. The rate goes down until the limit holds; the line has all rates that were tried.
+"""
+
+from __future__ import annotations
+
+import os
+
+import psycopg
+
+from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, change_stream, latencies_ms, spread_ms
+from benchmarks.environment import customers_table, database, environment
+from benchmarks.measure import report
+
+ROWS, LIMIT_MS = 200_000, 250
+RATES = (40_000, 30_000, 20_000, 15_000, 10_000, 5_000)
+SECONDS = int(os.environ.get("SLUICE_BENCH_SECONDS", "10"))
+_TRANSACTIONS_PER_S = 100
+
+
+def _update(dsn: str, rate: int, seconds: int) -> int:
+    size, count = rate // _TRANSACTIONS_PER_S, seconds * _TRANSACTIONS_PER_S
+    statement = "UPDATE customers SET score = score + 1, created_at = now() WHERE id BETWEEN %s AND %s"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+
+        def commit(i: int) -> None:
+            first = 1 + i * size % (ROWS - size)
+            connection.execute(statement, (first, first + size - 1))
+
+        at_rate(_TRANSACTIONS_PER_S, count, commit)
+    return size * count
+
+
+def main() -> None:
+    with environment() as here, database(here.home) as server:
+        customers_table(server, ROWS)
+        with server.connect() as connection:
+            connection.execute("ALTER TABLE customers SET (fillfactor=50, autovacuum_enabled=on)")
+        topic = here.create_topic("bench.public.customers", **LOG_APPEND_TIME)
+        with change_stream(here, server) as stream:
+            stream.measure(lambda: _update(server.dsn(), 5_000, 2), 60, [topic])
+            tried = {}
+            for rate in RATES:
+                start = here.end_offset(topic)
+                figures = stream.measure(lambda rate=rate: _update(server.dsn(), rate, SECONDS), 120, [topic])  # type: ignore[misc]
+                tried[rate] = spread_ms(latencies_ms(here, {topic: start}))
+                if tried[rate]["p99"] < LIMIT_MS:
+                    break
+        sustained = rate if tried[rate]["p99"] < LIMIT_MS else None
+        cores = round(figures.cpu_s / figures.wall_s, 2)
+        report("postgres_rate", figures, None, rate_per_s=sustained, cores=cores, latency_ms=tried)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""The form of events: masks, types and names in schemas; the same in the snapshot and in the stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_masked_columns_are_the_same_in_snapshot_and_stream_and_keys_keep_their_values(source: Any) -> None:
+    with source.sql() as db:
+        db.execute('create table t (email varchar(30) primary key, name text, "e-mail" varchar(8), note text, n numeric(6,2))')
+        db.execute("insert into t select 'a' || i, 'x', 'hello', 'long note', i from generate_series(1, 4) i")
+        source.start(
+            **{
+                "column_mask_with_3_chars": r"public\.t\.(email|name)",
+                "column_mask_hash_SHA-256_with_salt_CzQMA0cB5K": r".*\.e-mail",
+                "column_truncate_to_4_chars": r".*\.note",
+                "datatype_propagate_source_type": r".*\.numeric",
+                "field_name_adjustment_mode": "avro",
+                "schema_name_adjustment_mode": "avro",
+                "topic_prefix": "my-shop",
+            }
+        )
+        found = source.read(4)
+        source.until("streaming")
+        db.execute("insert into t values ('a9', null, 'hello', 'long note', 9)")
+        db.execute("update t set email = 'b9' where email = 'a9'")
+        db.execute("delete from t where email = 'b9'")
+        found += source.read(6)
+    after = {"email": "***", "name": "***", "e_mail": "b4d39ab0", "note": "long"}
+    keys = [record.key.as_dict() for record in found]
+    assert keys == [{"email": key} for key in ("a1", "a2", "a3", "a4", "a9", "a9", "a9", "b9", "b9", "b9")]
+    for record in found[:5]:
+        row = record.value.as_dict()["after"]
+        row.pop("n")
+        assert row == after
+        assert record.value_schema.name == "my_shop.public.t.Envelope"
+        assert record.topic == "my-shop.public.t"
+        parameters = {f.name: f.schema.parameters for f in record.value_schema.field("after").schema.fields}
+        assert parameters["email"] == {"masked": "true"}
+        assert parameters["note"] == {"truncateLength": "4"}
+        assert parameters["n"]["__debezium.source.column.length"] == "6"
+        assert parameters["n"]["__debezium.source.column.type"] == "NUMERIC"
+    assert found[5].value.as_dict()["before"]["email"] == "***"

@@ -1,0 +1,345 @@
+"""What the task notices about its source while it runs, and what it does about it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect.errors import ConfigError, ConnectError
+from connectors.postgres.errors import PositionLostError
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.call_timeout import call_with_timeout
+
+_TIMEOUT_S = 20.0
+
+
+@pytest.fixture
+def watched(source: Any) -> Any:
+    """A source that checks its server often."""
+    source.config.update({"source.check.interval.ms": "50", "snapshot.mode": "never"})
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, pad text)")
+    source.start()
+    source.until("streaming")
+    return source
+
+
+def wait_for(source: Any, condition: Callable[[dict[str, Any]], Any], *, polling: bool = True) -> dict[str, Any]:
+    """Waits until the progress of a task satisfies a condition, and returns it; the task is paused unless ``polling``."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        progress: dict[str, Any] = source.task.progress()
+        if condition(progress):
+            return progress
+        assert time.monotonic() < deadline, progress
+        if polling:
+            source.poll()
+        else:
+            time.sleep(0.01)
+
+
+def problems(progress: dict[str, Any]) -> dict[str, str]:
+    return {problem["code"]: problem["message"] for problem in progress.get("problems", ())}
+
+
+def poll_until_error(source: Any) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        source.poll()
+
+
+# --- lag --------------------------------------------------------------------------------------------------------------------
+
+
+def test_lag_is_that_of_the_server_while_the_task_is_paused(watched: Any) -> None:
+    wait_for(watched, lambda p: "slot" in p and p["lag_bytes"] == 0 and p["slot"]["active"] and p["lag_seconds"] == 0)
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+        paused = wait_for(watched, lambda p: p["lag_bytes"] > 1_000_000 and p["lag_seconds"] > 0.2, polling=False)
+        assert paused["slot"]["lag_bytes"] >= paused["lag_bytes"]
+        assert paused["slot"]["lag_seconds"] >= paused["lag_seconds"]
+        assert paused["slot"]["retained_bytes"] >= paused["slot"]["lag_bytes"]
+        records = watched.read(1000)
+        read = wait_for(watched, lambda p: p["lag_bytes"] == 0 and p["lag_seconds"] == 0)
+        assert read["slot"]["lag_bytes"] > 1_000_000  # nothing is stored yet
+        watched.store(records[-1])
+        wait_for(watched, lambda p: p["slot"]["lag_bytes"] < 10_000)
+
+
+def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
+        while not (records := watched.poll()):
+            pass
+        assert len(records) < 5000
+        assert wait_for(watched, lambda p: p["lag_bytes"] > 2_000_000, polling=False)
+        watched.quiet()
+        wait_for(watched, lambda p: p["lag_bytes"] == 0)
+
+
+def test_lag_over_a_threshold_is_a_problem_until_it_shrinks(watched: Any) -> None:
+    watched.kill()
+    watched.start(slot_lag_warn_bytes="500000")
+    watched.until("streaming")
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+        found = wait_for(watched, lambda p: "slot_lag" in problems(p), polling=False)
+        assert "more than slot.lag.warn.bytes=500000" in problems(found)["slot_lag"]
+        watched.store(watched.read(1000)[-1])
+        wait_for(watched, lambda p: "slot_lag" not in problems(p))
+
+
+def test_lag_over_a_limit_fails_the_task(watched: Any) -> None:
+    watched.kill()
+    watched.start(slot_lag_max_bytes="500000")
+    watched.until("streaming")
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+    with pytest.raises(
+        ConnectError, match=r"bytes behind, more than slot\.lag\.max\.bytes=500000 \(slot\.lag\.limit\.action=fail"
+    ):
+        poll_until_error(watched)
+
+
+@pytest.mark.parametrize("polling", [True, False])
+def test_slot_is_dropped_at_a_limit_if_chosen(watched: Any, polling: bool) -> None:
+    watched.kill()
+    watched.start(slot_lag_max_bytes="500000", slot_lag_limit_action="drop_slot")
+    watched.until("streaming")
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+        slot = "select 1 from pg_replication_slots where slot_name = %s"
+        if not polling:
+            deadline = time.monotonic() + _TIMEOUT_S
+            while db.execute(slot, [watched.config["slot.name"]]).fetchone():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        with pytest.raises(ConnectError, match=r"the slot was dropped \(slot\.lag\.limit\.action=drop_slot"):
+            poll_until_error(watched)
+        assert db.execute(slot, [watched.config["slot.name"]]).fetchone() is None
+
+
+# --- slot -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_slot_dropped_during_the_snapshot_is_replaced_at_once(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, pad text)")
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 30000) i")
+        source.start(source_check_interval_ms="50", retriable_restart_connector_wait_ms="50")
+        source.until("snapshot")
+        assert source.poll()
+        source.drop_slot()
+        wait_for(source, lambda p: "slot_missing" in problems(p), polling=False)
+        db.execute("insert into t values (30001)")
+        records = source.until("streaming")
+    assert sorted(r.key["id"] for r in records[-30_001:]) == list(range(1, 30_002))
+
+
+def test_removal_of_wal_is_announced_and_named(source: Any, services_dir: Path) -> None:
+    """A server with little room for WAL: first a warning, then the slot is lost."""
+    (services_dir / "small").mkdir(mode=0o755)
+    settings = {"max_slot_wal_keep_size": "4MB", "min_wal_size": "32MB", "max_wal_size": "32MB", "wal_keep_size": "0"}
+    server = EmbeddedPostgres(services_dir / "small" / "server", dies_with_parent=True, password=source.server.password)
+    server._settings.update(settings)
+    server.start()
+    try:
+        server.create_database(source.database)
+        with server.connect(source.database) as db:
+            db.execute("create table t(id int primary key); create table noise(pad text)")
+            source.server = server
+            source.config.update({"database.port": str(server.port), "source.check.interval.ms": "20"})
+            source.start(snapshot_mode="never")
+            source.until("streaming")
+            size = wait_for(source, lambda p: "slot" in p)["slot"]["safe_wal_size"]
+            assert 0 < size < 64 << 20
+            codes = ("wal_loss_forecast", "wal_about_to_be_removed", "slot_lost")
+            seen: set[str] = set()
+            deadline = time.monotonic() + 60
+            while "slot_lost" not in seen:  # nothing is stored, so the slot does not move
+                assert time.monotonic() < deadline, seen
+                db.execute("insert into noise select repeat('x', 1000) from generate_series(1, 500)")
+                if seen:
+                    db.execute("checkpoint")
+                seen |= {code for code in problems(source.task.progress()) if code in codes}
+            assert seen >= {"wal_loss_forecast"}
+            with pytest.raises(PositionLostError, match="is invalid, because the server removed WAL that it needs"):
+                poll_until_error(source)
+        source.kill()
+    finally:
+        server.remove()
+
+
+# --- publication and tables -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_dropped_publication_stops_the_task(watched: Any, recreated: bool) -> None:
+    wait_for(watched, lambda p: "slot" in p)
+    with watched.sql() as db:
+        db.execute("drop publication sluice" + ("; create publication sluice for all tables" if recreated else ""))
+        db.execute("insert into t values (1)")
+        with pytest.raises(PositionLostError, match=r"publication sluice .*so changes are missing\. Take a new snapshot"):
+            poll_until_error(watched)
+
+
+def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silently(watched: Any) -> None:
+    with watched.sql() as db:
+        db.execute("insert into t values (1)")
+        watched.store(watched.read(1)[-1])
+        watched.kill()
+        db.execute("drop publication sluice; insert into t values (2)")
+        watched.start()
+        with pytest.raises(PositionLostError, match="publication sluice does not exist"):
+            poll_until_error(watched)
+        watched.kill()
+        watched.start(snapshot_mode="when_needed")
+        assert {r.key["id"] for r in watched.until("streaming")} == {1, 2}
+        db.execute("insert into t values (3)")
+        assert [r.key["id"] for r in watched.read(1)] == [3]
+
+
+def test_changes_of_publication_and_tables_are_reported(watched: Any) -> None:
+    with watched.sql() as db:
+        watched.kill()
+        db.execute("drop publication sluice; create table u(id int primary key); create table v(id int primary key)")
+        db.execute("create publication sluice for table t, u, v")
+        watched.offsets.stored = None
+        watched.drop_slot()
+        watched.start(publication_autocreate_mode="disabled", publish_via_partition_root="false")
+        watched.until("streaming")
+        wait_for(watched, lambda p: "slot" in p)
+        quick = watched.task.progress
+        assert problems(quick()) == {}
+        db.execute("alter publication sluice set (publish = 'insert')")
+        found = wait_for(watched, lambda p: "operations_not_published" in problems(p))
+        assert "no longer publishes update, delete" in problems(found)["operations_not_published"]
+        db.execute("alter publication sluice drop table t")
+        found = wait_for(watched, lambda p: "table_not_published" in problems(p))
+        assert "public.t was removed from publication sluice" in problems(found)["table_not_published"]
+        db.execute("alter publication sluice set table u where (id > 5), v")
+        found = wait_for(watched, lambda p: "publication_changed" in problems(p))
+        assert "another row filter or column list for public.u" in problems(found)["publication_changed"]
+        db.execute("drop table u")
+        wait_for(watched, lambda p: "table_dropped" in problems(p))
+        db.execute("drop table v; create table v(id int primary key)")
+        found = wait_for(watched, lambda p: "table_recreated" in problems(p))
+        assert "captured table public.v was dropped and recreated" in problems(found)["table_recreated"]
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------------
+
+
+def test_guardrail_limits_captured_tables(source: Any, caplog: pytest.LogCaptureFixture) -> None:
+    message = "Guardrail limit exceeded: 2 tables/collections configured for capture, but maximum allowed is 1."
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); create table u(id int primary key)")
+    source.start(guardrail_collections_max="1")
+    assert message in caplog.text
+    source.kill()
+    with pytest.raises(ConfigError, match=message):
+        source.start(guardrail_collections_limit_action="fail")
+
+
+# --- the server's shutdown --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(source: Any, services_dir: Path) -> Iterator[EmbeddedPostgres]:
+    """A server of its own, which a test stops."""
+    (services_dir / "stopped").mkdir(mode=0o755)
+    server = EmbeddedPostgres(services_dir / "stopped" / "server", dies_with_parent=True, password=source.server.password)
+    server.start()
+    try:
+        server.create_database(source.database)
+        yield server
+        source.kill()
+    finally:
+        server.remove()
+
+
+def test_a_fast_shutdown_ends_although_the_task_is_paused_with_a_backlog(source: Any, server: EmbeddedPostgres) -> None:
+    source.server = server
+    source.config.update({"database.port": str(server.port), "status.update.interval.ms": "100"})
+    with server.connect(source.database) as db:
+        db.execute("create table t(id int primary key, pad text)")
+        source.start(snapshot_mode="never")
+        source.until("streaming")
+        wait_for(source, lambda p: "slot" in p)
+        db.execute("insert into t values (0)")
+        (record,) = source.read(1)
+        source.store(record)
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 50000) i")  # more than sockets hold
+    started = time.monotonic()
+    call_with_timeout(server.stop, "a fast shutdown while the task is paused")
+    assert time.monotonic() - started < 15
+    starting = threading.Thread(target=server.start)
+    starting.start()
+    ids = [r.key["id"] for r in source.read(50_000, timeout_s=60)]
+    starting.join()
+    assert ids == list(range(1, 50_001))
+
+
+# --- flush LSN --------------------------------------------------------------------------------------------------------------
+
+
+def test_connector_and_driver_confirms_wal_without_changes_before_an_offset_is_stored(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); create table noise(id int)")
+        source.start(
+            snapshot_mode="never",
+            table_include_list="public.t",
+            lsn_flush_mode="connector_and_driver",
+            status_update_interval_ms="100",
+        )
+        source.until("streaming")
+        db.execute("insert into t values (1)")
+        (record,) = source.read(1)
+        confirmed = "select confirmed_flush_lsn - %s::pg_lsn from pg_replication_slots where slot_name = %s"
+        before = db.execute("select pg_current_wal_flush_lsn()").fetchone()[0]
+        for _ in range(6):  # several status intervals: the record is not stored
+            source.poll()
+        assert db.execute(confirmed, [before, source.config["slot.name"]]).fetchone()[0] < 0
+        source.store(record)
+        db.execute("insert into noise select generate_series(1, 1000)")
+        end = db.execute("select pg_current_wal_flush_lsn()").fetchone()[0]
+        deadline = time.monotonic() + _TIMEOUT_S
+        while db.execute(confirmed, [end, source.config["slot.name"]]).fetchone()[0] < 0:
+            assert time.monotonic() < deadline
+            assert source.poll() == []
+        source.kill()  # the slot is ahead of the stored offset
+        db.execute("insert into t values (2)")
+        source.start()
+        assert [r.key["id"] for r in source.read(1)] == [2]
+
+
+# --- failover slots ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_existing_slot_becomes_a_failover_slot_and_a_lagging_standby_is_named(watched: Any) -> None:
+    with watched.sql() as db:
+        failover = "select failover from pg_replication_slots where slot_name = %s"
+        assert db.execute(failover, [watched.config["slot.name"]]).fetchone() == (False,)
+        watched.kill()
+        watched.wait_for_slot(db)
+        db.execute("select pg_create_physical_replication_slot('standby', true)")
+        db.execute("alter system set synchronized_standby_slots = 'standby'")
+        db.execute("select pg_reload_conf()")
+        try:
+            watched.start(slot_failover="true")
+            watched.until("streaming")
+            assert db.execute(failover, [watched.config["slot.name"]]).fetchone() == (True,)
+            db.execute("insert into t values (1)")
+            found = wait_for(watched, lambda p: "standby_lagging" in problems(p))
+            assert "no standby is connected to standby" in problems(found)["standby_lagging"]
+        finally:
+            db.execute("alter system reset synchronized_standby_slots")
+            db.execute("select pg_reload_conf()")
+            db.execute("select pg_drop_replication_slot('standby')")
+        assert [r.key["id"] for r in watched.read(1)] == [1]
+        wait_for(watched, lambda p: "standby_lagging" not in problems(p))

@@ -1,0 +1,24 @@
+"""When the stream is read: at once after a pause and in a backlog, else with time for changes to gather."""
+
+from __future__ import annotations
+
+from connect.testing import ManualClock
+from connectors.postgres.streaming.read_pace import GATHER_S, ReadPace
+
+
+def test_changes_gather_between_reads_that_find_some() -> None:
+    clock = ManualClock()
+    pace = ReadPace(clock.monotonic)
+    pace.start(has_changes=True, is_full=False)
+    assert 0 < pace.delay_s() <= GATHER_S
+    clock.advance(GATHER_S)
+    assert pace.delay_s() <= 0
+
+
+def test_nothing_is_delayed_after_a_pause_or_in_a_backlog() -> None:
+    pace = ReadPace(ManualClock().monotonic)
+    assert pace.delay_s() <= 0
+    pace.start(has_changes=True, is_full=True)
+    assert pace.delay_s() <= 0
+    pace.start(has_changes=False, is_full=False)
+    assert pace.delay_s() <= 0
