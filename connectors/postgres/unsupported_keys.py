@@ -43,7 +43,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "provide.transaction.metadata": ("false", ("false",)),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "event.processing.failure.handling.mode": ("fail", ("fail",)),
     "topic.naming.strategy": (
         "io.debezium.schema.SchemaTopicNamingStrategy",
         ("io.debezium.schema.schematopicnamingstrategy",),
@@ -52,9 +51,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
     ),
-    "topic.heartbeat.name": (None, ()),
-    "message.prefix.include.list": (None, ()),
-    "message.prefix.exclude.list": (None, ()),
     "snapshot.mode.custom.name": (None, ()),
 }
 _REASON = "this connector does not support the feature yet; remove the key"
@@ -84,7 +80,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
         if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
     found += find_rule_errors(config)
-    for what in ("schema", "table", "column"):
+    for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):
             reason = f"{include} and {exclude} are mutually exclusive: set only one"

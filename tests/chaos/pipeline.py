@@ -91,13 +91,19 @@ class Pipeline:
         self.lake = home / "lake"
         self.log = home / "worker.log"
         self._broker = broker
-        self._postgres = postgres
+        self.server = postgres
         self._port = free_ports(1)[0]
         self.client = ConnectClient(f"http://127.0.0.1:{self._port}")
         self.child: subprocess.Popen[bytes] | None = None
-        self._files = [self._write("worker", self._worker()), self._write(SOURCE, self._source())]
-        self._files += [self._write(UPSERT, self._sink(UPSERT, "counters", "upsert"))]
-        self._files += [self._write(APPEND, self._sink(APPEND, "events", "append"))]
+        connectors = {properties["name"]: properties for properties in self._connectors()}
+        self._files = [self._write(name, properties) for name, properties in {"worker": self._worker(), **connectors}.items()]
+
+    def _connectors(self) -> list[dict[str, str]]:
+        return [self._source(), self._sink(UPSERT, "counters", "upsert"), self._sink(APPEND, "events", "append")]
+
+    def _environment(self) -> dict[str, str]:
+        jars.ensure_jars("spark")
+        return {"SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
 
     def _worker(self) -> dict[str, str]:
         return {
@@ -116,10 +122,10 @@ class Pipeline:
         return {
             "name": SOURCE,
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": self._postgres.host,
-            "database.port": str(self._postgres.port),
-            "database.user": self._postgres.user,
-            "database.password": self._postgres.password,
+            "database.hostname": self.server.host,
+            "database.port": str(self.server.port),
+            "database.user": self.server.user,
+            "database.password": self.server.password,
             "database.dbname": self.prefix,
             "topic.prefix": self.prefix,
             "slot.name": self.prefix,
@@ -149,8 +155,7 @@ class Pipeline:
 
     def start(self, crash_at: str | None = None) -> None:
         """Starts the worker without waiting. With ``crash_at`` it kills itself at that crash point."""
-        jars.ensure_jars("spark")
-        environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
+        environment = {**os.environ, **self._environment()}
         if crash_at:
             environment["SLUICE_CRASH_AT"] = f"worker/{crash_at}"  # includes the executors
         command = [sys.executable, "-m", "sluice.run.standalone", *self._files]

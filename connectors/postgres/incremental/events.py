@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
+from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.text_batches import EventTime
 from connectors.postgres.streaming.captured_tables import CapturedTables
+
+_NO_POINT = SnapshotPoint(0, None)
+
+
+class IncrementalTableEvents(TableEvents):
+    """Events of one table. ``position`` is the offset of the stream's position, at which the rows are as in the table."""
+
+    position: Mapping[str, Any]
+
+    def _source(self, marker: str, time_: EventTime) -> Struct:
+        source, position = super()._source(marker, time_), self.position
+        values, lsn = source.values, position["lsn"]
+        values[env.TX_ID], values[env.LSN], values[env.XMIN] = position.get("txId"), lsn, position.get("xmin")
+        values[env.SEQUENCE] = f'["{position["lsn_commit"]}","{lsn}"]'
+        return source
 
 
 class IncrementalEvents:
@@ -24,31 +38,16 @@ class IncrementalEvents:
         self._tables = tables
         self._version = version
         self._rows: TableRows | None = None
-        self._decode: SnapshotDecoder | None = None
+        self._events: IncrementalTableEvents | None = None
 
-    def records(self, rows: TableRows, lines: list[str], offset: Mapping[str, Any]) -> list[SourceRecord]:
-        """The events of lines, which share the offset."""
+    def records(
+        self, rows: TableRows, lines: list[str], before: Mapping[str, Any], after: Mapping[str, Any]
+    ) -> list[SourceRecord]:
+        """The events of lines: the last one has the offset ``after``, the others ``before``."""
         if not lines:
             return []
-        ns = time.time_ns()
-        source = self._source(rows, offset, ns)
-        partition = source_partition(self._settings.topic_prefix)
-        while True:
-            if self._decode is None or self._rows is not rows:
-                self._rows, self._decode = rows, snapshot_decoder(rows)
-            try:
-                return self._decode(lines, source, partition, offset, ns // 1_000_000, ns // 1000, ns)
-            except NullInRequiredError as e:
-                rows = self._tables.make_nullable(rows, e.column)
-            except CONVERSION_ERRORS as e:
-                raise name_copy_value(rows, lines, e) from e
-
-    def _source(self, rows: TableRows, offset: Mapping[str, Any], ns: int) -> Struct:
-        """The source block: the position of the stream, at which the rows are as they are in the table."""
-        settings, table, lsn = self._settings, rows.table, offset["lsn"]
-        values = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
-        values[env.TS_MS], values[env.TS_US], values[env.TS_NS] = ns // 1_000_000, ns // 1000, ns
-        values[env.SNAPSHOT] = "incremental"
-        values[env.TX_ID], values[env.LSN], values[env.XMIN] = offset.get("txId"), lsn, offset.get("xmin")
-        values[env.SEQUENCE] = f'["{offset["lsn_commit"]}","{lsn}"]'
-        return Struct(env.SOURCE, values)
+        if self._events is None or self._rows is not rows:
+            self._rows = rows
+            self._events = IncrementalTableEvents(rows, _NO_POINT, self._settings, self._version, self._tables.make_nullable)
+        self._events.position = before
+        return self._events.records(lines, "incremental", OffsetStep(before, after))

@@ -228,8 +228,7 @@ class IncrementalSnapshot:
         self._store()
         lines = chunk.window.lines()
         # Only the offset of the last row says that the chunk is complete: after a restart, a part of it is read again.
-        out = self._events.records(chunk.window.rows, lines[:-1], before)
-        return out + self._events.records(chunk.window.rows, lines[-1:], {**offset, **self._observers.offset_extras})
+        return self._events.records(chunk.window.rows, lines, before, {**offset, **self._observers.offset_extras})
 
     def _complete_table(self, status: str) -> None:
         context = self._context
@@ -247,7 +246,7 @@ class IncrementalSnapshot:
 
     def _finish(self) -> None:
         """All tables are read."""
-        self._observers.on_begin = None
+        self._observers.stop_recording()
         self._streamed.stop()
         self.close()
 

@@ -11,17 +11,19 @@ from typing import Any
 
 from connect.data.headers import Header
 from connect.data.struct import Struct
-from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StreamPosition, catch_up_members
+from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
+from connectors.postgres.streaming.cell_decoder import Cells
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
 from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
+from connectors.postgres.streaming.logical_messages import LogicalMessageBuilder
 from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
@@ -39,6 +41,7 @@ from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
+_MESSAGE_TYPES = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, kind of the first tuple
 
 
@@ -62,6 +65,7 @@ class ChangeEventEmitter:
         self._observers = observers or StreamObservers()
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
+        self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
         self._transaction: TransactionValues | None = None
@@ -84,18 +88,14 @@ class ChangeEventEmitter:
         return self._position.lsn
 
     @property
-    def done_lsn(self) -> int:
-        """All transactions that commit before it are completed."""
-        return self._position.done_lsn
+    def read_lsn(self) -> int:
+        """All changes of transactions that commit before it were read."""
+        return self._position.read_lsn()
 
     @property
     def commit_us(self) -> int | None:
         """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
         return self._position.commit_us
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._position.in_transaction
 
     def position(self) -> StreamPosition:
         """The position to continue from after a lost connection: behind the last emitted change."""
@@ -131,8 +131,7 @@ class ChangeEventEmitter:
         if self._position.in_transaction:
             return
         self._position.pass_idle(wal_end)
-        if wal_end >= self._observers.mark_lsn:
-            self._reach_mark()
+        self._reach_mark(wal_end)
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
             raise CatchUpComplete
 
@@ -156,6 +155,7 @@ class ChangeEventEmitter:
         if relation in self._observers.watched:
             self._observers.change(relation, capture.rows, data[HEADER_SIZE:], (position.tx_lsn, change))
             self._transaction = None  # it may have changed what offsets contain
+        cells: Cells | None = ()
         try:
             template = capture.templates.get(kind << 8 | marker) or self._template(capture, kind, marker)
             cells = template.decode(data, _COLUMNS_AT)
@@ -169,13 +169,24 @@ class ChangeEventEmitter:
             self.on_data(data)
             return
         except Exception as e:
+            if isinstance(e, CONVERSION_ERRORS) and not isinstance(e, ReplicaIdentityError):
+                if cells is not None:
+                    position.enter_change(lsn)
+                self._emit_errant(data, kind, capture, e)
+                return
             position.change = change - 1  # it was not emitted, so it must be read again after a restart
-            if isinstance(e, CONVERSION_ERRORS):
-                raise _named(capture.rows, data, e) from e
+            if isinstance(e, ReplicaIdentityError):
+                raise name_value(capture.rows, _texts(capture.rows, data), e) from e
             raise
         row = (*cells, str(lsn), position.complete_change(lsn), change, self._transaction or self._transaction_values())
         self.out.add_row(template.records, row)
         self.events += 1
+
+    def _emit_errant(self, data: bytes, kind: int, capture: StreamedTable, error: Exception) -> None:
+        """Emits the report of a change that cannot be converted in its place: the change is completed."""
+        offset = self._offset(_MESSAGE_TYPES[kind], last=True)
+        texts, mode = _texts(capture.rows, data), self._settings.events.failure_mode
+        self.out.append(errant_row(capture.rows, texts, error, mode, self._builder.partition, offset))
 
     def _template(self, capture: StreamedTable, kind: int, marker: int) -> ChangeTemplate:
         """How to emit a kind of message without its record."""
@@ -198,18 +209,37 @@ class ChangeEventEmitter:
                 self._tables.name_type(message)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
+            case pgoutput.LogicalMessage():
+                self._message(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._builder.set_origin(message.name, message.commit_lsn)
                 self._transaction = None
 
+    def _message(self, message: pgoutput.LogicalMessage, lsn: int) -> None:
+        """Emits a logical message. One of a transaction counts as a change of it."""
+        position, messages = self._position, self._messages
+        if message.transactional:
+            position.change += 1
+            if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
+                return
+            if messages.captures(message.prefix):
+                position.enter_message(lsn)
+                sequence = f'{self._transaction_values().sequence}{lsn}"]'
+                offset = self._offset("MESSAGE", last=True)
+                self.out.append(messages.record(message, offset, sequence, position.commit_us, self._builder.xmin))
+            return
+        if lsn < position.done_lsn or not messages.captures(message.prefix):
+            return
+        if self.stop_lsn is not None and lsn >= self.stop_lsn:
+            raise CatchUpComplete
+        offset = self._with_xmin(position.message_offset(lsn)) | self._offset_extras()
+        self.out.append(messages.record(message, offset, f'["{lsn}","{lsn}"]', position.commit_us, self._builder.xmin))
+
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
-        observers = self._observers
-        if begin.final_lsn >= observers.mark_lsn:
-            self._reach_mark()
-        if observers.on_begin is not None:
-            observers.on_begin(begin.xid)
+        self._reach_mark(begin.final_lsn)
+        self._observers.on_begin(begin.xid)
         done_lsn = self._position.done_lsn
         self._builder.start_transaction(begin, done_lsn, self.slot_lsn)
         self._transaction = None
@@ -217,12 +247,11 @@ class ChangeEventEmitter:
 
     def _commit(self, commit: pgoutput.Commit) -> None:
         self._position.commit(commit.end_lsn)
-        if commit.end_lsn >= self._observers.mark_lsn:
-            self._reach_mark()
+        self._reach_mark(commit.end_lsn)
 
-    def _reach_mark(self) -> None:
-        """Emits what waits for this position, unless an offset of Debezium inside a transaction is still the position."""
-        if (offset := self._position.position_offset()) is not None:
+    def _reach_mark(self, lsn: int) -> None:
+        """Emits what waits for this LSN, unless an offset of Debezium inside a transaction is still the position."""
+        if lsn >= self._observers.mark_lsn and (offset := self._position.position_offset()) is not None:
             for record in self._observers.reach_mark(self._with_xmin(offset)):
                 self.out.append(record)
             self._transaction = None  # its offsets are those of before
@@ -272,13 +301,10 @@ class ChangeEventEmitter:
         position.change += 1
         if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
-        captures = []
-        for oid in truncate.relations:
-            if (capture := self._relations.get(oid)) is not None:
-                captures.append(capture)
-                self._observers.truncate(oid, capture.rows)
+        self._observers.truncate(truncate.relations)
         if "t" in self._settings.skipped:
             return
+        captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
         position.enter_change(lsn)
         for capture in captures:
             self._emit(capture, "t", "TRUNCATE", None, None, None, last=capture is captures[-1])
@@ -317,8 +343,7 @@ class ChangeEventEmitter:
 
     def _offset_extras(self) -> dict[str, Any]:
         """What others add to offsets."""
-        members = catch_up_members(self.snapshot_state) if self.requires_snapshot else {}
-        return {**self._observers.offset_extras, **members}
+        return {**self._observers.offset_extras, **(catch_up_members(self.snapshot_state) if self.requires_snapshot else {})}
 
     def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
         if (xmin := self._builder.xmin) is not None:
@@ -326,13 +351,13 @@ class ChangeEventEmitter:
         return offset
 
 
-def _named(rows: TableRows, data: bytes, error: Exception) -> DataError:
-    """The error for a change that cannot be converted, with table, column, and key."""
+def _texts(rows: TableRows, data: bytes) -> list[Any]:
+    """The texts of a row's columns."""
     message = pgoutput.decode(data[HEADER_SIZE:])
     assert isinstance(message, pgoutput.Insert | pgoutput.Update | pgoutput.Delete)
     sent = message.old if isinstance(message, pgoutput.Delete) else message.new
     texts = [value.decode() if isinstance(value, bytes) else value for value in sent]
-    return name_value(rows, [texts[column.source_index] for column in rows.columns], error)
+    return [texts[column.source_index] for column in rows.columns]
 
 
 def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:

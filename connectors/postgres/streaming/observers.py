@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from connect.record import SourceRecord
@@ -11,6 +11,10 @@ from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
 
 NO_MARK = 1 << 64
+
+
+def _ignore(xid: int) -> None:
+    """Takes no note of a transaction."""
 
 
 class RowObserver(Protocol):
@@ -43,7 +47,7 @@ class StreamObservers:
         """``on_mark`` is called between two transactions, once all that commit before this LSN are emitted."""
         self.on_mark: Callable[[Mapping[str, Any]], list[SourceRecord]] = lambda offset: []
         """Gets the offset of the position, and returns records to emit there."""
-        self.on_begin: Callable[[int], None] | None = None
+        self.on_begin: Callable[[int], None] = _ignore
         """Gets the ID of each transaction that the server starts to send."""
         self._extras: dict[object, Mapping[str, Any]] = {}
         self.offset_extras: Mapping[str, Any] = {}
@@ -94,9 +98,15 @@ class StreamObservers:
         assert isinstance(message, Insert | Update | Delete)
         self.watched[oid].on_change(rows, message)
 
-    def truncate(self, oid: int, rows: TableRows) -> None:
-        if oid in self.watched:
-            self.watched[oid].on_truncate(rows)
+    def truncate(self, oids: Iterable[int]) -> None:
+        """Passes on that relations are truncated."""
+        for oid in oids:
+            if oid in self.watched:
+                self.watched[oid].on_truncate(self._relations[oid])
+
+    def stop_recording(self) -> None:
+        """Ignores transactions from now on."""
+        self.on_begin = _ignore
 
     def reach_mark(self, offset: Mapping[str, Any]) -> list[SourceRecord]:
         """The position is reached."""

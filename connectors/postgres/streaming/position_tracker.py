@@ -41,6 +41,10 @@ class PositionTracker:
             return StreamPosition(self.done_lsn, self.tx_lsn, self.change)
         return replace(self._resume, done_lsn=self.done_lsn)
 
+    def read_lsn(self) -> int:
+        """All changes of transactions that commit before it were read. A transaction may have started before it, and be large."""
+        return min(self.done_lsn, self.lsn) if self.in_transaction else self.done_lsn
+
     def reset_connection(self) -> None:
         """Prepares for a new connection."""
         self._resume = self.position()
@@ -105,6 +109,18 @@ class PositionTracker:
         else:
             self._event_lsn, self._same_lsn = lsn, 1
         self.lsn = lsn
+
+    def enter_message(self, lsn: int) -> None:
+        """Notes the LSN of a logical message of the transaction: unlike changes, Debezium does not count messages at an LSN."""
+        self._event_lsn, self._same_lsn = lsn, 0
+        self.lsn = lsn
+
+    def message_offset(self, lsn: int) -> dict[str, Any]:
+        """Moves behind a logical message without a transaction, and returns its offset."""
+        self.pass_idle(lsn + 1)
+        offset = self.position_offset() or self.record_offset("MESSAGE", last=True)
+        offset.pop("txId", None)
+        return offset | {"lsn": lsn, "lsn_proc": lsn, "messageType": "MESSAGE"}
 
     def record_offset(self, message_type: str, *, last: bool) -> dict[str, Any]:
         """The offset of a record that is being emitted.

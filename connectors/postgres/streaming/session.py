@@ -184,9 +184,7 @@ class StreamingSession:
         emitter = self._emitter
         if emitter is None:
             return None
-        # The next transaction may have started before the position, and be large.
-        lsn = min(emitter.done_lsn, emitter.lsn) if emitter.in_transaction else emitter.done_lsn
-        return ReadPosition(lsn, emitter.commit_us)
+        return ReadPosition(emitter.read_lsn, emitter.commit_us)
 
     def end_stream(self) -> None:
         """Ends the session on the server, from any thread; the next read raises ConnectionLostError."""

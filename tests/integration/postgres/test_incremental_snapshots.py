@@ -452,6 +452,7 @@ def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(source: 
         finally:
             db.execute("alter system reset synchronous_standby_names")
             db.execute("select pg_reload_conf()")
+            db.execute("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
             thread.join()
     until_read(source, replayed)
     assert len(replayed.rows) == 3000

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +12,8 @@ import pytest
 
 from connectors.postgres.errors import PositionLostError
 from connectors.postgres.offsets import parse_lsn
-from sluice.embedded import process
-from sluice.embedded.postgres import EmbeddedPostgres, binary_dir
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.postgres_copy import ServerCopy
 
 
 def confirmed(db: Any, source: Any) -> int:
@@ -165,34 +162,6 @@ def test_nothing_is_missing_when_a_first_snapshot_after_a_lost_slot_is_interrupt
 
 
 # --- other servers ----------------------------------------------------------------------------------------------------------
-
-
-class ServerCopy:
-    """A copy of a server as of a moment, which is started and promoted later."""
-
-    def __init__(self, server: EmbeddedPostgres, directory: Path, **settings: str) -> None:
-        self.server = EmbeddedPostgres(directory, dies_with_parent=True, password=server.password, settings=settings)
-        directory.mkdir(mode=0o755)
-        cluster = directory / "cluster"
-        subprocess.run(
-            [binary_dir() / "pg_basebackup", "-d", server.dsn(), "-D", cluster, "-X", "stream", "-c", "fast", "--no-sync"],
-            check=True,
-            capture_output=True,
-        )
-        (directory / "password").write_text(server.password)
-        (cluster / "standby.signal").touch()
-        if (user := process.unprivileged_user()) is not None:
-            entry = pwd.getpwnam(user)
-            for folder, _, files in os.walk(cluster):
-                for name in [folder, *(os.path.join(folder, file) for file in files)]:
-                    os.chown(name, entry.pw_uid, entry.pw_gid)
-
-    def promote(self, **settings: str) -> EmbeddedPostgres:
-        self.server._settings.update(settings)
-        self.server.start()
-        with self.server.connect() as db:
-            assert db.execute("select pg_promote()").fetchone() == (True,)
-        return self.server
 
 
 @pytest.fixture

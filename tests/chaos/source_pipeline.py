@@ -1,0 +1,145 @@
+"""PostgreSQL -> topics on one worker, and what the topics must contain whenever the worker or the server dies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.chaos.pipeline import SOURCE, Changes, Pipeline
+
+
+class NumberedChanges(Changes):
+    """Changes, and the end of the log after the commit of each number."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        self._lock = threading.Lock()
+        self._ends: dict[int, int] = {}
+
+    def _commit_change(self, connection: psycopg.Connection[Any], n: int) -> None:  # type: ignore[override]
+        super()._commit_change(connection, n)
+        row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+        assert row is not None
+        with self._lock:
+            self._ends[n] = int(row[0])
+
+    def numbers_before(self, lsn: int) -> set[int]:
+        """The numbers whose transactions are completely before the LSN."""
+        with self._lock:
+            return {n for n, end in self._ends.items() if end <= lsn}
+
+
+class SourcePipeline(Pipeline):
+    """A worker that runs only the source. ``overrides`` are keys of the connector."""
+
+    def __init__(self, home: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str, **overrides: str) -> None:
+        self._overrides = {key.replace("_", "."): value for key, value in overrides.items()}
+        self._consumers: dict[str, _TopicReader] = {}
+        super().__init__(home, broker, server, database)
+
+    def _worker(self) -> dict[str, str]:
+        settings = {"value.converter.schemas.enable": "false", "key.converter.schemas.enable": "false"}
+        return {**super()._worker(), **settings, "offset.flush.interval.ms": "200"}
+
+    def _connectors(self) -> list[dict[str, str]]:
+        settings = {"status.update.interval.ms": "100", "retriable.restart.connector.wait.ms": "200"}
+        return [{**self._source(), **settings, "slot.retry.delay.ms": "200", **self._overrides}]
+
+    def _environment(self) -> dict[str, str]:
+        return {}
+
+    def configure(self, **overrides: str) -> None:
+        """Changes keys of the connector for the next start."""
+        self._overrides.update({key.replace("_", "."): value for key, value in overrides.items()})
+        (properties,) = self._connectors()
+        self._write(SOURCE, properties)
+
+    def values(self, table: str) -> list[dict[str, Any] | None]:
+        """All values of a table's topic."""
+        reader = self._consumers.get(table)
+        if reader is None:
+            reader = self._consumers[table] = _TopicReader(self._broker.bootstrap, f"{self.prefix}.public.{table}")
+        return reader.read()
+
+    def numbers(self) -> list[int]:
+        """The numbers of all events in the topic."""
+        return [value["after"]["n"] for value in self.values("events") if value is not None and value["after"] is not None]
+
+    def status(self) -> tuple[str, str]:
+        """State and error of the task."""
+        (task,) = self.client.status(SOURCE)["tasks"] or [{"state": "", "trace": ""}]
+        return task["state"], task.get("trace") or ""
+
+    def close(self) -> None:
+        if self.child is not None and self.child.poll() is None:
+            self.kill()
+        for reader in self._consumers.values():
+            reader.close()
+
+
+class _TopicReader:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
+        self._partition = TopicPartition(topic, 0, 0)
+        self._consumer.assign([self._partition])
+        self._position = 0
+        self._values: list[dict[str, Any] | None] = []
+
+    def read(self) -> list[dict[str, Any] | None]:
+        try:
+            end = self._consumer.get_watermark_offsets(self._partition, timeout=30)[1]
+        except KafkaException:
+            return []  # nothing has been written
+        deadline = time.monotonic() + 60
+        while self._position < end:
+            assert time.monotonic() < deadline
+            for message in self._consumer.consume(5000, 0.2):
+                if message.error() is None:
+                    value = message.value()
+                    self._values.append(None if value is None else orjson.loads(value))
+                    self._position = (message.offset() or 0) + 1
+        return self._values
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class ConfirmedChanges:
+    """Promise 1: whatever the server need not send again is in the topic."""
+
+    def __init__(self, pipeline: SourcePipeline, changes: NumberedChanges) -> None:
+        self._pipeline = pipeline
+        self._changes = changes
+        self._created: int | None = None
+        self.checked = 0
+        """The most confirmed numbers that were looked up at once."""
+
+    def check(self, server: EmbeddedPostgres) -> None:
+        """Compares the slot with the topic. Rows before the slot's creation are those of the snapshot."""
+        with server.connect() as connection:
+            sql = "SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
+            row = connection.execute(sql, (self._pipeline.prefix,)).fetchone()
+        if row is None or row[0] is None:
+            return
+        confirmed = int(row[0])
+        self._created = confirmed if self._created is None else self._created
+        needed = self._changes.numbers_before(confirmed) - self._changes.numbers_before(self._created)
+        missing = needed.difference(self._pipeline.numbers())
+        assert not missing, f"the slot has confirmed {sorted(missing)[:10]}, which are not in the topic"
+        self.checked = max(self.checked, len(needed))
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        time.sleep(0.05)
