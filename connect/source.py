@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from connect.errors import UnsupportedError
 from connect.record import SourceRecord
 
 
@@ -99,6 +100,14 @@ class SourceTask(ABC):
     def commit_record(self, record: SourceRecord, metadata: Any | None) -> None:
         """Called when a record was acknowledged, or, with ``metadata`` None, dropped by a transformation or discarded with its
         transaction. With exactly-once delivery, called when its transaction commits. Requires ``wants_commit_record``."""
+
+    def signal(self, signal_id: str, type: str, data: str | None) -> None:
+        """Receives a signal that a user sends to the running task, such as Debezium's ``execute-snapshot``; ``data`` is JSON.
+
+        Called from any thread between ``start`` and ``close``, so it must be quick and must not block: take note of the signal,
+        and act in ``poll``. Raises UnsupportedError if the task takes no signals, BadRequestError for one that it cannot take.
+        """
+        raise UnsupportedError("this task takes no signals")
 
     def progress(self) -> Mapping[str, Any]:
         """Returns the task's progress (snapshot tables, rows, estimate) as values that JSON can hold; tools show it. Called from

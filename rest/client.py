@@ -168,6 +168,11 @@ class ConnectClient:
         """Returns live figures of the tasks that run on this worker."""
         return list(self._dict("GET", f"/sluice{_path(name, 'progress')}")["tasks"])
 
+    def signal(self, name: str, type_: str, data: Mapping[str, Any] | None = None, *, signal_id: str | None = None) -> str:
+        """Sends a signal to the connector's tasks on this worker; returns its ID."""
+        body = {"id": signal_id, "type": type_, "data": None if data is None else dict(data)}
+        return str(self._dict("POST", f"/sluice{_path(name, 'signals')}", body)["id"])
+
     def wait_for(self, name: str, state: str = "RUNNING", *, timeout_s: float = 30.0, tasks: int | None = None) -> dict[str, Any]:
         """Waits until the connector and all its tasks are in the state; returns the status.
 

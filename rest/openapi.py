@@ -210,6 +210,9 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", f"{_SLUICE}/progress"): OperationResponses(
         {200: {"type": "object", "properties": {"name": STRING, "tasks": array_of(ref("TaskProgress"))}}}, (404,)
     ),
+    ("post", f"{_SLUICE}/signals"): OperationResponses(
+        {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
+    ),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
@@ -222,7 +225,15 @@ _LEVEL_BODY = {
     "required": ["level"],
     "properties": {"level": {"type": "string", "description": "OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE or ALL, in any case"}},
 }
-_BODIES: dict[tuple[str, str], Schema] = {("put", "/admin/loggers/{logger}"): _LEVEL_BODY}
+_SIGNAL_BODY = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {"id": STRING, "type": STRING, "data": {"type": "object", "description": "what the type needs"}},
+}
+_BODIES: dict[tuple[str, str], Schema] = {
+    ("put", "/admin/loggers/{logger}"): _LEVEL_BODY,
+    ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
+}
 
 
 class ConnectApi(FastAPI):

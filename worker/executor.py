@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from worker.model import State, TargetState, TaskId, TaskProgress
+from worker.model import State, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 
@@ -158,6 +158,10 @@ class Executor(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """The progress of a task that runs here, or None."""
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        """Sends a signal to a task. Returns False if it does not run here. Raises BadRequestError if the task does not take it.
+        Blocks until the task's process answers."""
 
     def set_log_level(self, namespace: str, level: str) -> None:
         """Applies a change of a logger's level (``/admin/loggers``)."""

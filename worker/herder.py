@@ -26,6 +26,7 @@ from worker.model import (
     TaskId,
     TaskInfo,
     TaskProgress,
+    TaskSignal,
 )
 
 
@@ -101,6 +102,16 @@ class ProgressReader(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """Returns the live figures of a task that runs on this worker, else None."""
+
+
+class SignalOperations(Protocol):
+    """Signals to running tasks."""
+
+    def connector_status(self, name: str) -> ConnectorStatus: ...
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        """Sends a signal to a task. Returns False if it does not run on this worker. Raises BadRequestError if the connector's
+        tasks take no signals, or not this one."""
 
 
 class PluginCatalog(Protocol):
@@ -185,6 +196,7 @@ class Herder(
     ConnectorOperations,
     TaskOperations,
     ProgressReader,
+    SignalOperations,
     PluginCatalog,
     OffsetOperations,
     TopicOperations,

@@ -83,6 +83,15 @@ class ConnectorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSignal:
+    """A signal that a user sends to running tasks. ``data`` is JSON or None; ``type`` says what it needs."""
+
+    id: str
+    type: str
+    data: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskInfo:
     """A task's configuration, variables unresolved."""
 

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect.errors import ConfigError
 from connect.record import SourceRecord
 from connect.text_records import LazyRecords
 from connectors.postgres.config import PostgresConfig
@@ -16,10 +15,11 @@ from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
 from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.catalog import CapturedTable, read_tables
+from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.signals.session import SignalSession
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.startup import (
     StartAction,
@@ -47,12 +47,16 @@ class ChangeCapture:
     def __init__(self, settings: PostgresConfig, stored: StoredOffset | None) -> None:
         self._settings = settings
         self._stored = stored
-        self._version = env.connector_version()
         self._filters = Filters(settings.capture)
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
-        self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, self._version)
+        version = env.connector_version()
+        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
+        self.signals.load(stored.extras if stored is not None else {})
+        self._streaming = StreamingSession(
+            settings, self._tables, self.sessions, self._flush_tracker, version, self.signals.observers
+        )
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
         self.monitor = SourceMonitor(
             settings, MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream)
@@ -83,6 +87,8 @@ class ChangeCapture:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
         elif self._streaming.is_open:
             records = self._read_stream()
+        elif self.signals.blocking.session is not None:
+            records = self._read_blocking_snapshot(self.signals.blocking.session)
         elif self._snapshot is not None and not self._snapshot_done:
             records = self._read_snapshot(self._snapshot)
         else:
@@ -123,13 +129,10 @@ class ChangeCapture:
         return True
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self._snapshot
-        answer: dict[str, Any] = {"phase": self.state.value}
-        if snapshot is not None:
-            answer.update(snapshot.progress())
-        answer.update(self._streaming.progress(self.monitor.wal_end))
-        answer.update(self.monitor.progress())
-        return answer
+        snapshot = self.signals.blocking.session or self._snapshot
+        found = {} if snapshot is None else snapshot.progress()
+        streaming = self._streaming.progress(self.monitor.wal_end)
+        return {"phase": self.state.value, **found, **streaming, **self.monitor.progress(), **self.signals.progress()}
 
     def disconnect(self) -> None:
         """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
@@ -139,6 +142,7 @@ class ChangeCapture:
             self._snapshot.close()
             if not self._snapshot_done:
                 self._snapshot = None
+        self.signals.close()
         self.sessions.close_catalog()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
@@ -154,8 +158,9 @@ class ChangeCapture:
                 self.state = CaptureState.DONE
             return
         sql = self.sessions.catalog()
+        is_reconnect = self._streaming.position() is not None
         loss = self._publication_loss(sql)
-        standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
+        added = standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
         tables = self._captured_tables()
         check_keys(tables, settings, self._filters)
         check_topics(tables, settings)
@@ -166,6 +171,8 @@ class ChangeCapture:
             replication.close()
             raise
         self.monitor.start(tables)
+        if self.state is CaptureState.STREAMING and (is_reconnect or self._stored is not None):
+            self.signals.backfill(added, at_start=not is_reconnect)
 
     def _publication_loss(self, sql: Connection) -> str | None:
         """Says which changes the publication lacks, if a new snapshot may replace them. Raises PositionLostError otherwise."""
@@ -212,6 +219,8 @@ class ChangeCapture:
                 self._flush_tracker.start(server.timeline, created.consistent_lsn)
                 self._streaming.start_at_slot(created.consistent_lsn)
                 self._stream(replication, CaptureState.STREAMING)
+            case StartAction.STREAM if self.signals.blocking.is_requested:
+                self._catch_up_for_signal(replication)
             case StartAction.STREAM:
                 self._stream(replication, CaptureState.STREAMING)
 
@@ -237,6 +246,7 @@ class ChangeCapture:
             self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
         if plan.position is None:
             self._stored = None
+            self.signals.load({})  # the snapshot reads all tables
             self._streaming.start_at_slot(confirmed_lsn)
         else:
             if known is not None and plan.position == known.position:
@@ -248,24 +258,12 @@ class ChangeCapture:
         self._flush_tracker.start(server.timeline, confirmed_lsn)
 
     def _captured_tables(self) -> list[CapturedTable]:
-        settings, sql = self._settings, self.sessions.catalog()
-        tables = publications.read_captured_tables(sql, settings, self._filters)
-        if not tables and (settings.capture.table_include or settings.capture.schema_include):
-            key = "table.include.list" if settings.capture.table_include else "schema.include.list"
-            wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
-            everything = read_tables(sql, Filters(type(settings.capture)()).captures_table)
-            existing = ", ".join(str(t) for t in everything[:10]) or "none"
-            raise ConfigError.invalid(
-                key,
-                wanted,
-                f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
-            )
-        return tables
+        return publications.require_captured_tables(self.sessions.catalog(), self._settings, self._filters)
 
     # --- snapshot -------------------------------------------------------------------------------------------------------------
 
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
-        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, self._version)
+        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, env.connector_version())
         try:
             snapshot.start(created, self._snapshot_state)
         except BaseException:
@@ -288,11 +286,25 @@ class ChangeCapture:
         """Streams from the existing slot up to the point of the snapshot."""
         self.state = CaptureState.CREATING_SLOT
         slot = self._settings.slot
-        created = standby.create_slot(self._settings, replication, f"{slot.name[:54]}_snapshot", temporary=True)
-        snapshot = self._start_snapshot(created)
+        snapshot = self._start_snapshot(standby.create_snapshot_slot(self._settings, replication))
         replication.close()  # drops the temporary slot; the imported snapshot stays valid
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
         self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
+
+    def _catch_up_for_signal(self, replication: Connection) -> None:
+        """Streams up to the point of a snapshot that a signal has requested."""
+        self.state = CaptureState.CREATING_SLOT
+        snapshot = self.signals.blocking.start(standby.create_snapshot_slot(self._settings, replication))
+        replication.close()
+        state = CaptureState.STREAMING if snapshot is None else CaptureState.CATCHING_UP
+        self._stream(self.sessions.open(replication=True), state, snapshot and snapshot.lsn)
+
+    def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
+        records = self.signals.blocking.read()
+        if self.signals.blocking.session is None:
+            self._streaming.skip_to(snapshot.lsn)
+            self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
 
     def _read_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
         records = snapshot.read()
@@ -308,18 +320,23 @@ class ChangeCapture:
     # --- streaming ------------------------------------------------------------------------------------------------------------
 
     def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
-        self._streaming.start(connection, stop_lsn, self._snapshot_state)
+        requires_snapshot = stop_lsn is not None and self.signals.blocking.session is None
+        self._streaming.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
         self.state = state
 
     def _read_stream(self) -> Sequence[SourceRecord]:
         try:
+            if self.state is CaptureState.STREAMING:
+                self.signals.advance()
             self._streaming.read()
         except CatchUpComplete:
-            snapshot = self._snapshot
-            assert snapshot is not None
             self._streaming.disconnect()
-            self._streaming.skip_to(snapshot.lsn)
-            snapshot.restart_clock()
+            if (snapshot := self.signals.blocking.session or self._snapshot) is not None:
+                self._streaming.skip_to(snapshot.lsn)
+                snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
-        self._publication.update_if_due()
-        return self._streaming.take_records()
+        self.signals.backfill(self._publication.update_if_due(), at_start=False)
+        records = self._streaming.take_records()
+        if self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
+            self._streaming.disconnect()
+        return self.signals.add_notifications(records, self._streaming.position_offset)

@@ -13,6 +13,14 @@ from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
 from connectors.postgres.event_settings import EventSettings, parse_event_settings
+from connectors.postgres.signal_keys import (
+    IncrementalSettings,
+    NotificationSettings,
+    SignalSettings,
+    parse_incremental,
+    parse_notifications,
+    parse_signals,
+)
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
@@ -59,6 +67,7 @@ class CaptureSettings:
     column_include: tuple[str, ...] = ()
     column_exclude: tuple[str, ...] = ()
     key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    signal_table: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,9 @@ class PostgresConfig:
     events: EventSettings
     slot: SlotSettings
     snapshot: SnapshotSettings
+    signals: SignalSettings
+    incremental: IncrementalSettings
+    notifications: NotificationSettings
     safety: SafetySettings
     tombstones: bool
     skipped: frozenset[str]
@@ -164,6 +176,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
     mode = v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
+    signals = parse_signals(v)
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
@@ -178,6 +191,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             column_include=regexes("column.include.list"),
             column_exclude=regexes("column.exclude.list"),
             key_columns=_key_columns(v["message.key.columns"]),
+            signal_table=signals.table,
         ),
         types=TypeSettings(
             decimal_mode=v["decimal.handling.mode"],
@@ -225,6 +239,9 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             table_per_thread=v["legacy.snapshot.max.threads"],
             resumes=v["snapshot.resume.enabled"],
         ),
+        signals=signals,
+        incremental=parse_incremental(v),
+        notifications=parse_notifications(v),
         safety=SafetySettings(
             interval_s=v["source.check.interval.ms"] / 1000,
             warn_bytes=v["slot.lag.warn.bytes"],

@@ -210,6 +210,23 @@ class Connection:
         except Exception as e:
             raise self.lost_error() from e
 
+    def read_copy(self) -> bytes:
+        """Reads all data of a COPY, and its results. Raises the error that ended it early."""
+        parts: list[memoryview] = []
+        try:
+            while (found := self.pgconn.get_copy_data(1))[0] >= 0:
+                if found[0]:
+                    parts.append(found[1])
+                else:
+                    self.wait(math.inf)
+                    self.pgconn.consume_input()
+        except (ConnectError, WaitInterrupted):
+            raise
+        except Exception as e:
+            raise self.lost_error() from e
+        self.finish_copy()
+        return b"".join(parts)
+
     def finish_copy(self, *, timeout_s: float = 60.0) -> None:
         """Reads the results after the last row of a COPY. Raises the error that ended it early."""
         failure: ConnectError | None = None

@@ -64,6 +64,8 @@ class StoredOffset:
     snapshot_state: str | None = None
     transaction: Mapping[str, Any] = field(default_factory=dict)
     """The members with the counts of a transaction in progress (``provide.transaction.metadata``)."""
+    extras: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The whole offset, for those that add to it."""
 
 
 def source_partition(topic_prefix: str) -> dict[str, str]:
@@ -78,7 +80,7 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     position = _parse_position(offset, in_snapshot=in_snapshot)
     state = None if completed else offset.get(SNAPSHOT_STATE)
     counts = {name: value for name, value in offset.items() if name == TRANSACTION_ID or name.startswith(TRANSACTION_COUNT)}
-    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state, counts)
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state, counts, offset)
 
 
 def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:

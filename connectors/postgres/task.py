@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect import crash_points
-from connect.errors import ConnectError, UnreachableError
+from connect.errors import BadRequestError, ConnectError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.capture import ChangeCapture
@@ -21,6 +21,7 @@ from connectors.postgres.errors import (
 )
 from connectors.postgres.offsets import parse_offset, source_partition
 from connectors.postgres.retries import RetrySchedule
+from connectors.postgres.signals.actions import Signal, find_problem
 from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import slots
 
@@ -92,6 +93,13 @@ class PostgresSourceTask(SourceTask):
 
     def progress(self) -> Mapping[str, Any]:
         return {"phase": CaptureState.STARTING.value} if self._capture is None else self._capture.progress()
+
+    def signal(self, signal_id: str, type: str, data: str | None) -> None:
+        signal = Signal(signal_id, type, data)
+        if (problem := find_problem(signal)) is not None:
+            raise BadRequestError(problem)
+        if self._capture is not None:
+            self._capture.signals.receive(signal)
 
     def stop(self) -> None:
         self._stopped = True

@@ -21,8 +21,6 @@ _IGNORED = {
     "executor.shutdown.timeout.ms": "4000",
     "schema.refresh.mode": "columns_diff",
     "table.ignore.builtin": "true",
-    "incremental.snapshot.chunk.size": "1024",
-    "signal.poll.interval.ms": "5000",
     "queue.provider.type": "memory",
     "database.ssl.mode": None,
 }
@@ -41,9 +39,6 @@ def define_ignored_keys(keys: ConfigDef) -> None:
 
 
 _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    "signal.data.collection": (None, ()),
-    "signal.enabled.channels": ("source", ("", "source")),
-    "notification.enabled.channels": (None, ("", "log")),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
     "topic.naming.strategy": (
@@ -54,7 +49,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
     ),
-    "read.only": ("false", ("false",)),
     "snapshot.mode.custom.name": (None, ()),
 }
 _REASON = "this connector does not support the feature yet; remove the key"
@@ -73,7 +67,7 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-_UNSUPPORTED_PATTERNS = re.compile(r"incremental\.snapshot\.(?!chunk\.size$).*|signal\.(kafka|file).*")
+_UNSUPPORTED_PATTERNS = re.compile(r"signal\.(kafka|consumer)\..*")
 
 
 def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:

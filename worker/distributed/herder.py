@@ -35,6 +35,7 @@ from worker.model import (
     TaskId,
     TaskInfo,
     TaskProgress,
+    TaskSignal,
 )
 from worker.observability.herder_activity import HerderActivity
 from worker.operations.herder_operations import HerderOperations
@@ -146,6 +147,9 @@ class DistributedHerder(HerderOperations):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         return self._executor.progress(task)
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        return self._executor.signal_task(task, signal)
 
     def topics(self, name: str) -> list[str]:
         self._require_topic_tracking()

@@ -44,7 +44,7 @@ from worker.executors.messages import (
     texts,
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
-from worker.model import TargetState
+from worker.model import TargetState, TaskSignal
 from worker.observability.log_setup import set_up_logging
 from worker.observability.loggers import Loggers
 
@@ -151,6 +151,9 @@ class ExecutorProcess:
                 return self._query(lambda: self._local.plugin_config(arguments["plugin"], arguments["version"]))
             case "progress":
                 return self._query(lambda: progress_to_plain(self._local.progress(id_of_plain(arguments["task"]))))
+            case "signal_task":
+                signal = TaskSignal(text(arguments["id"]), text(arguments["type"]), arguments["data"])
+                return self._query(lambda: self._local.signal_task(id_of_plain(arguments["task"]), signal))
             case "start_connector":
                 spec, target = connector_of_plain(arguments["spec"]), TargetState(arguments["target"])
                 return self._local.start_connector(arguments["start_id"], spec, target)

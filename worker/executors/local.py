@@ -26,7 +26,7 @@ from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
-from worker.model import TargetState, TaskId, TaskProgress
+from worker.model import TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
 from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check, list_plugins, plugin_config, validate
@@ -238,6 +238,10 @@ class LocalExecutor:
     def progress(self, task: TaskId) -> TaskProgress | None:
         slot = self._slot(task)
         return None if slot is None else slot.progress()
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        slot = self._slot(task)
+        return slot is not None and slot.signal(signal)
 
     def _slot(self, task: TaskId) -> TaskSlot | None:
         with self._lock:

@@ -40,12 +40,13 @@ from worker.executors.state_reports import StateReports
 from worker.executors.stop_requests import ANSWER_MARGIN_S, StopRequests
 from worker.executors.work_placer import WorkPlacer
 from worker.executors.work_registry import ConnectorEntry, Entry, TaskEntry, WorkRegistry
-from worker.model import TargetState, TaskId, TaskProgress
+from worker.model import TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair
 
 log = logging.getLogger(__name__)
 
 _PROGRESS_TIMEOUT_S = 2.0
+_SIGNAL_TIMEOUT_S = 10.0
 _READY_TIMEOUT_S = 60.0
 
 
@@ -290,6 +291,18 @@ class ExecutorPool:
         except (FutureTimeout, ConnectError) as e:
             log.debug("The progress of task %s is unavailable: %s", task, e)
             return None
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        with self._lock:
+            entry = self._registry.tasks.get(task)
+            process = None if entry is None else entry.process
+        if process is None:
+            return False
+        answer = process.call("signal_task", task=id_to_plain(task), id=signal.id, type=signal.type, data=signal.data)
+        try:
+            return bool(answer.result(_SIGNAL_TIMEOUT_S))
+        except FutureTimeout as e:
+            raise ConnectError(f"The process of task {task} does not answer; it may or may not get signal {signal.id}") from e
 
     # --- processes
 

@@ -12,7 +12,7 @@ from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
-from worker.model import State, TaskId, TaskProgress
+from worker.model import State, TaskId, TaskProgress, TaskSignal
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
@@ -92,6 +92,11 @@ class TaskSlot:
     def progress(self) -> TaskProgress | None:
         task = self._task
         return None if task is None else _masked_progress(task.progress(), self._mask)
+
+    def signal(self, signal: TaskSignal) -> bool:
+        """Passes on a signal. Returns False if the task does not run (yet). Raises BadRequestError."""
+        task = self._task
+        return task is not None and task.signal(signal)
 
     # --- reports of the task, on its thread
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from connect.backoff import Backoff
-from connect.errors import ConnectError, RetriableError
+from connect.errors import BadRequestError, ConnectError, RetriableError, UnsupportedError
 from connect.record import SourceRecord
 from connect.source import TransactionContext
 from worker.executor import WorkerServices
 from worker.kafka.idempotence import NOT_IDEMPOTENT_HINT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
 from worker.kafka.transactions import TransactionLostError
-from worker.model import ErrorCounts, TaskId, TaskProgress, TaskStopped
+from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal, TaskStopped
 from worker.source.at_least_once import AtLeastOnceDelivery
 from worker.source.delivery import RunOutcome, SourceDelivery, confirm_record
 from worker.source.exactly_once import ExactlyOnceDelivery
@@ -91,6 +91,16 @@ class SourceWorkerTask(WorkerTask):
         runtime = self._runtime
         details = read_plugin_progress(runtime.task) if runtime is not None and self._started else {}
         return TaskProgress(self._records, self._bytes, None, details, self._counts)
+
+    def signal(self, signal: TaskSignal) -> bool:
+        runtime = self._runtime
+        if runtime is None or not self._started:
+            return False
+        try:
+            runtime.task.signal(signal.id, signal.type, signal.data)
+        except UnsupportedError as e:
+            raise BadRequestError(f"Tasks of connector {self.id.connector} take no signals") from e
+        return True
 
     def _new_offset_reader(self) -> ConnectorOffsetReader:
         return ConnectorOffsetReader(self._services.offsets, self.id.connector, self.control.wait_for_stop)

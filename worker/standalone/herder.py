@@ -48,6 +48,7 @@ from worker.model import (
     TaskId,
     TaskInfo,
     TaskProgress,
+    TaskSignal,
 )
 from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
@@ -161,6 +162,9 @@ class StandaloneHerder(HerderOperations):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         return None if self._find(task.connector) is None else self._executor.progress(task)
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        return self._find(task.connector) is not None and self._executor.signal_task(task, signal)
 
     # --- offsets
 

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from worker.model import TaskId, TaskProgress
+from connect.errors import BadRequestError
+from worker.model import TaskId, TaskProgress, TaskSignal
 from worker.observability.log_context import log_context
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,11 @@ class WorkerTask(ABC):
     @abstractmethod
     def progress(self) -> TaskProgress:
         """Returns current counts. Safe from any thread."""
+
+    def signal(self, signal: TaskSignal) -> bool:
+        """Passes a signal to the connector's task. Returns False if that has not started. Raises BadRequestError. Safe from any
+        thread."""
+        raise BadRequestError(f"Tasks of connector {self.id.connector} take no signals")
 
     @abstractmethod
     def _execute(self) -> None:

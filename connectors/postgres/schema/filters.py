@@ -25,9 +25,16 @@ class Filters:
         self._schema_include, self._schema_exclude = _compile(capture.schema_include), _compile(capture.schema_exclude)
         self._table_include, self._table_exclude = _compile(capture.table_include), _compile(capture.table_exclude)
         self._column_include, self._column_exclude = _compile(capture.column_include), _compile(capture.column_exclude)
+        self._signal_table = capture.signal_table
         self._keys = [(re.compile(table, re.IGNORECASE), columns) for table, columns in capture.key_columns]
 
+    def is_signal_table(self, schema: str, table: str) -> bool:
+        """Whether it is the signal table: it is captured, but not part of snapshots."""
+        return (schema, table) == self._signal_table
+
     def captures_table(self, schema: str, table: str) -> bool:
+        if self.is_signal_table(schema, table):
+            return True
         if _SYSTEM_SCHEMA.fullmatch(schema):
             return False
         if self._schema_include and not _matches(self._schema_include, schema):

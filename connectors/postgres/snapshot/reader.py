@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
@@ -28,8 +29,18 @@ log = logging.getLogger(__name__)
 _MAX_POLL_S = 0.5
 
 
-class SnapshotOffsets:
-    """The offsets of rows in the order of their emission. ``state`` is None if a later attempt starts over in any case."""
+class SnapshotOffsets(Protocol):
+    """The offsets of rows in the order of their emission."""
+
+    def table_emitted(self, table: TableRead, *, is_complete: bool = False) -> None:
+        """Rows of a table were emitted, or it has no more rows."""
+
+    def step(self, *, last: bool = False) -> OffsetStep:
+        """The offsets of the rows emitted since the last call. ``last``: the snapshot is complete."""
+
+
+class InitialOffsets:
+    """The offsets of the initial snapshot. ``state`` is None if a later attempt starts over in any case."""
 
     def __init__(self, point: SnapshotPoint, state: SnapshotState | None) -> None:
         self._point = point

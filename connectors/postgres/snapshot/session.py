@@ -19,7 +19,7 @@ from connectors.postgres.snapshot.connections import SnapshotConnections
 from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.key_ranges import SnapshotState
 from connectors.postgres.snapshot.progress import SnapshotProgress
-from connectors.postgres.snapshot.reader import SnapshotOffsets, SnapshotReader
+from connectors.postgres.snapshot.reader import InitialOffsets, SnapshotOffsets, SnapshotReader
 from connectors.postgres.snapshot.table_plan import plan_tables
 from connectors.postgres.snapshot.table_read import TableRead
 from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
@@ -44,11 +44,11 @@ class SnapshotSession:
         self._progress: SnapshotProgress | None = None
         self.lsn = 0
 
-    def start(self, created: slots.CreatedSlot | None, before: str | None = None) -> None:
+    def start(self, created: slots.CreatedSlot | None, before: str | None = None, offsets: SnapshotOffsets | None = None) -> None:
         """Fixes the point in time: the start of a slot that exported its snapshot, or now. Reads no rows yet.
 
         ``before`` is what an interrupted attempt completed. It must not be used unless the stream has been, or will be, read from
-        there to this point first.
+        there to this point first. ``offsets`` replace those of an initial snapshot.
         """
         connection, settings = self._connections.leader.connection, self._settings
         tables = start_snapshot(connection, created.snapshot if created else None, self._read_tables, settings)
@@ -82,14 +82,18 @@ class SnapshotSession:
                 len(state.done), len(plans), len(state.partial),
             )  # fmt: skip
         self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
-        offsets = SnapshotOffsets(point, state if resumes else None)
+        offsets = offsets or InitialOffsets(point, state if resumes else None)
         self._reader = SnapshotReader(self._connections, reads, offsets, settings, self._progress, len(plans))
 
     def _read_tables(self, connection: Connection) -> list[TableRows]:
         """Reads the tables of the snapshot as of the connection's transaction."""
         include = self._settings.snapshot.include
         tables = publications.read_captured_tables(connection, self._settings, self._filters)
-        return [self._tables.rows_of(table) for table in tables if not include or name_matches(include, str(table))]
+        return [
+            self._tables.rows_of(table)
+            for table in tables
+            if (not include or name_matches(include, str(table))) and not self._filters.is_signal_table(table.schema, table.name)
+        ]
 
     @property
     def done(self) -> bool:

@@ -7,7 +7,6 @@ messages and appends records to ``out``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 from connect.data.headers import Header
@@ -15,7 +14,7 @@ from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import StoredOffset, StreamPosition, catch_up_members
+from connectors.postgres.offsets import StoredOffset, StreamPosition
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
@@ -25,6 +24,7 @@ from connectors.postgres.streaming.cell_decoder import Cells
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
 from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
 from connectors.postgres.streaming.logical_messages import MESSAGE_TRANSACTION_AT, LogicalMessageBuilder
+from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -36,6 +36,7 @@ from connectors.postgres.streaming.pgoutput import (
 )
 from connectors.postgres.streaming.position_tracker import PositionTracker
 from connectors.postgres.streaming.replication import HEADER_SIZE
+from connectors.postgres.streaming.stream_offsets import StreamOffsets
 from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
 from connectors.postgres.streaming.transaction_metadata import MESSAGES, TransactionMetadata
 
@@ -61,11 +62,14 @@ class ChangeEventEmitter:
         tables: CapturedTables,
         position: StreamPosition,
         version: str,
+        observers: StreamObservers | None = None,
     ) -> None:
         self._settings = settings
         self._tables = tables
+        self._observers = observers or StreamObservers()
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
+        self.offsets = StreamOffsets(self._position, self._builder, self._observers)
         self._metadata = TransactionMetadata(settings) if settings.events.transaction_metadata else None
         self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
@@ -76,9 +80,7 @@ class ChangeEventEmitter:
         self.slot_lsn = 0
         """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
-        """While set, offsets of changes still require a snapshot, and CatchUpComplete ends the stream there."""
-        self.snapshot_state: str | None = None
-        """What of that snapshot is completed."""
+        """While set, CatchUpComplete ends the stream there."""
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
@@ -88,18 +90,14 @@ class ChangeEventEmitter:
         return self._position.lsn
 
     @property
-    def done_lsn(self) -> int:
-        """All transactions that commit before it are completed."""
-        return self._position.done_lsn
+    def read_lsn(self) -> int:
+        """All changes of transactions that commit before it were read."""
+        return self._position.read_lsn()
 
     @property
     def commit_us(self) -> int | None:
         """When the last transaction that was read committed, in microseconds since 1970; None if there was none."""
         return self._position.commit_us
-
-    @property
-    def in_transaction(self) -> bool:
-        return self._position.in_transaction
 
     def position(self) -> StreamPosition:
         """The position to continue from after a lost connection: behind the last emitted change."""
@@ -109,15 +107,11 @@ class ChangeEventEmitter:
         """Prepares for a new connection, on which the server sends whole transactions and Relation messages again."""
         self._position.reset_connection()
         self._relations.clear()
+        self._observers.reset()
 
     def skip_to(self, lsn: int) -> None:
         """Skips to ``lsn``: a snapshot contains everything that committed before."""
         self._position.skip_to(lsn)
-
-    def position_offset(self) -> dict[str, Any] | None:
-        """The offset of the position up to which the stream was read; None if that is the offset of the last record."""
-        offset = self._position.position_offset()
-        return offset if offset is None else self._with_xmin(offset)
 
     def restore_transaction(self, stored: StoredOffset) -> None:
         """Sets the last transaction of a stored offset."""
@@ -136,6 +130,7 @@ class ChangeEventEmitter:
         if self._position.in_transaction:
             return
         self._position.pass_idle(wal_end)
+        self._reach_mark(wal_end)
         if self.stop_lsn is not None and wal_end >= self.stop_lsn:
             raise CatchUpComplete
 
@@ -156,6 +151,9 @@ class ChangeEventEmitter:
         if kind in self._skipped:
             position.enter_change(lsn)
             return
+        if relation in self._observers.watched:
+            self._observers.change(relation, capture.rows, data[HEADER_SIZE:], (position.tx_lsn, change))
+            self._transaction = None  # it may have changed what offsets contain
         cells: Cells | None = ()
         try:
             template = capture.templates.get(kind << 8 | marker) or self._template(capture, kind, marker)
@@ -184,22 +182,14 @@ class ChangeEventEmitter:
         if self._metadata is None:
             self.out.add_row(template.records, row)
         else:
-            self._append_counted(str(capture.rows.table), template.records.reader.create(row))
-
-    def _append_counted(self, collection: str, records: Sequence[SourceRecord]) -> None:
-        """Appends the records of a change: an event, perhaps with a tombstone, which is not counted."""
-        assert self._metadata is not None
-        event, *tombstones = records
-        self._metadata.add(event, collection, _TRANSACTION_AT, is_last=not tombstones)
-        for tombstone in tombstones:
-            assert tombstone.source_offset is not None
-            tombstone.source_offset = {**tombstone.source_offset, **self._metadata.members()}
-        for record in records:
-            self.out.append(record)
+            records = template.records.reader.create(row)
+            self._metadata.add_change(records, str(capture.rows.table), _TRANSACTION_AT)
+            for record in records:
+                self.out.append(record)
 
     def _emit_errant(self, data: bytes, kind: int, capture: StreamedTable, error: Exception) -> None:
         """Emits the report of a change that cannot be converted in its place: the change is completed."""
-        offset = self._offset(_MESSAGE_TYPES[kind], last=True)
+        offset = self.offsets.of_record(_MESSAGE_TYPES[kind], last=True)
         texts, mode = _texts(capture.rows, data), self._settings.events.failure_mode
         self.out.append(errant_row(capture.rows, texts, error, mode, self._builder.partition, offset))
 
@@ -219,6 +209,7 @@ class ChangeEventEmitter:
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
                 self._relations[message.oid] = None if rows is None else StreamedTable(rows, sends_key(message, rows))
+                self._observers.bind(message.oid, rows)
             case pgoutput.TypeName():
                 self._tables.name_type(message)
             case pgoutput.Truncate():
@@ -239,7 +230,7 @@ class ChangeEventEmitter:
             if messages.captures(message.prefix):
                 position.enter_message(lsn)
                 sequence = f'{self._transaction_values().sequence}{lsn}"]'
-                offset = self._offset("MESSAGE", last=True)
+                offset = self.offsets.of_record("MESSAGE", last=True)
                 record = messages.record(message, offset, sequence, position.commit_us, self._builder.xmin)
                 if self._metadata is not None:
                     self._metadata.add(record, MESSAGES, MESSAGE_TRANSACTION_AT, is_last=True)
@@ -249,18 +240,20 @@ class ChangeEventEmitter:
             return
         if self.stop_lsn is not None and lsn >= self.stop_lsn:
             raise CatchUpComplete
-        offset = self._with_xmin(position.message_offset(lsn)) | self._catch_up_members()
+        offset = self.offsets.of_message(lsn)
         self.out.append(messages.record(message, offset, f'["{lsn}","{lsn}"]', position.commit_us, self._builder.xmin))
 
     def _begin(self, begin: pgoutput.Begin, lsn: int) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
+        self._reach_mark(begin.final_lsn)
+        self._observers.on_begin(begin.xid)
         done_lsn = self._position.done_lsn
         self._builder.start_transaction(begin, done_lsn, self.slot_lsn)
         self._transaction = None
         self._position.begin(begin)
         if self._metadata is not None and not self._position.is_completed:
-            offset = self._with_xmin(self._position.record_offset("BEGIN", last=True)) | self._catch_up_members()
+            offset = self.offsets.of_record("BEGIN", last=True)
             if (record := self._metadata.begin(begin.xid, lsn, begin.commit_us // 1000, offset)) is not None:
                 self.out.append(record)
 
@@ -268,9 +261,17 @@ class ChangeEventEmitter:
         is_completed = self._position.is_completed
         self._position.commit(commit.end_lsn)
         if self._metadata is not None and not is_completed:
-            offset = self.position_offset() or self._offset("COMMIT", last=True)
-            if (record := self._metadata.end(lsn, commit.commit_us // 1000, offset | self._catch_up_members())) is not None:
+            offset = self.offsets.of_position() or self.offsets.of_record("COMMIT", last=True)
+            if (record := self._metadata.end(lsn, commit.commit_us // 1000, offset | self.offsets.extras())) is not None:
                 self.out.append(record)
+        self._reach_mark(commit.end_lsn)
+
+    def _reach_mark(self, lsn: int) -> None:
+        """Emits what waits for this LSN, unless an offset of Debezium inside a transaction is still the position."""
+        if lsn >= self._observers.mark_lsn and (offset := self.offsets.of_plain_position()) is not None:
+            for record in self._observers.reach_mark(offset):
+                self.out.append(record)
+            self._transaction = None  # its offsets are those of before
 
     def _on_changed_row(self, data: bytes, marker: int, capture: StreamedTable) -> None:
         """Handles an update with the old row, or its key, that may change the key or may have to be skipped."""
@@ -303,6 +304,7 @@ class ChangeEventEmitter:
         position.change += 1
         if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
+        self._observers.truncate(truncate.relations)
         if "t" in self._settings.skipped:
             return
         captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]
@@ -322,7 +324,7 @@ class ChangeEventEmitter:
         last: bool = True,
     ) -> SourceRecord:
         self.events += 1
-        offset = self._offset(name, last=last)
+        offset = self.offsets.of_record(name, last=last)
         record = self._builder.change(capture, self._transaction_values(), offset, op, before, after, key, header)
         if self._metadata is not None:
             self._metadata.add(record, str(capture.rows.table), _TRANSACTION_AT, is_last=last)
@@ -332,7 +334,7 @@ class ChangeEventEmitter:
     def _transaction_values(self) -> TransactionValues:
         """What the changes of the current transaction share, as far as they are in the current batch."""
         if self._transaction is None:
-            self._transaction = self._builder.transaction_values(self._catch_up_members())
+            self._transaction = self._builder.transaction_values(self.offsets.extras())
         return self._transaction
 
     def take_records(self) -> MixedTextRecords:
@@ -340,17 +342,6 @@ class ChangeEventEmitter:
         batch, self.out = self.out, MixedTextRecords(self._builder.partition)
         self._transaction = None  # the next events have another time
         return batch
-
-    def _offset(self, name: str, *, last: bool) -> dict[str, Any]:
-        return self._with_xmin(self._position.record_offset(name, last=last)) | self._catch_up_members()
-
-    def _catch_up_members(self) -> dict[str, Any]:
-        return {} if self.stop_lsn is None else catch_up_members(self.snapshot_state)
-
-    def _with_xmin(self, offset: dict[str, Any]) -> dict[str, Any]:
-        if (xmin := self._builder.xmin) is not None:
-            offset["xmin"] = xmin
-        return offset
 
 
 def _with_unavailable_values(tables: CapturedTables, rows: TableRows, data: bytes, xid: int | None) -> list[Any]:

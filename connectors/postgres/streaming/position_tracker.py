@@ -41,6 +41,10 @@ class PositionTracker:
             return StreamPosition(self.done_lsn, self.tx_lsn, self.change)
         return replace(self._resume, done_lsn=self.done_lsn)
 
+    def read_lsn(self) -> int:
+        """All changes of transactions that commit before it were read. A transaction may have started before it, and be large."""
+        return min(self.done_lsn, self.lsn) if self.in_transaction else self.done_lsn
+
     def reset_connection(self) -> None:
         """Prepares for a new connection."""
         self._resume = self.position()

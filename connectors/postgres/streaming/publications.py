@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, UnreachableError
-from connectors.postgres.config import PostgresConfig, SlotSettings
+from connectors.postgres.config import CaptureSettings, PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
 from connectors.postgres.schema.catalog import (
@@ -104,22 +104,41 @@ def read_captured_tables(connection: Connection, settings: PostgresConfig, filte
     return read_tables(connection, filters.captures_table, via_root=publication.via_root, published=publication.tables)
 
 
-def ensure_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> None:
+def require_captured_tables(connection: Connection, settings: PostgresConfig, filters: Filters) -> list[CapturedTable]:
+    """Reads the captured tables. Raises ConfigError if the include lists match none."""
+    tables = read_captured_tables(connection, settings, filters)
+    if not tables and (settings.capture.table_include or settings.capture.schema_include):
+        key = "table.include.list" if settings.capture.table_include else "schema.include.list"
+        wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
+        everything = read_tables(connection, Filters(CaptureSettings()).captures_table)
+        existing = ", ".join(str(t) for t in everything[:10]) or "none"
+        raise ConfigError.invalid(
+            key,
+            wanted,
+            f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
+        )
+    return tables
+
+
+def ensure_publication(connection: Connection, settings: SlotSettings, filters: Filters) -> list[str]:
     """Creates or updates the publication according to ``publication.autocreate.mode``; warns about tables that it lacks.
+
+    Returns the tables that were added to an existing publication (see :func:`with_partitions`).
 
     It must exist before the slot: the server looks it up as of each change that it decodes.
     """
     publication = read_publication(connection, settings.publication)
     if publication is None:
         _create_publication(connection, settings, filters)
-        return
+        return []
+    added: list[CatalogTable] = []
     if publication.via_root != settings.via_partition_root:
         log.info(
             "publication %s has publish_via_partition_root=%s, which applies instead of publish.via.partition.root",
             publication.name, str(publication.via_root).lower(),
         )  # fmt: skip
     if settings.autocreate == "filtered" and not publication.all_tables:
-        update_publication(connection, publication, filters)
+        added = update_publication(connection, publication, filters)
         publication = read_publication(connection, settings.publication) or publication
     missing = {"insert", "update", "delete"} - set(publication.operations)
     if missing:
@@ -131,6 +150,7 @@ def ensure_publication(connection: Connection, settings: SlotSettings, filters: 
                 "ALTER PUBLICATION %s ADD TABLE %s",
                 table, publication.name, publication.name, table,
             )  # fmt: skip
+    return with_partitions(connection, added)
 
 
 class PublicationUpdater:
@@ -143,36 +163,48 @@ class PublicationUpdater:
         self._is_enabled = settings.autocreate == "filtered"
         self._next_update = time.monotonic() + UPDATE_INTERVAL_S
 
-    def update_if_due(self) -> None:
-        """Updates the publication every ``UPDATE_INTERVAL_S``. Raises ConnectionLostError."""
+    def update_if_due(self) -> list[str]:
+        """Updates the publication every ``UPDATE_INTERVAL_S``. Returns the tables that were added (see :func:`with_partitions`).
+
+        Raises ConnectionLostError.
+        """
         if not self._is_enabled or time.monotonic() < self._next_update:
-            return
+            return []
         self._next_update = time.monotonic() + UPDATE_INTERVAL_S
         try:
             connection = self._connect()
         except UnreachableError:  # the primary of a standby
-            return
+            return []
         publication = read_publication(connection, self._settings.publication, with_tables=False)
         if publication is None or publication.all_tables:
-            return
+            return []
         try:
             added = _add_tables(connection, publication, self._filters, lock_timeout_ms=_LOCK_TIMEOUT_MS)
         except ServerError as e:
             if e.sqlstate == _LOCK_NOT_AVAILABLE:
-                return
+                return []
             self._is_enabled = False
             log.warning("cannot add tables to publication %s until the next start: %s", publication.name, e.message)
-            return
+            return []
         for table in added:
-            log.warning("table %s is captured from now on; rows that were written before are not, until a new snapshot", table)
+            log.info("table %s is captured from now on", table)
+        return with_partitions(connection, added)
 
 
-def update_publication(connection: Connection, publication: Publication, filters: Filters) -> None:
-    """Adds captured tables that the publication lacks, and removes tables that are not captured.
+def with_partitions(connection: Connection, tables: Sequence[CatalogTable]) -> list[str]:
+    """The names (schema.table) of tables and their partitions."""
+    parents = read_parents(connection) if tables else {}
+    oids = {table.oid for table in tables}
+    everything = read_catalog_tables(connection) if any(table.kind == "p" for table in tables) else tables
+    return [str(table) for table in everything if not oids.isdisjoint([table.oid, *ancestors(table.oid, parents)])]
+
+
+def update_publication(connection: Connection, publication: Publication, filters: Filters) -> list[CatalogTable]:
+    """Adds captured tables that the publication lacks, and returns them; removes tables that are not captured.
 
     Tables that stay keep their column lists and row filters.
     """
-    _add_tables(connection, publication, filters)
+    added = _add_tables(connection, publication, filters)
     parents = read_parents(connection)
     everything = read_catalog_tables(connection)
     targets = publication_targets(everything, parents, filters)
@@ -186,6 +218,7 @@ def update_publication(connection: Connection, publication: Publication, filters
     if removed:
         connection.execute(f"ALTER PUBLICATION {quote_identifier(publication.name)} DROP TABLE {_table_list(removed)}")
         log.info("removed from publication %s: %s", publication.name, ", ".join(map(str, removed)))
+    return added
 
 
 def _add_tables(

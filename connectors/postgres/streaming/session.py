@@ -17,10 +17,14 @@ from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.heartbeat import Heartbeat
+from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
 from connectors.postgres.streaming.server import is_standby, read_promoted_timeline
 from connectors.postgres.streaming.slots import SlotXmin
+
+_MARK_RETRY_S = 0.005
+"""Wait until the server has flushed WAL that it did not send yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,13 @@ class StreamingSession:
         sessions: DatabaseSessions,
         flush_tracker: FlushTracker,
         version: str,
+        observers: StreamObservers,
     ) -> None:
         self._settings = settings
         self._tables = tables
         self._flush_tracker = flush_tracker
         self._version = version
+        self._observers = observers
         self._sessions = sessions
         self._pace = ReadPace()
         self._heartbeat = Heartbeat(settings, sessions.writer)
@@ -68,7 +74,7 @@ class StreamingSession:
     def continue_from(self, position: StreamPosition, stored: StoredOffset | None = None) -> None:
         """Sets the position of the next start. ``stored`` is the offset that it comes from."""
         if self._emitter is None or position != self._emitter.position():
-            self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version)
+            self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version, self._observers)
             if stored is not None:
                 self._emitter.restore_transaction(stored)
             self._latest = None
@@ -84,12 +90,22 @@ class StreamingSession:
         assert self._emitter is not None
         self._emitter.skip_to(lsn)
 
-    def start(self, connection: Connection, stop_lsn: int | None = None, snapshot_state: str | None = None) -> None:
-        """Starts the stream at the position. With ``stop_lsn``, offsets still require a snapshot, from ``snapshot_state`` on, and
-        ``read`` raises CatchUpComplete there."""
+    def start(
+        self,
+        connection: Connection,
+        stop_lsn: int | None = None,
+        snapshot_state: str | None = None,
+        *,
+        requires_snapshot: bool = False,
+    ) -> None:
+        """Starts the stream at the position. With ``stop_lsn``, ``read`` raises CatchUpComplete there.
+
+        With ``requires_snapshot``, offsets still require a snapshot, from ``snapshot_state`` on.
+        """
         emitter = self._emitter
         assert emitter is not None
-        emitter.stop_lsn, emitter.snapshot_state = stop_lsn, snapshot_state
+        emitter.stop_lsn, offsets = stop_lsn, emitter.offsets
+        offsets.snapshot_state, offsets.requires_snapshot = snapshot_state, requires_snapshot
         self._reads_standby = is_standby(connection)
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
@@ -112,17 +128,19 @@ class StreamingSession:
         emitter.set_xmin(self._xmin.read())
         out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
         if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
-            if emitter.stop_lsn is not None:
+            if emitter.stop_lsn is not None or self._observers.awaits_mark:
                 stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
             if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
                 stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
+            if self._observers.awaits_mark and not out:
+                stream.wait(_MARK_RETRY_S)
         self._pace.start(has_changes=bool(out), is_full=len(out) >= settings.max_batch)
         if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
             out.append(self._heartbeat.beat(offset))
 
     def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
         latest = emitter.out.source_offset if emitter.out else self._latest
-        return emitter.position_offset() or latest
+        return emitter.offsets.of_position() or latest
 
     def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read and removes them."""
@@ -138,7 +156,7 @@ class StreamingSession:
         emitter = self._emitter
         if emitter is None or emitter.out or emitter.stop_lsn is not None:
             return None
-        return emitter.position_offset()
+        return emitter.offsets.of_position()
 
     def note_promotion(self) -> None:
         """Notes that the standby from which changes are read was promoted, since which offsets belong to its new timeline."""
@@ -168,9 +186,7 @@ class StreamingSession:
         emitter = self._emitter
         if emitter is None:
             return None
-        # The next transaction may have started before the position, and be large.
-        lsn = min(emitter.done_lsn, emitter.lsn) if emitter.in_transaction else emitter.done_lsn
-        return ReadPosition(lsn, emitter.commit_us)
+        return ReadPosition(emitter.read_lsn, emitter.commit_us)
 
     def end_stream(self) -> None:
         """Ends the session on the server, from any thread; the next read raises ConnectionLostError."""

@@ -28,8 +28,9 @@ _LOG_INTERVAL_S = 0.5
 
 def prepare_publication(
     sessions: DatabaseSessions, settings: PostgresConfig, filters: Filters, read_tables: Callable[[], Sequence[CapturedTable]]
-) -> None:
-    """Sets replica identities, and creates or updates the publication; on a standby, on its primary.
+) -> list[str]:
+    """Sets replica identities, and creates or updates the publication; on a standby, on its primary. Returns the tables that were
+    added to an existing publication.
 
     A primary that is unavailable is an error only if the publication does not exist. Raises ConfigError if the server is a
     standby, something must be written, and ``database.primary.hostname`` is not set.
@@ -41,10 +42,10 @@ def prepare_publication(
         if publications.read_publication(catalog, settings.slot.publication, with_tables=False) is None:
             raise
         log.warning("the publication is used as it is, because the primary is unavailable: %s", e.message)
-        return
+        return []
     try:
         publications.set_replica_identities(writer, settings.slot, read_tables())
-        publications.ensure_publication(writer, settings.slot, filters)
+        added = publications.ensure_publication(writer, settings.slot, filters)
     except ServerError as e:
         if e.sqlstate != _READ_ONLY:
             raise
@@ -55,6 +56,7 @@ def prepare_publication(
         ) from e
     if writer is not sessions.catalog():
         _wait_for_replay(sessions.catalog(), writer, sessions.interrupt)
+    return added
 
 
 def _wait_for_replay(standby: Connection, primary: Connection, interrupt: Interrupt) -> None:
@@ -78,6 +80,11 @@ def create_slot(
     """Creates a slot as :func:`slots.create_slot` does, on a primary or standby."""
     with _running_transactions_logged(settings, replication):
         return slots.create_slot(replication, name, settings.slot, temporary=temporary, export=export)
+
+
+def create_snapshot_slot(settings: PostgresConfig, replication: Connection) -> slots.CreatedSlot:
+    """Creates a temporary slot for a snapshot next to an existing slot; it exists as long as the connection."""
+    return create_slot(settings, replication, f"{settings.slot.name[:54]}_snapshot", temporary=True)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ The counts of a transaction in progress are members of offsets, as in Debezium, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder
@@ -90,6 +90,14 @@ class TransactionMetadata:
         block = [f"{self._xid}:{lsn}", sum(self._counts.values()), count]
         record.value.values[block_index] = Struct(env.TRANSACTION, block)
         record.source_offset = {**record.source_offset, **(self.members() if is_last else members)}
+
+    def add_change(self, records: Sequence[SourceRecord], collection: str, block_index: int) -> None:
+        """Counts the event of a change. A tombstone that follows it is not counted."""
+        event, *tombstones = records
+        self.add(event, collection, block_index, is_last=not tombstones)
+        for tombstone in tombstones:
+            assert tombstone.source_offset is not None
+            tombstone.source_offset = {**tombstone.source_offset, **self.members()}
 
     def _record(
         self, status: str, lsn: int, count: int | None, counts: list[Struct] | None, ts_ms: int, offset: Mapping[str, Any]

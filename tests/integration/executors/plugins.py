@@ -15,6 +15,7 @@ from typing import Any
 
 from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
 from connect.config.definition import ConfigValue
+from connect.errors import BadRequestError
 from connect.worker_lifetime import executor_scope
 
 PATH = f"{__name__}:Rogue"
@@ -91,6 +92,12 @@ class RogueTask(SourceTask):
         self.config = config
         self.stopped = threading.Event()
         self.work = 0
+        self.signals: list[str] = []
+
+    def signal(self, signal_id: str, type: str, data: str | None) -> None:
+        if type == "refused":
+            raise BadRequestError("refused")
+        self.signals.append(f"{signal_id} {type} {data}")
 
     def poll(self) -> Sequence[SourceRecord] | None:
         misbehave("poll", self.config)
@@ -102,4 +109,5 @@ class RogueTask(SourceTask):
         misbehave("task stop", self.config)
 
     def progress(self) -> Mapping[str, Any]:
-        return {"pid": os.getpid(), "python": os.path.realpath(os.sys.prefix)}  # type: ignore[attr-defined]
+        python = os.path.realpath(os.sys.prefix)  # type: ignore[attr-defined]
+        return {"pid": os.getpid(), "python": python, "signals": self.signals}

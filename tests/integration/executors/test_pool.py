@@ -16,7 +16,7 @@ from connect.errors import BadRequestError, ConnectError, IllegalStateError, Plu
 from tests.integration.executors.conftest import Pool, StartPool, eventually, processes
 from tests.integration.executors.plugins import PATH
 from worker.executor import ConnectorFacts
-from worker.model import TargetState, TaskId
+from worker.model import TargetState, TaskId, TaskSignal
 
 
 def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
@@ -256,6 +256,19 @@ def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) 
     assert "MiB of memory, and task.memory.limit.mb is 180: it was killed" in first
     assert pool.states(start_id, "good", 0) == ["RUNNING"]
     assert pool.executor.progress(TaskId("bad", 0)) is None
+
+
+def test_signals_reach_tasks_in_their_processes(pool: Pool) -> None:
+    pool.running_task(pool.spec("c"))
+    task = TaskId("c", 0)
+    assert pool.executor.signal_task(task, TaskSignal("1", "log", '{"message": "x"}'))
+    assert pool.executor.signal_task(task, TaskSignal("2", "log", None))
+    progress = pool.executor.progress(task)
+    assert progress is not None
+    assert progress.details["signals"] == ['1 log {"message": "x"}', "2 log None"]
+    with pytest.raises(BadRequestError, match="refused"):
+        pool.executor.signal_task(task, TaskSignal("3", "refused", None))
+    assert not pool.executor.signal_task(TaskId("other", 0), TaskSignal("4", "log", None))
 
 
 def test_process_that_serves_all_executors_survives_them_and_ends_with_the_worker(pool: Pool) -> None:

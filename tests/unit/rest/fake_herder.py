@@ -24,6 +24,7 @@ from worker.model import (
     TaskId,
     TaskInfo,
     TaskProgress,
+    TaskSignal,
 )
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
@@ -160,6 +161,12 @@ class FakeHerder:
     def progress(self, task: TaskId) -> TaskProgress | None:
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
+        if signal.type == "unknown":
+            raise BadRequestError("unknown signal type unknown")
+        self.altered.append((str(task), signal))
+        return task.connector != "elsewhere"
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]], signature: RequestSignature | None) -> None:
         raise ConnectError("not supported")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status
+from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status, TaskSignal
 
 SOURCE = {"connector.class": "x"}
 
@@ -23,6 +24,11 @@ def target(server: RestServer) -> Target:
 def patch(target: Target, body: Any = None, raw: str | None = None) -> Answer:
     headers = {"Content-Type": "application/json"}
     return target.send({"method": "PATCH", "path": "/connectors/c/offsets", "body": body, "raw": raw, "headers": headers})
+
+
+def post(target: Target, path: str, body: Any) -> Answer:
+    headers = {"Content-Type": "application/json"}
+    return target.send({"method": "POST", "path": path, "body": body, "headers": headers})
 
 
 def test_offsets_keep_the_types_of_their_json(target: Target, herder: FakeHerder) -> None:
@@ -103,6 +109,24 @@ def test_rollback_recreates_a_deleted_connector(client: ConnectClient, target: T
     assert client.rollback("c", 1)["config"] == {**SOURCE, "x": "1"}
     for query in ([], [["version", "one"]]):
         assert target.send({"method": "POST", "path": path, "query": query}).status == 400
+
+
+def test_signals_reach_the_tasks_of_a_connector(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+    for name in ("c", "elsewhere"):
+        herder.put_connector(name, SOURCE, replace=True)
+    data = {"data-collections": ["public.t"], "n": 5}
+    assert client.signal("c", "execute-snapshot", data, signal_id="1") == "1"
+    assert herder.altered == [("c-0", TaskSignal("1", "execute-snapshot", json.dumps(data)))]
+    assert len(client.signal("c", "pause-snapshot")) == 36
+    assert herder.altered[1][1].data is None
+    path = "/sluice/connectors/c/signals"
+    bodies: list[dict[str, Any]] = [{"type": 5}, {"data": {}}, {"type": "log", "more": 1}, {"type": "unknown"}]
+    for body in bodies:
+        assert post(target, path, body).status == 400, body
+    answer = post(target, "/sluice/connectors/elsewhere/signals", {"type": "log"})
+    assert answer.status == 409
+    assert "its tasks are assigned to" in answer.body["message"]
+    assert post(target, "/sluice/connectors/d/signals", {"type": "log"}).status == 404
 
 
 def test_files_of_the_directory_are_listed(client: ConnectClient) -> None:

@@ -15,7 +15,7 @@ from worker.config.secrets import SecretMask
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
 from worker.executors.local import LocalExecutor
-from worker.model import TargetState, TaskId
+from worker.model import TargetState, TaskId, TaskSignal
 
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
 
@@ -288,6 +288,9 @@ def test_tasks_report_their_states(executor: LocalExecutor, listener: RecordingL
     progress = executor.progress(TaskId(name, 0))
     assert progress is not None
     assert progress.details == {"values": ["[hidden]", 1]}
+    with pytest.raises(BadRequestError, match="take no signals"):
+        executor.signal_task(TaskId(name, 0), TaskSignal("1", "log", None))
+    assert not executor.signal_task(TaskId(name, 1), TaskSignal("1", "log", None))  # it was created paused
     executor.set_task_paused(TaskId(name, 1), False)
     listener.wait_for(2, f"{name}-1", "RUNNING")
     executor.stop_tasks([TaskId(name, 0), TaskId(name, 1)]).result(10)

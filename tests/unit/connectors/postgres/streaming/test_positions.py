@@ -150,7 +150,7 @@ def test_the_position_between_transactions_continues_with_the_next_one(
     emitter = new_emitter(StreamPosition(50))
     count = data.draw(st.integers(0, len(transactions)))
     stream(emitter, transactions[:count])
-    offset = emitter.position_offset()
+    offset = emitter.offsets.of_position()
     assert offset is not None
     assert offset["messageType"] == "COMMIT"
     read = len(emitter.out)
@@ -168,22 +168,22 @@ def test_inside_a_transaction_only_the_last_record_has_the_position() -> None:
     begin, relation, first, *rest = FIRST.messages()
     emitter.on_data(begin)
     emitter.on_data(relation)
-    assert (emitter.position_offset() or {})["lsn_commit"] == 50
+    assert (emitter.offsets.of_position() or {})["lsn_commit"] == 50
     emitter.on_data(first)
-    assert emitter.position_offset() is None
+    assert emitter.offsets.of_position() is None
     emitter.reset_connection()
-    assert emitter.position_offset() is None
+    assert emitter.offsets.of_position() is None
     for message in [begin, relation, first, *rest]:
         emitter.on_data(message)
     assert ids(emitter.out) == [0, 1, 2]
-    assert (emitter.position_offset() or {})["lsn_commit"] == FIRST.end_lsn
+    assert (emitter.offsets.of_position() or {})["lsn_commit"] == FIRST.end_lsn
 
 
 def test_keepalives_move_the_position_outside_of_transactions() -> None:
     emitter = new_emitter(StreamPosition(50))
     stream(emitter, [FIRST])
     emitter.on_keepalive(500)
-    offset = emitter.position_offset()
+    offset = emitter.offsets.of_position()
     assert offset is not None
     assert (offset["lsn"], offset["lsn_proc"], offset["lsn_commit"]) == (500, 500, 500)
     assert (offset["tx_lsn"], offset["tx_events"], offset["txId"]) == (200, 3, 700)

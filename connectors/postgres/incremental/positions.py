@@ -1,0 +1,119 @@
+"""Positions in the key order of a table: as texts of the server, in SQL, and as Debezium stores them in offsets.
+
+Source: Debezium's AbstractIncrementalSnapshotContext, which serializes the key of a row as a Java array.
+"""
+
+from __future__ import annotations
+
+import binascii
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from connect.errors import DataError
+from connect.java.serialization import JavaType, parse_java_array, write_java_array
+from connectors.postgres.connection import quote_identifier
+
+Position = tuple[str | None, ...]
+"""The key of a row, as texts of the server; None is null."""
+
+_INTEGER: tuple[JavaType, Callable[[str], Any]] = (JavaType.INTEGER, int)
+_STRING: tuple[JavaType, Callable[[str], Any]] = (JavaType.STRING, str)
+_JAVA_VALUES: dict[str, tuple[JavaType, Callable[[str], Any]]] = {
+    "int2": _INTEGER,
+    "int4": _INTEGER,
+    "int8": (JavaType.LONG, int),
+    "bool": (JavaType.BOOLEAN, lambda text: text == "t"),
+    "float4": (JavaType.FLOAT, float),
+    "float8": (JavaType.DOUBLE, float),
+    "numeric": (JavaType.DECIMAL, Decimal),
+    "uuid": (JavaType.UUID, uuid.UUID),
+    "bytea": (JavaType.BYTES, lambda text: binascii.unhexlify(text[2:])),
+    "text": _STRING,
+    "varchar": _STRING,
+    "bpchar": _STRING,
+}
+"""What PostgreSQL's JDBC driver returns for a type, by its name in pg_type."""
+
+
+def write_java_position(position: Position | None, types: Sequence[str]) -> str | None:
+    """The key as Debezium stores it; None if a type of a column has no Java value that we know."""
+    if position is None:
+        return write_java_array(None).hex()
+    if len(types) != len(position):
+        return None
+    values: list[tuple[JavaType, Any]] = []
+    for text, name in zip(position, types, strict=True):
+        if name not in _JAVA_VALUES:
+            return None
+        type_, convert = _JAVA_VALUES[name]
+        values.append((type_, None if text is None else convert(text)))
+    try:
+        return write_java_array(values).hex()
+    except DataError:  # NaN
+        return None
+
+
+def parse_java_position(stored: str | None) -> Position | None:
+    """Parses a key that Debezium stored; None if there is none. Raises DataError if it has values of other types."""
+    if stored is None:
+        return None
+    try:
+        values = parse_java_array(bytes.fromhex(stored))
+    except ValueError as e:
+        raise DataError(f"not hexadecimal: {e}") from e
+    return None if values is None else tuple(map(_text, values))
+
+
+def _text(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "t" if value else "f"
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return f"\\x{value.hex()}"
+        case int() | float() | str() | uuid.UUID():
+            return str(value)
+    raise DataError(f"{type(value).__name__} is no value of a key")
+
+
+# --- SQL ------------------------------------------------------------------------------------------------------------------------
+
+
+def order_by(columns: Sequence[str], *, descending: bool = False) -> str:
+    """The order of rows. Nulls come last, as by default."""
+    suffix = " DESC" if descending else ""
+    return ", ".join(quote_identifier(column) + suffix for column in columns)
+
+
+def after(columns: Mapping[str, bool], position: Position) -> str:
+    """The condition for rows behind a position. ``columns`` says which columns may be null."""
+    if not any(columns.values()):
+        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(_literal(text or "") for text in position)
+        return f"({names}) > ({values})" if len(columns) > 1 else f"{names} > {values}"
+    terms: list[str] = []
+    same: list[str] = []
+    for (name, is_nullable), text in zip(columns.items(), position, strict=True):
+        column = quote_identifier(name)
+        if text is not None:  # nothing is behind a null
+            null = f" OR {column} IS NULL" if is_nullable else ""
+            terms.append(" AND ".join([*same, f"({column} > {_literal(text)}{null})"]))
+        same.append(f"{column} IS NULL" if text is None else f"{column} = {_literal(text)}")
+    return "(" + " OR ".join(f"({term})" for term in terms) + ")" if terms else "false"
+
+
+def up_to(columns: Mapping[str, bool], position: Position) -> str:
+    """The condition for rows at or before a position."""
+    if not any(columns.values()):
+        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(_literal(text or "") for text in position)
+        return f"({names}) <= ({values})" if len(columns) > 1 else f"{names} <= {values}"
+    return f"NOT {after(columns, position)}"
+
+
+def _literal(text: str) -> str:
+    quoted = text.replace("'", "''")
+    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"

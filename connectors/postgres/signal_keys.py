@@ -1,0 +1,208 @@
+"""The keys of signals, incremental snapshots, backfill, and notifications, and their typed values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.validators import at_least, one_of
+from connect.errors import ConfigError
+from connectors.postgres.config_validators import split_list
+
+SIGNAL_CHANNELS = ("source", "file")
+NOTIFICATION_CHANNELS = ("log", "sink")
+
+BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
+
+
+@dataclass(frozen=True, slots=True)
+class SignalSettings:
+    """Where signals come from. ``table`` is (schema, name) of the signal table, None without one."""
+
+    channels: frozenset[str]
+    table: tuple[str, str] | None
+    file: str
+    poll_interval_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalSettings:
+    """How incremental snapshots read tables."""
+
+    chunk_size: int
+    deletes_watermarks: bool
+    read_only: bool
+    backfill: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationSettings:
+    """Where notifications of snapshots go."""
+
+    channels: frozenset[str]
+    topic: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Accepts a comma-separated list of known channels."""
+
+    known: tuple[str, ...]
+
+    def __call__(self, name: str, value: Any) -> None:
+        for part in split_list(value):
+            if part not in self.known:
+                raise ConfigError.invalid(name, part, f"this connector supports {', '.join(self.known)}")
+
+    def __str__(self) -> str:
+        return f"comma-separated list of {', '.join(self.known)}"
+
+
+def parse_table_name(text: str) -> tuple[str, str] | None:
+    """Parses ``schema.table``, each with or without double quotes; None for anything else."""
+    parts = re.fullmatch(r'\s*("(?:[^"]|"")+"|[^".]+)\.("(?:[^"]|"")+"|[^".]+)\s*', text)
+    if parts is None:
+        return None
+    schema, name = (part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts.groups())
+    return schema, name
+
+
+def _table_name(name: str, value: Any) -> None:
+    if value and parse_table_name(value) is None:
+        raise ConfigError.invalid(name, value, "expected schema.table")
+
+
+def define_signal_keys(keys: ConfigDef) -> None:
+    group = "Signals"
+    low = Importance.LOW
+    keys.define(
+        "signal.data.collection",
+        ConfigType.STRING,
+        None,
+        group=group,
+        validator=_table_name,
+        doc="Signal table (schema.table) with the columns id, type, and data: inserted rows are signals to the connector. "
+        "Incremental snapshots write their watermarks to it, unless read.only=true. Its changes are captured too.",
+    )
+    keys.define(
+        "signal.enabled.channels",
+        ConfigType.STRING,
+        "source",
+        group=group,
+        validator=Channels(SIGNAL_CHANNELS),
+        doc="Where signals come from: source (the signal table), file (signal.file). Comma-separated.",
+    )
+    keys.define(
+        "signal.file",
+        ConfigType.STRING,
+        "file-signals.txt",
+        group=group,
+        importance=low,
+        doc='File of the channel file: one signal per line, such as {"id": "1", "type": "execute-snapshot", "data": '
+        '{"data-collections": ["public.orders"]}}. Lines that were read are removed from the file.',
+    )
+    keys.define(
+        "signal.poll.interval.ms",
+        ConfigType.LONG,
+        5_000,
+        group=group,
+        importance=low,
+        validator=at_least(1),
+        doc="Interval at which the channels other than source are read.",
+    )
+    keys.define(
+        "incremental.snapshot.chunk.size",
+        ConfigType.INT,
+        1024,
+        group=group,
+        validator=at_least(1),
+        doc="Maximum number of rows that an incremental snapshot reads at a time.",
+    )
+    keys.define(
+        "incremental.snapshot.watermarking.strategy",
+        ConfigType.STRING,
+        "insert_insert",
+        group=group,
+        importance=low,
+        validator=one_of("insert_insert", "insert_delete"),
+        doc="How incremental snapshots mark a chunk in the signal table: insert_insert inserts a row before and a row after the "
+        "chunk, insert_delete deletes the first row after the chunk.",
+    )
+    keys.define(
+        "incremental.snapshot.allow.schema.changes",
+        ConfigType.BOOLEAN,
+        False,
+        group=group,
+        importance=low,
+        doc="Accepted for compatibility: each chunk is read with the columns at that time, so tables may be altered during "
+        "an incremental snapshot. A table whose key changes is read again from its start.",
+    )
+    keys.define(
+        "read.only",
+        ConfigType.BOOLEAN,
+        False,
+        group=group,
+        importance=low,
+        doc="Whether incremental snapshots write nothing to the database, not even watermarks to the signal table.",
+    )
+    keys.define(
+        "backfill.new.tables",
+        ConfigType.STRING,
+        BACKFILL_CREATED,
+        group=group,
+        validator=one_of(BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL),
+        doc="Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
+        "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
+        "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
+        "none: never, as in Debezium. A key of Sluice.",
+    )
+    keys.define(
+        "notification.enabled.channels",
+        ConfigType.STRING,
+        None,
+        group="Notifications",
+        importance=low,
+        validator=Channels(NOTIFICATION_CHANNELS),
+        doc="Where notifications about the progress of incremental snapshots go: log, sink (notification.sink.topic.name). "
+        "Comma-separated.",
+    )
+    keys.define(
+        "notification.sink.topic.name",
+        ConfigType.STRING,
+        None,
+        group="Notifications",
+        importance=low,
+        doc="Topic of the notification channel sink.",
+    )
+
+
+def parse_signals(values: Mapping[str, Any]) -> SignalSettings:
+    channels = frozenset(split_list(values["signal.enabled.channels"]))
+    table = values["signal.data.collection"]
+    return SignalSettings(
+        channels=channels,
+        table=parse_table_name(table) if table else None,
+        file=values["signal.file"],
+        poll_interval_s=values["signal.poll.interval.ms"] / 1000,
+    )
+
+
+def parse_incremental(values: Mapping[str, Any]) -> IncrementalSettings:
+    return IncrementalSettings(
+        chunk_size=values["incremental.snapshot.chunk.size"],
+        deletes_watermarks=values["incremental.snapshot.watermarking.strategy"] == "insert_delete",
+        read_only=values["read.only"],
+        backfill=values["backfill.new.tables"],
+    )
+
+
+def parse_notifications(values: Mapping[str, Any]) -> NotificationSettings:
+    """Parses the keys. Raises ConfigError if the channel sink has no topic."""
+    channels, topic = frozenset(split_list(values["notification.enabled.channels"])), values["notification.sink.topic.name"]
+    if "sink" in channels and not topic:
+        name = "notification.sink.topic.name"
+        raise ConfigError(f'Missing required configuration "{name}": the notification channel sink needs a topic', key=name)
+    return NotificationSettings(channels, topic)

@@ -1,0 +1,1 @@
+"""Signals to a running connector, and its notifications."""

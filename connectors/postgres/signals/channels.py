@@ -1,0 +1,75 @@
+"""Where signals come from besides REST: the signal table in the stream, and a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.signals.actions import Signal
+from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
+
+log = logging.getLogger(__name__)
+
+_COLUMNS = 3
+
+
+class SignalTable:
+    """Passes on the rows that are inserted into the signal table (a RowObserver)."""
+
+    def __init__(self, filters: Filters, handle: Callable[[Signal], None]) -> None:
+        self._filters = filters
+        self._handle = handle
+
+    def observes(self, rows: TableRows) -> bool:
+        return self._filters.is_signal_table(rows.table.schema, rows.table.name)
+
+    def on_change(self, rows: TableRows, message: Insert | Update | Delete) -> None:
+        if not isinstance(message, Insert):
+            return
+        if len(rows.columns) != _COLUMNS:
+            log.warning("signal table %s must have 3 columns (id, type, data), but has %d", rows.table, len(rows.columns))
+            return
+        values = [message.new[column.source_index] for column in rows.columns]
+        id_, type_, data = (value.decode() if isinstance(value, bytes) else None for value in values)
+        self._handle(Signal(id_ or "", type_ or "", data))
+
+    def on_truncate(self, rows: TableRows) -> None:
+        """Does nothing: only inserted rows are signals."""
+
+    def on_disconnect(self) -> None:
+        """Does nothing: signals that are emitted are not sent again."""
+
+
+class SignalFile:
+    """A file with one signal per line, as JSON; lines that were read are removed, as in Debezium."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def read(self) -> list[Signal]:
+        """Returns new signals. Problems are logged."""
+        try:
+            lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
+            if not lines:
+                return []
+            self._path.write_text("", encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as e:
+            log.warning("cannot read the signal file %s: %s", self._path, e)
+            return []
+        return [signal for line in lines if line.strip() and (signal := parse_json_signal(line)) is not None]
+
+
+def parse_json_signal(text: str) -> Signal | None:
+    """Parses a signal that is one JSON object; logs what is wrong and returns None if it is none."""
+    try:
+        value = json.loads(text)
+        data = value.get("data")
+        signal = Signal(str(value["id"]), str(value["type"]), data if data is None or isinstance(data, str) else json.dumps(data))
+    except (ValueError, KeyError, AttributeError) as e:
+        log.warning("skipping a signal that cannot be read: %r", e)
+        return None
+    return signal

@@ -1,0 +1,113 @@
+"""Takes signals from all channels, and runs the snapshots that they ask for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connect.record import SourceRecord
+from connectors.postgres.config import PostgresConfig
+from connectors.postgres.incremental.notifications import Notifier
+from connectors.postgres.incremental.requests import SnapshotRequest
+from connectors.postgres.incremental.snapshot import IncrementalSnapshot
+from connectors.postgres.schema.filters import Filters
+from connectors.postgres.sessions import DatabaseSessions
+from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
+from connectors.postgres.signals.actions import Signal, handle_signal
+from connectors.postgres.signals.blocking import BlockingSnapshots
+from connectors.postgres.signals.channels import SignalFile, SignalTable
+from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.observers import StreamObservers
+
+log = logging.getLogger(__name__)
+
+
+class SignalSession:
+    """The signals of a task, and its incremental snapshots (a SnapshotControl)."""
+
+    def __init__(
+        self, settings: PostgresConfig, filters: Filters, tables: CapturedTables, sessions: DatabaseSessions, version: str
+    ) -> None:
+        self._settings = settings.signals
+        self.observers = StreamObservers()
+        self._notifier = Notifier(settings)
+        self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
+        self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
+        self._file = SignalFile(settings.signals.file) if "file" in settings.signals.channels else None
+        self._received: deque[Signal] = deque()
+        self._next_poll = 0.0
+        self._backfills = settings.incremental.backfill
+        if "source" in settings.signals.channels:
+            self.observers.add(SignalTable(filters, self.handle))
+
+    def load(self, offset: Mapping[str, Any]) -> None:
+        """Continues what a stored offset says."""
+        self._incremental.load(offset)
+        self.blocking.load(offset)
+
+    def receive(self, signal: Signal) -> None:
+        """Takes note of a signal; safe from any thread."""
+        self._received.append(signal)
+
+    def handle(self, signal: Signal) -> None:
+        """Does what a signal asks for, or starts it."""
+        handle_signal(signal, self)
+
+    def advance(self) -> None:
+        """Reads signals, and the next chunk of an incremental snapshot. Call it while changes are streamed.
+
+        Raises ConnectionLostError.
+        """
+        if self._file is not None and time.monotonic() >= self._next_poll:
+            self._next_poll = time.monotonic() + self._settings.poll_interval_s
+            for signal in self._file.read():
+                self.handle(signal)
+        while self._received:
+            self.handle(self._received.popleft())
+        self._incremental.advance()
+
+    def add_notifications(
+        self, records: Sequence[SourceRecord], position_offset: Callable[[], Mapping[str, Any] | None]
+    ) -> Sequence[SourceRecord]:
+        """The records with the notifications behind them. ``position_offset`` returns the offset of the position, None if
+        notifications must wait until there is one."""
+        if not self._notifier.has_records or (offset := position_offset()) is None:
+            return records
+        return [*records, *self._notifier.take_records(offset)]
+
+    def progress(self) -> Mapping[str, Any]:
+        return self._incremental.progress()
+
+    def close(self) -> None:
+        """Closes connections; snapshots continue later."""
+        self._incremental.close()
+        self.blocking.close()
+
+    # --- SnapshotControl ------------------------------------------------------------------------------------------------------
+
+    def execute(self, request: SnapshotRequest) -> None:
+        if request.is_blocking:
+            self.blocking.add(request)
+        else:
+            self._incremental.execute(request)
+
+    def stop(self, signal_id: str, collections: tuple[str, ...]) -> None:
+        self._incremental.stop(signal_id, collections)
+
+    def pause(self) -> None:
+        self._incremental.pause()
+
+    def resume(self) -> None:
+        self._incremental.resume()
+
+    def backfill(self, tables: Sequence[str], *, at_start: bool) -> None:
+        """Reads the existing rows of tables (schema.table) that were added to the publication, if backfill.new.tables says so.
+
+        ``at_start``: they were added when the task started, so perhaps they are not new.
+        """
+        wanted = (BACKFILL_ALL,) if at_start else (BACKFILL_ALL, BACKFILL_CREATED)
+        if tables and self._backfills in wanted:
+            self._incremental.backfill(tables)

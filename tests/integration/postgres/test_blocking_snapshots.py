@@ -1,0 +1,93 @@
+"""Blocking ad hoc snapshots: the stream pauses, the named tables are read, and the stream continues where it was."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from connect.record import SourceRecord
+
+
+def execute(db: Any, *tables: str, **data: Any) -> None:
+    data = {"type": "BLOCKING", "data-collections": list(tables), **data}
+    db.execute("insert into signals values (%s, 'execute-snapshot', %s)", [f"b{time.monotonic_ns()}", json.dumps(data)])
+
+
+def changes(records: list[SourceRecord]) -> list[tuple[str, str, Any]]:
+    return [
+        (r.topic.rpartition(".")[2], r.value["op"], (r.value["after"] or r.value["before"])["id"])
+        for r in records
+        if r.value is not None and not r.topic.endswith(".signals")
+    ]
+
+
+@pytest.fixture
+def db(source: Any) -> Any:
+    with source.sql() as connection:
+        connection.execute("create table signals(id text primary key, type text, data text)")
+        connection.execute("create table t(id int primary key); insert into t select generate_series(1, 20)")
+        connection.execute("create table u(id int primary key); insert into u values (1)")
+        source.start(snapshot_mode="no_data", signal_data_collection="public.signals")
+        source.until("streaming")
+        yield connection
+
+
+def test_rows_come_between_the_changes_before_and_after_them(source: Any, db: Any) -> None:
+    db.execute("insert into t values (100)")
+    execute(db, "public.t")
+    db.execute("insert into t values (101)")
+    found = source.poll()
+    while not any(r.value is not None and r.value["op"] == "r" for r in found):
+        found += source.poll()
+    db.execute("insert into t values (102); insert into u values (2)")
+    found += source.read(2)
+    shown = changes(found)
+    rows = [c for c in shown if c[1] == "r"]
+    assert sorted(rows) == [("t", "r", i) for i in [*range(1, 21), 100, 101]]
+    assert [c for c in shown if c[1] != "r"] == [("t", "c", 100), ("t", "c", 101), ("t", "c", 102), ("u", "c", 2)]
+    assert shown.index(("t", "c", 101)) < shown.index(rows[0])
+    assert shown.index(rows[-1]) < shown.index(("t", "c", 102))
+    markers = [r.value["source"]["snapshot"] for r in found if r.value is not None and r.value["op"] == "r"]
+    assert (markers[0], markers[-1]) == ("first", "last")
+    assert all("snapshot" not in r.source_offset for r in found)
+
+
+def test_a_snapshot_that_was_interrupted_starts_over(source: Any, db: Any) -> None:
+    execute(db, r"public\.[tu]", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
+    received = source.poll()
+    while not received:
+        received = source.poll()
+    source.store(received[-1])
+    source.kill()
+    source.wait_for_slot(db)
+    db.execute("delete from t where id = 20")
+    source.start()
+    found = source.until("streaming")
+    assert changes(found)[-2:] == [("t", "r", 19), ("u", "r", 1)]
+    source.store(found[-1])
+    source.kill()
+    source.wait_for_slot(db)
+    source.start()
+    source.until("streaming")
+    assert source.quiet() == []
+
+
+def test_a_snapshot_that_fails_does_not_stop_the_stream(source: Any, db: Any, caplog: Any) -> None:
+    execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "no_such_column > 18"}]})
+    execute(db, "public.no_such_table")
+    execute(
+        db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "select * from t where id = 3"}]}
+    )
+    found = source.poll()
+    deadline = time.monotonic() + 20
+    while ("t", "r", 3) not in changes(found):
+        assert time.monotonic() < deadline
+        found += source.poll()
+    db.execute("insert into t values (100)")
+    found += source.read(1)
+    assert changes(found) == [("t", "r", 3), ("t", "c", 100)]
+    assert "the blocking snapshot failed; streaming continues" in caplog.text
+    assert "no captured table matches public.no_such_table" in caplog.text
