@@ -27,7 +27,7 @@ def _stream(here: BenchmarkEnvironment, server: EmbeddedPostgres, name: str, **s
     with cluster.workers(1) as (worker,):
         worker.change("PUT", f"/connectors/{name}/config", source)
         worker.process.wait_until(lambda: is_streaming(_progress(worker, name)), 60)
-        figures = ChangeStream(here, worker.process).measure(lambda: _update_all(server), 180, [topic])
+        figures = ChangeStream(here, worker.process).measure(lambda: _update_all(server), 180, [topic], is_one_transaction=True)
         worker.change("DELETE", f"/connectors/{name}")
     return figures
 

@@ -29,11 +29,11 @@ def _update_all(server: EmbeddedPostgres) -> int:
 
 
 def _insert_large(server: EmbeddedPostgres) -> int:
+    numbers = "generate_series(%s::int, %s::int)"
     with server.connect() as connection:
         for first in range(0, LARGE_ROWS, 20):
             connection.execute(
-                "INSERT INTO documents SELECT i, repeat(md5(i::text), 32768) FROM generate_series(%s::int, %s::int) i",
-                (first, first + 19),
+                f"INSERT INTO documents SELECT i, repeat(md5(i::text), 32768) FROM {numbers} i", (first, first + 19)
             )
     return LARGE_ROWS
 

@@ -54,7 +54,7 @@ def main() -> None:
             connection.execute("SELECT pg_create_logical_replication_slot('plain', 'pgoutput')")
         topic = here.create_topic("bench.public.customers", **LOG_APPEND_TIME)
         with change_stream(here, server) as stream:
-            ours = stream.measure(lambda: _update_all(server), 180, [topic])
+            ours = stream.measure(lambda: _update_all(server), 180, [topic], is_one_transaction=True)
             stream.measure(lambda: _commit_singly(server.dsn()), 60, [topic])
         limit = measure_here(UPDATES, lambda: _baseline(server))
         report("postgres_stream", ours, limit, latency_ms=spread_ms(latencies_ms(here, {topic: UPDATES})))

@@ -46,6 +46,14 @@ class DataError(ConnectError):
         self.field = name if self.field is None else f"{name}.{self.field}"
 
 
+class ErrantRecordError(DataError):
+    """A source could not convert what it has read. With ``skip``, the record is skipped whatever ``errors.tolerance`` says."""
+
+    def __init__(self, message: str, *, skip: bool = False) -> None:
+        super().__init__(message)
+        self.skip = skip
+
+
 class SchemaError(DataError):
     """A schema is malformed, or does not match a value or another schema."""
 

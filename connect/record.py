@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from connect.data.headers import Headers
 from connect.data.schema import Schema
 from connect.data.schema_and_value import NULL, SchemaAndValue
+from connect.errors import ErrantRecordError
 
 __all__ = [
     "CREATE_TIME",
@@ -15,6 +16,7 @@ __all__ = [
     "NO_TIMESTAMP_TYPE",
     "NULL",
     "ConnectRecord",
+    "ErrantSourceRecord",
     "RawBatch",
     "SchemaAndValue",
     "SinkRecord",
@@ -108,6 +110,43 @@ class SourceRecord(ConnectRecord):
             f"SourceRecord(topic={self.topic!r}, partition={self.partition}, key={self.key!r}, value={self.value!r}, "
             f"source_partition={self.source_partition!r}, source_offset={self.source_offset!r})"
         )
+
+
+class ErrantSourceRecord(SourceRecord):
+    """Stands in a batch for a record that a source could not convert, with its position.
+
+    The worker does not write it: it reports ``error`` as the connector's ``errors.*`` say, and continues or fails. Key and value
+    raise ``error``. ``texts`` are reported instead of them: what the source has read, without secrets.
+    """
+
+    __slots__ = ("error", "texts")
+
+    def __init__(
+        self,
+        source_partition: Mapping[str, Any] | None,
+        source_offset: Mapping[str, Any] | None,
+        topic: str,
+        texts: Mapping[str, Any],
+        error: ErrantRecordError,
+    ) -> None:
+        self.source_partition = source_partition
+        self.source_offset = source_offset
+        self.topic = topic
+        self.partition = self.timestamp = self.headers = None
+        self.key_schema = self.value_schema = None
+        self.texts = texts
+        self.error = error
+
+    @property
+    def key(self) -> Any:
+        raise self.error
+
+    @property
+    def value(self) -> Any:
+        raise self.error
+
+    def __repr__(self) -> str:
+        return f"ErrantSourceRecord(topic={self.topic!r}, error={self.error.message!r}, source_offset={self.source_offset!r})"
 
 
 class SinkRecord(ConnectRecord):

@@ -241,7 +241,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         skip_unchanged=v["skip.messages.without.change"],
         extended_headers=v["extended.headers.enabled"],
         heartbeat_interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000,
-        heartbeat_topic=v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
+        heartbeat_topic=v["topic.heartbeat.name"] or v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
         heartbeat_query=v["heartbeat.action.query"],
         max_batch=v["max.batch.size"],
         max_batch_bytes=min(v["max.queue.size.in.bytes"] or _MAX_BATCH_BYTES, _MAX_BATCH_BYTES),

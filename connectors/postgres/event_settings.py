@@ -9,7 +9,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import one_of
 from connectors.postgres.column_rules import ColumnRule, parse_column_rules
-from connectors.postgres.config_validators import RegexList
+from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, split_list
 
 _ADJUSTMENT_MODES = ("none", "avro", "avro_unicode")
 
@@ -21,6 +21,11 @@ class EventSettings:
     column_rules: tuple[ColumnRule, ...] = ()
     schema_name_adjustment: str = "none"
     field_name_adjustment: str = "none"
+    message_include: tuple[str, ...] = ()
+    """Regular expressions of the prefixes of logical decoding messages."""
+    message_exclude: tuple[str, ...] = ()
+    failure_mode: str = "fail"
+    """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
 
 
 def define_event_form_keys(keys: ConfigDef) -> None:
@@ -36,6 +41,36 @@ def define_event_form_keys(keys: ConfigDef) -> None:
             doc=f"How {where} are adjusted to Avro: not at all (none), by _ in place of each invalid character (avro), or by "
             "_uxxxx in place of each invalid character and of _ (avro_unicode).",
         )
+    for side in ("include", "exclude"):
+        keys.define(
+            f"message.prefix.{side}.list",
+            ConfigType.STRING,
+            None,
+            group="Capture",
+            validator=RegexList(),
+            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message), which "
+            f"go to the topic <topic.prefix>.message: those to {side}. Set only one of include and exclude.",
+        )
+    keys.define(
+        "topic.heartbeat.name",
+        ConfigType.STRING,
+        None,
+        group=group,
+        importance=Importance.LOW,
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        doc="Topic of heartbeats, in place of <topic.heartbeat.prefix>.<topic.prefix>; connectors can share one.",
+    )
+    keys.define(
+        "event.processing.failure.handling.mode",
+        ConfigType.STRING,
+        "fail",
+        group="Errors",
+        importance=Importance.MEDIUM,
+        validator=one_of("fail", "warn", "skip", "ignore"),
+        doc="What becomes of a row that cannot be converted. fail leaves it to the worker: errors.tolerance=none fails the task, "
+        "all skips the row. warn skips it with a warning, skip and ignore silently. Each reports the row as errors.log.* and "
+        "errors.deadletterqueue.source.* say, with table, key, and position.",
+    )
     keys.define(
         "column.propagate.source.type",
         ConfigType.STRING,
@@ -59,4 +94,11 @@ def define_event_form_keys(keys: ConfigDef) -> None:
 
 def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:
     """Parses the settings; ``values`` are the parsed keys, and ``config`` has those without a fixed name. Raises ConfigError."""
-    return EventSettings(parse_column_rules(config), values["schema.name.adjustment.mode"], values["field.name.adjustment.mode"])
+    return EventSettings(
+        parse_column_rules(config),
+        values["schema.name.adjustment.mode"],
+        values["field.name.adjustment.mode"],
+        tuple(split_list(values["message.prefix.include.list"])),
+        tuple(split_list(values["message.prefix.exclude.list"])),
+        values["event.processing.failure.handling.mode"],
+    )

@@ -48,7 +48,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "notification.enabled.channels": (None, ("", "log")),
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "event.processing.failure.handling.mode": ("fail", ("fail",)),
     "topic.naming.strategy": (
         "io.debezium.schema.SchemaTopicNamingStrategy",
         ("io.debezium.schema.schematopicnamingstrategy",),
@@ -57,9 +56,6 @@ _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
     ),
-    "topic.heartbeat.name": (None, ()),
-    "message.prefix.include.list": (None, ()),
-    "message.prefix.exclude.list": (None, ()),
     "read.only": ("false", ("false",)),
     "snapshot.mode.custom.name": (None, ()),
 }
@@ -90,7 +86,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
         if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
     found += find_rule_errors(config)
-    for what in ("schema", "table", "column"):
+    for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):
             reason = f"{include} and {exclude} are mutually exclusive: set only one"

@@ -20,13 +20,15 @@ _GROUP_SIZE = 16
 class BatchFailures:
     """The failed records of one batch, by index. False while there is none.
 
-    If failures are not tolerated, only the first one counts: no record after it is processed.
+    If failures are not tolerated, the first one counts, and no record after it is processed, unless the source says to skip the
+    record.
     """
 
-    __slots__ = ("_found", "_tolerant", "attempt")
+    __slots__ = ("_end", "_found", "_tolerant", "attempt")
 
     def __init__(self, *, tolerant: bool = False, attempt: Attempt = once) -> None:
         self._found: dict[int, StageError] = {}
+        self._end = float("inf")
         self._tolerant = tolerant
         self.attempt = attempt
         """Runs a single operation, with retries."""
@@ -38,11 +40,14 @@ class BatchFailures:
     def __iter__(self) -> Iterator[tuple[int, StageError]]:
         """The failures to report, in the order of the records."""
         found = sorted(self._found.items())
-        return iter(found if self._tolerant else found[:1])
+        return iter([(index, failure) for index, failure in found if index <= self._end])
 
     def add(self, index: int, failure: StageError) -> None:
         """Adds the failure of a record. Its first failure counts."""
-        self._found.setdefault(index, failure)
+        if index not in self._found:
+            self._found[index] = failure
+            if not self._tolerant and not failure.skips:
+                self._end = min(self._end, index)
 
     def is_good(self, index: int) -> bool:
         """Whether to continue with this record."""
@@ -51,7 +56,12 @@ class BatchFailures:
     @property
     def end(self) -> float:
         """The index of the first record that is not processed any more."""
-        return float("inf") if self._tolerant or not self._found else min(self._found)
+        return self._end
+
+    @property
+    def are_tolerated(self) -> bool:
+        """Whether the failed records are skipped; otherwise the one at ``end`` fails the task."""
+        return self._end == float("inf")
 
 
 def isolate_failures(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from connect.data.java_text import java_text
 from connect.data.schema import Schema
 from connect.errors import ConnectError
-from connect.record import CREATE_TIME, LOG_APPEND_TIME, SourceRecord
+from connect.record import CREATE_TIME, LOG_APPEND_TIME, ErrantSourceRecord, SourceRecord
 from connect.record_format import record_to_json
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
@@ -97,6 +97,11 @@ def consumed_record_text(record: ConsumedRecord) -> str:
 
 def source_record_text(record: SourceRecord) -> str:
     """Returns a source record as its Java ``toString`` does, including its contents."""
+    if isinstance(record, ErrantSourceRecord):
+        return (
+            f"ErrantSourceRecord{{sourcePartition={java_text(None, record.source_partition)}, "
+            f"sourceOffset={java_text(None, record.source_offset)}, topic='{record.topic}', texts={_json(record.texts)}}}"
+        )
     partition = "null" if record.partition is None else record.partition
     timestamp = "null" if record.timestamp is None else record.timestamp
     headers = ", ".join(
@@ -171,6 +176,9 @@ def build_dead_letter(failed: FailedRecord, headers: HeaderBytes, max_record_byt
 
 
 def _source_record_json(record: SourceRecord, max_record_bytes: int) -> bytes:
+    if isinstance(record, ErrantSourceRecord):
+        whole = _outline(record, None, {"text": _json(record.texts)}, [])
+        return whole if len(whole) <= max_record_bytes else _outline(record, None, {"omitted": f"{len(whole)} bytes"}, [])
     try:
         whole = _json(record_to_json(record)).encode("utf-8", "replace")
     except Exception:

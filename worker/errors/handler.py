@@ -35,7 +35,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S = 0.3
-_NOT_ATTEMPTED = frozenset({RecordStage.KAFKA_PRODUCE, RecordStage.TASK_PUT})
+_NOT_ATTEMPTED = frozenset({RecordStage.KAFKA_PRODUCE, RecordStage.TASK_POLL, RecordStage.TASK_PUT})
 """Stages whose operations do not use :meth:`ErrorHandler.attempt`."""
 
 
@@ -146,22 +146,23 @@ class ErrorHandler:
         The future completes when the report is durable. If failures are tolerated, the caller skips the record (promise 7);
         otherwise raises ToleranceExceededError after the report.
         """
+        tolerant = self.tolerant or failure.skips
         with self._lock:
             counts = self.counts
             counts.last_error_ms = self._clock.time_ms()
             outside = failure.stage in _NOT_ATTEMPTED
             if outside or not isinstance(failure.reason, RetriableError):
                 counts.failures += 1
-            if not outside or not self.tolerant:
+            if not outside or not tolerant:
                 counts.errors += 1
-            if self.tolerant and failure.stage is not RecordStage.TASK_PUT:
+            if tolerant and failure.stage is not RecordStage.TASK_PUT:
                 counts.skipped += 1
             try:
                 reported = self._report(FailedRecord(self._task, failure, self._class_name(failure.plugin), original))
             except BaseException as e:
                 self._unreported = e
                 raise
-        if not self.tolerant:
+        if not tolerant:
             error = ToleranceExceededError(failure)
             self._exceeded = self._exceeded or error
             raise error

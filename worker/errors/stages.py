@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, TypeVar
 
-from connect.errors import ConnectError, DataError
+from connect.errors import ConnectError, DataError, ErrantRecordError
 from connect.record import ConnectRecord, SinkRecord
 from worker.error_text import describe
 from worker.model import TaskStopped
@@ -32,6 +32,7 @@ class RecordStage(Enum):
     VALUE_CONVERTER = "VALUE_CONVERTER"
     HEADER_CONVERTER = "HEADER_CONVERTER"
     KAFKA_PRODUCE = "KAFKA_PRODUCE"
+    TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"
 
 
@@ -48,6 +49,14 @@ class StageError(ConnectError):
         self.plugin = plugin
         self.alias = alias
         self.__cause__ = cause
+
+    @property
+    def skips(self) -> bool:
+        """Whether the source says to skip the record, although failures are not tolerated."""
+        cause: BaseException | None = self
+        while cause is not None and not isinstance(cause, ErrantRecordError):
+            cause = cause.__cause__
+        return cause is not None and cause.skip
 
     @property
     def reason(self) -> BaseException:

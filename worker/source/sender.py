@@ -9,10 +9,10 @@ from confluent_kafka import KafkaError, Message
 
 from connect import crash_points
 from connect.errors import ConnectError
-from connect.record import ConnectRecord, SourceRecord
+from connect.record import ConnectRecord, ErrantSourceRecord, SourceRecord
 from worker.errors.batch_failures import BatchFailures
 from worker.errors.resend import OnDelivered
-from worker.errors.stages import StageError
+from worker.errors.stages import RecordStage, StageError, record_location
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordRejectedError, unrecoverable
 from worker.source.encoding import encode, encode_one
 from worker.source.pending_offsets import PendingOffsets
@@ -38,6 +38,7 @@ class RecordSender:
         """``on_record_done`` is called for tasks that implement ``commit_record``, while the producer is served; ``before_send``
         is called before each run of records."""
         self._handle = handle
+        self._task = runtime.task
         self._confirms_each = runtime.task.wants_commit_record
         self._converters = runtime.converters
         self._chain = runtime.chain
@@ -68,7 +69,7 @@ class RecordSender:
             self._send_with_callbacks(batch, changed, failures)
         else:
             self._send_in_runs(batch, changed, failures)
-        if failures and not self._errors.tolerant:
+        if not failures.are_tolerated:
             # Records before the failed one are sent; the failed one ends the task.
             self.pending.track(batch[: int(failures.end)])
             self._report(batch, failures)
@@ -84,7 +85,7 @@ class RecordSender:
         failures: BatchFailures,
     ) -> None:
         runs = encode(self._converters, changed, failures)
-        if failures and self._errors.tolerant:
+        if failures and failures.are_tolerated:
             self._report(batch, failures)
         is_whole_batch = len(runs) <= 1 and changed is batch and not failures
         for run, indexes in runs:
@@ -99,7 +100,10 @@ class RecordSender:
 
     def _report(self, batch: Sequence[SourceRecord], failures: BatchFailures) -> None:
         for index, failure in failures:
-            self._errors.handle_failure(failure, batch[index])
+            record = batch[index]
+            if isinstance(record, ErrantSourceRecord):  # whatever looked at it first has failed
+                failure = StageError(RecordStage.TASK_POLL, self._task, record_location(record), record.error)
+            self._errors.handle_failure(failure, record)
 
     def _send_run(self, run: ProducerRun, indexes: Sequence[int], batch: Sequence[SourceRecord]) -> None:
         errors, producer = self._errors, self._producer
@@ -148,7 +152,7 @@ class RecordSender:
                 continue
             self._prepare(run.topic)
             self._send_confirmed(run, original)
-        if failures and self._errors.tolerant:
+        if failures and failures.are_tolerated:
             self._report(batch, failures)
             # Promise 7: the source may forget a record once it is confirmed.
             self._errors.flush_or_stop()

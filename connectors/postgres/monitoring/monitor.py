@@ -108,7 +108,7 @@ class SourceMonitor:
         return status.wal_end if status is not None else 0
 
     def progress(self) -> dict[str, Any]:
-        """The slot and the problems as of the last check. ``seconds`` are None while they are not known."""
+        """The slot and the problems as of the last check."""
         status, lag = self._status, self._lag
         answer: dict[str, Any] = {}
         if status is not None and (position := self._task.position()) is not None:
@@ -128,12 +128,12 @@ class SourceMonitor:
         answer["problems"] = self._problems.as_json()
         return answer
 
-    def _age_s(self, status: ServerStatus, lsn: int, commit_us: int | None) -> float | None:
-        """The age of the WAL after a position. Before the first sample, the last commit before the position is the best guess."""
-        age_s = self._wal.age_s(lsn)
-        if age_s is None and commit_us is not None:
-            return max(0.0, status.time_s - commit_us / 1_000_000)
-        return age_s
+    def _age_s(self, status: ServerStatus, lsn: int, commit_us: int | None) -> float:
+        """The age of the WAL after a position, at least: if it is older than the first sample, that of the sample, or of the last
+        commit that was read."""
+        if (age_s := self._wal.age_s(lsn)) is not None:
+            return age_s
+        return max(self._wal.span_s, status.time_s - commit_us / 1_000_000 if commit_us is not None else 0.0)
 
     # --- the thread -----------------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,11 @@ class WalHistory:
         part = (lsn - self._lsns[after - 1]) / (self._lsns[after] - self._lsns[after - 1])
         return self._times[-1] - (start + part * (end - start))
 
+    @property
+    def span_s(self) -> float:
+        """The time from the first sample to the last one."""
+        return self._times[-1] - self._times[0] if self._times else 0.0
+
     def bytes_per_s(self) -> float:
         """Returns how fast the WAL has grown in the last ten minutes; 0 if that is unknown."""
         if len(self._times) < 2:

@@ -40,6 +40,8 @@ class RowColumn:
     """The value of a null."""
     has_key_values: bool = False
     """Whether values carry those for the record key: see :func:`key_value`."""
+    is_masked: bool = False
+    """Whether reports of errors must not show its values."""
 
 
 def find_rule(rules: tuple[ColumnRule, ...], table: str, column: str, source: SourceType) -> ColumnRule | None:
@@ -76,14 +78,23 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
                 mapper = _hashing(rule, source.length or 0)
     schema = column.schema.replace(parameters={**(column.schema.parameters or {}), **parameters})
     mapped = column.type.under(schema)
+    is_masked = rule.kind not in (RuleKind.PROPAGATE, RuleKind.PROPAGATE_TYPE)
     if mapper is None:
-        return replace(column, type=mapped, schema=schema)
+        return replace(column, type=mapped, schema=schema, is_masked=is_masked)
     if in_key:
         mapper = _with_key_value(mapper)
         null_value = None if null_value is None else _keyed(null_value, None)
     placeholder = None if mapped.placeholder is None else mapper(mapped.placeholder)
     mapped = replace(mapped, decode=_composed(mapped.decode, mapper), placeholder=placeholder, inline=Inline.CALL)
-    return replace(column, type=mapped, schema=schema, zero=mapper(column.zero), null_value=null_value, has_key_values=in_key)
+    return replace(
+        column,
+        type=mapped,
+        schema=schema,
+        zero=mapper(column.zero),
+        null_value=null_value,
+        has_key_values=in_key,
+        is_masked=is_masked,
+    )
 
 
 def source_parameters(column: str, source: SourceType) -> dict[str, str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.errors import DataError
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
+
+
+class ReplicaIdentityError(DataError):
+    """The server does not send what the record key needs. This is no error of a value: no mode skips it."""
+
 
 CONVERSION_ERRORS = (DataError, ValueError, TypeError, ArithmeticError, LookupError)
 """The errors that decoders of values raise."""
@@ -25,17 +30,9 @@ def name_value(rows: TableRows, values: Sequence[Any], error: Exception) -> Data
     return DataError(f"a row of table {rows.table} with the key ({key}) cannot be converted: {reason}")
 
 
-def name_copy_value(rows: TableRows, lines: Iterable[str], error: Exception) -> DataError:
-    """The error for the first of some COPY lines that cannot be decoded."""
-    values: list[str | None] = []
-    for line in lines:
-        values = [None if field == "\\N" else unescape_copy(field) for field in line.split("\t")]
-        if any(
-            value is not None and _conversion_error(column.type.decode, value) is not None
-            for column, value in zip(rows.columns, values, strict=True)
-        ):
-            break
-    return name_value(rows, values, error)
+def copy_texts(line: str) -> list[str | None]:
+    """The texts of a line of COPY."""
+    return [None if field == "\\N" else unescape_copy(field) for field in line.split("\t")]
 
 
 def _conversion_error(decode: Callable[[str], Any], value: str) -> Exception | None:

@@ -14,8 +14,9 @@ from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_copy_value
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, copy_texts
 from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
 
 
@@ -78,20 +79,35 @@ class TableEvents:
         return tuple(unescape_copy(texts[i]) if "\\" in texts[i] else texts[i] for i in indexes)
 
     def _decoded(self, lines: Sequence[str], source: Struct, offsets: OffsetStep, time_: EventTime) -> list[SourceRecord]:
+        """Creates records. A row that cannot be converted does not keep the others."""
+        offset = offsets.before
+        try:
+            records = self._decode_lines(lines, source, offset, time_)
+        except CONVERSION_ERRORS:
+            records = []
+            for line in lines:
+                try:
+                    records += self._decode_lines([line], source, offset, time_)
+                except ReplicaIdentityError:
+                    raise
+                except CONVERSION_ERRORS as e:
+                    mode = self._settings.events.failure_mode
+                    records.append(errant_row(self.rows, copy_texts(line), e, mode, self._partition, offset))
+        records[-1].source_offset = offsets.after
+        return records
+
+    def _decode_lines(
+        self, lines: Sequence[str], source: Struct, offset: Mapping[str, Any], time_: EventTime
+    ) -> list[SourceRecord]:
         """Creates records. A column that is required but has a null becomes optional, for these lines and all later ones."""
         while True:
             if self._decode is None:
                 self._decode = snapshot_decoder(self.rows)
             try:
-                records = self._decode(list(lines), source, self._partition, offsets.before, time_.ms, time_.us, time_.ns)
+                return self._decode(list(lines), source, self._partition, offset, time_.ms, time_.us, time_.ns)
             except NullInRequiredError as e:
                 self.rows = self._make_nullable(self.rows, e.column)
                 self._decode = self._batches = None
-            except CONVERSION_ERRORS as e:
-                raise name_copy_value(self.rows, list(lines), e) from e
-            else:
-                records[-1].source_offset = offsets.after
-                return records
 
     def _source(self, marker: str, time_: EventTime) -> Struct:
         """A source block shared by consecutive rows."""

@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from connect.errors import DataError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
 from connectors.postgres.schema.checks import check_topics
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.schema.value_errors import ReplicaIdentityError
 from connectors.postgres.streaming.pgoutput import Relation, TypeName
 from connectors.postgres.types.column_type import DROPPED, CatalogType
 
@@ -113,7 +113,7 @@ class CapturedTables:
         """Makes a column nullable, for a row without a value that is older than the NOT NULL constraint, or not bound by it."""
         table = rows.table
         if table.kind == "p" and column in rows.key:
-            raise DataError(
+            raise ReplicaIdentityError(
                 f"key column {column} of {table} has no value: a partition has another replica identity than {table}; "
                 "ALTER TABLE ... REPLICA IDENTITY FULL for each partition"
             )

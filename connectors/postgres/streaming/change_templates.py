@@ -13,7 +13,6 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import (
     Cell,
@@ -29,6 +28,7 @@ from connect.text_records import (
 from connectors.postgres.offsets import change_offset
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
+from connectors.postgres.schema.value_errors import ReplicaIdentityError
 from connectors.postgres.streaming.cell_decoder import (
     CellDecoder,
     cell_values,
@@ -94,7 +94,7 @@ def _decoder(table: StreamedTable, builder: ChangeEventBuilder, message: int, ma
 
 
 def _refuse_without_key(data: bytes, at: int) -> None:
-    raise DataError("the replica identity of the table does not contain the record key (message.key.columns)")
+    raise ReplicaIdentityError("the replica identity of the table does not contain the record key (message.key.columns)")
 
 
 def _decode_key(decode: TupleDecoder, data: bytes, at: int) -> tuple[Any, ...]:

@@ -11,17 +11,19 @@ from typing import Any
 
 from connect.data.headers import Header
 from connect.data.struct import Struct
-from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StreamPosition, catch_up_members
+from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, name_value
+from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
+from connectors.postgres.streaming.cell_decoder import Cells
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
 from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
+from connectors.postgres.streaming.logical_messages import LogicalMessageBuilder
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -38,6 +40,7 @@ from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
+_MESSAGE_TYPES = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, kind of the first tuple
 
 
@@ -59,6 +62,7 @@ class ChangeEventEmitter:
         self._tables = tables
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
+        self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
         self._transaction: TransactionValues | None = None
@@ -145,6 +149,7 @@ class ChangeEventEmitter:
         if kind in self._skipped:
             position.enter_change(lsn)
             return
+        cells: Cells | None = ()
         try:
             template = capture.templates.get(kind << 8 | marker) or self._template(capture, kind, marker)
             cells = template.decode(data, _COLUMNS_AT)
@@ -158,13 +163,24 @@ class ChangeEventEmitter:
             self.on_data(data)
             return
         except Exception as e:
+            if isinstance(e, CONVERSION_ERRORS) and not isinstance(e, ReplicaIdentityError):
+                if cells is not None:
+                    position.enter_change(lsn)
+                self._emit_errant(data, kind, capture, e)
+                return
             position.change = change - 1  # it was not emitted, so it must be read again after a restart
-            if isinstance(e, CONVERSION_ERRORS):
-                raise _named(capture.rows, data, e) from e
+            if isinstance(e, ReplicaIdentityError):
+                raise name_value(capture.rows, _texts(capture.rows, data), e) from e
             raise
         row = (*cells, str(lsn), position.complete_change(lsn), change, self._transaction or self._transaction_values())
         self.out.add_row(template.records, row)
         self.events += 1
+
+    def _emit_errant(self, data: bytes, kind: int, capture: StreamedTable, error: Exception) -> None:
+        """Emits the report of a change that cannot be converted in its place: the change is completed."""
+        offset = self._offset(_MESSAGE_TYPES[kind], last=True)
+        texts, mode = _texts(capture.rows, data), self._settings.events.failure_mode
+        self.out.append(errant_row(capture.rows, texts, error, mode, self._builder.partition, offset))
 
     def _template(self, capture: StreamedTable, kind: int, marker: int) -> ChangeTemplate:
         """How to emit a kind of message without its record."""
@@ -186,9 +202,31 @@ class ChangeEventEmitter:
                 self._tables.name_type(message)
             case pgoutput.Truncate():
                 self._truncate(message, _u64(data, 1)[0])
+            case pgoutput.LogicalMessage():
+                self._message(message, _u64(data, 1)[0])
             case pgoutput.Origin():
                 self._builder.set_origin(message.name, message.commit_lsn)
                 self._transaction = None
+
+    def _message(self, message: pgoutput.LogicalMessage, lsn: int) -> None:
+        """Emits a logical message. One of a transaction counts as a change of it."""
+        position, messages = self._position, self._messages
+        if message.transactional:
+            position.change += 1
+            if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
+                return
+            if messages.captures(message.prefix):
+                position.enter_message(lsn)
+                sequence = f'{self._transaction_values().sequence}{lsn}"]'
+                offset = self._offset("MESSAGE", last=True)
+                self.out.append(messages.record(message, offset, sequence, position.commit_us, self._builder.xmin))
+            return
+        if lsn < position.done_lsn or not messages.captures(message.prefix):
+            return
+        if self.stop_lsn is not None and lsn >= self.stop_lsn:
+            raise CatchUpComplete
+        offset = self._with_xmin(position.message_offset(lsn)) | self._catch_up_members()
+        self.out.append(messages.record(message, offset, f'["{lsn}","{lsn}"]', position.commit_us, self._builder.xmin))
 
     def _begin(self, begin: pgoutput.Begin) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
@@ -294,13 +332,13 @@ class ChangeEventEmitter:
         return offset
 
 
-def _named(rows: TableRows, data: bytes, error: Exception) -> DataError:
-    """The error for a change that cannot be converted, with table, column, and key."""
+def _texts(rows: TableRows, data: bytes) -> list[Any]:
+    """The texts of a row's columns."""
     message = pgoutput.decode(data[HEADER_SIZE:])
     assert isinstance(message, pgoutput.Insert | pgoutput.Update | pgoutput.Delete)
     sent = message.old if isinstance(message, pgoutput.Delete) else message.new
     texts = [value.decode() if isinstance(value, bytes) else value for value in sent]
-    return name_value(rows, [texts[column.source_index] for column in rows.columns], error)
+    return [texts[column.source_index] for column in rows.columns]
 
 
 def _decoded(decode: TupleDecoder, data: bytes, at: int) -> list[Any]:

@@ -106,6 +106,18 @@ class PositionTracker:
             self._event_lsn, self._same_lsn = lsn, 1
         self.lsn = lsn
 
+    def enter_message(self, lsn: int) -> None:
+        """Notes the LSN of a logical message of the transaction: unlike changes, Debezium does not count messages at an LSN."""
+        self._event_lsn, self._same_lsn = lsn, 0
+        self.lsn = lsn
+
+    def message_offset(self, lsn: int) -> dict[str, Any]:
+        """Moves behind a logical message without a transaction, and returns its offset."""
+        self.pass_idle(lsn + 1)
+        offset = self.position_offset() or self.record_offset("MESSAGE", last=True)
+        offset.pop("txId", None)
+        return offset | {"lsn": lsn, "lsn_proc": lsn, "messageType": "MESSAGE"}
+
     def record_offset(self, message_type: str, *, last: bool) -> dict[str, Any]:
         """The offset of a record that is being emitted.
 

@@ -27,6 +27,9 @@ from connectors.postgres.streaming.pgoutput import POSTGRES_EPOCH_US
 
 log = logging.getLogger(__name__)
 
+_FIRST_WITH_MESSAGES = 140_000
+"""The first version whose pgoutput sends logical decoding messages."""
+
 HEADER_SIZE = 25
 """Size of the header before the plugin's message: 'w', start LSN, end LSN, the server's clock."""
 
@@ -100,6 +103,7 @@ class ReplicationStream:
         options = {
             "proto_version": "1",
             "publication_names": quote_identifier(settings.publication),
+            **({"messages": "true"} if self._connection.pgconn.server_version >= _FIRST_WITH_MESSAGES else {}),
             **dict(settings.plugin_options),
         }
         listed = ", ".join(f"{quote_identifier(name)} {quote_literal(value)}" for name, value in options.items())

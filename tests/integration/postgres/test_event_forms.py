@@ -41,3 +41,39 @@ def test_masked_columns_are_the_same_in_snapshot_and_stream_and_keys_keep_their_
         assert parameters["n"]["__debezium.source.column.length"] == "6"
         assert parameters["n"]["__debezium.source.column.type"] == "NUMERIC"
     assert found[5].value.as_dict()["before"]["email"] == "***"
+
+
+def test_logical_messages_are_events_and_no_row_behind_them_is_lost(source: Any) -> None:
+    def names(records: list[Any]) -> list[Any]:
+        return [r.value["message"]["content"] if r.topic == "shop.message" else r.value["after"]["id"] for r in records]
+
+    emit = "select pg_logical_emit_message({}, '{}', '{}')"
+    with source.sql() as db:
+        db.execute("create table t (id int primary key)")
+        source.start(snapshot_mode="never", message_prefix_include_list="a.*,b", binary_handling_mode="hex")
+        source.until("streaming")
+        with db.transaction():
+            db.execute("insert into t values (1)")
+            db.execute(emit.format("true", "abc", "in"))
+            db.execute(emit.format("true", "other", "skipped"))
+            db.execute("insert into t values (2)")
+        db.execute(emit.format("false", "B", "one"))
+        db.execute(emit.format("false", "b", "two"))
+        db.execute("insert into t values (3)")
+        everything = source.read(6)
+        expected = [1, b"in".hex(), 2, b"one".hex(), b"two".hex(), 3]
+        assert names(everything) == expected
+        for record in everything:
+            record.value.validate()
+        source_blocks = [record.value["source"].as_dict() for record in everything]
+        assert [block["txId"] is None for block in source_blocks] == [False] * 3 + [True] * 2 + [False]
+        for done in (1, 2, 4):
+            source.kill()
+            source.offsets.stored = dict(everything[done].source_offset)
+            source.wait_for_slot(db)
+            source.start()
+            again = source.read(5 - done)
+            assert names(again) == expected[done + 1 :]
+            # Commit position and place are the same after a restart.
+            assert [r.value["source"]["lsn"] for r in again] == [block["lsn"] for block in source_blocks[done + 1 :]]
+            assert [r.source_offset["tx_events"] for r in again] == [r.source_offset["tx_events"] for r in everything[done + 1 :]]

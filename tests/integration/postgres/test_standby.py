@@ -13,7 +13,7 @@ import pytest
 from connect.errors import ConfigError
 from connectors.postgres import PostgresSource
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.postgres.test_server_changes import ServerCopy
+from tests.support.postgres_copy import ServerCopy
 
 _TIMEOUT_S = 30.0
 

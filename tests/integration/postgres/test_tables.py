@@ -232,19 +232,34 @@ def test_nulls_in_required_columns_make_the_column_optional(source: Any, caplog:
 def test_value_errors_name_table_column_and_key(source: Any) -> None:
     with source.sql() as db:
         db.execute(
-            "create table t(id int primary key, s text, n numeric(6,2)); insert into t values (1, E'a\\tb', 1), (7, '', 'NaN')"
+            "create table t(id int primary key, s text, n numeric(6,2));"
+            "insert into t values (1, E'a\\tb', 1), (7, '', 'NaN'), (8, '', 8), (9, null, 'NaN')"
         )
-        source.start()
-        with pytest.raises(DataError, match=r"table public\.t with the key \(id=7\).*column n: NaN .*decimal\.handling\.mode"):
-            source.read(2)
-        source.kill()
-        source.drop_slot()
-        db.execute("update t set n = 1 where id = 7")
-        source.start(snapshot_mode="never")
+        source.start(column_mask_with_2_chars=r".*\.s")
+        snapshot = source.read(4)
         source.until("streaming")
-        db.execute("update t set n = 'NaN' where id = 7")
-        with pytest.raises(DataError, match=r"table public\.t with the key \(id=7\).*column n: NaN "):
-            source.read(1)
+        db.execute("update t set n = 'NaN' where id = 1; update t set n = 2 where id = 7")
+        stream = source.read(2)
+    named = r"table public\.t with the key \(id={}\).*column n: NaN .*decimal\.handling\.mode"
+    for record, key in ((snapshot[1], 7), (snapshot[3], 9), (stream[0], 1)):
+        with pytest.raises(DataError, match=named.format(key)):
+            assert record.value
+    shown = {"table": "public.t", "row": {"id": "1", "s": "(masked)", "n": "NaN"}}
+    assert stream[0].texts == shown
+    assert [r.value["after"]["id"] for r in (snapshot[0], snapshot[2], stream[1])] == [1, 8, 7]
+    # The position is behind the row, as if it had been converted.
+    assert snapshot[3].source_offset["snapshot_completed"]
+    assert stream[0].source_offset["messageType"] == "UPDATE"
+    assert (stream[0].source_offset["tx_events"], stream[1].source_offset["tx_events"]) == (1, 2)
+
+
+def test_mode_skips_rows_that_cannot_be_converted(source: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with source.sql() as db:
+        db.execute("create table t(id int primary key, n numeric(6,2)); insert into t values (1, 'NaN')")
+        source.start(event_processing_failure_handling_mode="warn")
+        (errant,) = source.read(1)
+    assert errant.error.skip
+    assert "skipping it (event.processing.failure.handling.mode=warn)" in caplog.text
 
 
 def test_row_level_security_is_refused_before_it_hides_rows(source: Any) -> None:

@@ -38,6 +38,7 @@ def test_position_at_the_end_of_an_idle_wal_has_no_age() -> None:
 def test_another_server_starts_the_history_over() -> None:
     found = history((0, 100), (10, 200), (20, 50))
     assert found.age_s(40) is None
+    assert found.span_s == 0
     assert found.age_s(50) == 0
 
 

@@ -137,10 +137,12 @@ class FakeQueue:
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.headers: list[dict[str, bytes]] = []
         self.acknowledges = True
 
     def send(self, *dead_letter: Any) -> Future[None]:
         self.sent.append(dead_letter[1])
+        self.headers.append(dict(dead_letter[2]))
         return Future()
 
     def flush(self, timeout_s: float) -> bool:

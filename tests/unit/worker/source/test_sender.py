@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from connect import ConfigDef, ConnectError, ConnectRecord, SourceRecord
-from connect.errors import DataError
+from connect.errors import DataError, ErrantRecordError
+from connect.record import ErrantSourceRecord
 from connect.transforms.api import Transformation
 from connect.transforms.chain import Step
 from tests.unit.worker.source.source_rig import FakeQueue, Rig, records
@@ -210,3 +212,50 @@ def test_the_reason_of_a_failure_is_its_cause(monkeypatch: pytest.MonkeyPatch) -
         rig.sender.send(batch)
     assert caught.value.__cause__ is not None
     assert isinstance(caught.value.__cause__.__cause__, DataError)
+
+
+def errant(offset: int, *, skip: bool = False) -> ErrantSourceRecord:
+    return ErrantSourceRecord({"file": "p"}, {"n": offset}, "t", {"row": {"a": "x"}}, ErrantRecordError("odd row", skip=skip))
+
+
+class KeepValue(DropOdd):
+    """Looks at the value of each record."""
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        return record if record.value else None
+
+
+@pytest.mark.parametrize("has_chain", [False, True])
+@pytest.mark.parametrize("confirms_each", [False, True])
+@pytest.mark.parametrize(("tolerant", "skip"), [(True, False), (False, True), (True, True)])
+def test_record_that_a_source_could_not_convert_is_reported_and_the_others_are_sent(
+    monkeypatch: pytest.MonkeyPatch, has_chain: bool, confirms_each: bool, tolerant: bool, skip: bool
+) -> None:
+    queue = FakeQueue()
+    chain = TransformationChain([Step("keep", KeepValue(), None, False)]) if has_chain else None
+    rig = Sender(monkeypatch, chain, tolerant=tolerant, confirms_each=confirms_each, queue=queue)
+    rig.sender._on_record_done = lambda record, metadata: None
+    rig.sender.send([*records(1), errant(2, skip=skip), *records(3)])
+    assert rig.client.events == [b"1", b"3"]
+    assert rig.pending() == 3
+    (letter,) = queue.sent
+    found = json.loads(letter)
+    assert (found["topic"], found["sourceOffset"]) == ("t", {"n": 2})
+    assert json.loads(found["value"]["text"]) == {"row": {"a": "x"}}
+    (headers,) = queue.headers
+    assert headers["__connect.errors.stage"] == b"TASK_POLL"
+    assert headers["__connect.errors.exception.message"] == b"odd row"
+    assert rig.errors.counts.skipped == 1
+    rig.errors.check()
+
+
+@pytest.mark.parametrize("confirms_each", [False, True])
+def test_record_that_a_source_could_not_convert_fails_the_task_without_tolerance(
+    monkeypatch: pytest.MonkeyPatch, confirms_each: bool
+) -> None:
+    rig = Sender(monkeypatch, confirms_each=confirms_each)
+    rig.sender._on_record_done = lambda record, metadata: None
+    with pytest.raises(ToleranceExceededError, match=r"odd row \(in task poll \w+, record for topic t, .*'n': 3"):
+        rig.sender.send([errant(1, skip=True), *records(2), errant(3), *records(4)])
+    assert rig.client.events == [b"2"]
+    assert rig.pending() == 2

@@ -6,12 +6,15 @@ import pytest
 
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.record import ErrantSourceRecord
 from connectors.postgres.config import parse_config
 from connectors.postgres.schema import envelope
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, snapshot_decoder
-from connectors.postgres.schema.value_errors import name_copy_value, name_value
+from connectors.postgres.schema.value_errors import name_value
+from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.text_batches import Traits
 from connectors.postgres.types.column_type import CatalogType
 
 SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
@@ -33,9 +36,17 @@ def test_the_error_names_table_column_and_key() -> None:
     assert str(error).startswith("a row of table public.t with the key (id=7) cannot be converted: column n: NaN is no decimal")
 
 
-def test_the_error_of_copied_lines_names_the_first_bad_row() -> None:
+def test_bad_rows_of_a_snapshot_do_not_keep_the_others() -> None:
     lines = ["1\ta\\tb\t1", "2\t\\N\tInfinity", "3\tc\tNaN"]
-    assert "(id=2) cannot be converted: column n: Infinity" in str(name_copy_value(ROWS, lines, ValueError()))
+    events = TableEvents(ROWS, SnapshotPoint(1, None), SETTINGS, "1", lambda rows, column: rows)
+    lines[1] = lines[1].replace("\\N", "b")
+    batch = events.batch(lines, Traits.of("\n".join(lines).encode()), OffsetStep({"lsn": 1}, {"lsn": 2}))
+    good, *errant = batch
+    assert good.value["after"]["id"] == 1
+    assert [type(record) for record in errant] == [ErrantSourceRecord] * 2
+    with pytest.raises(DataError, match=r"\(id=2\) cannot be converted: column n: Infinity"):
+        assert errant[0].value
+    assert [record.source_offset for record in batch] == [{"lsn": 1}, {"lsn": 1}, {"lsn": 2}]
 
 
 def test_other_reasons_are_kept() -> None:

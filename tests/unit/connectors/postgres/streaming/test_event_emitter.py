@@ -73,8 +73,11 @@ def test_an_unchanged_value_without_placeholder_comes_from_the_old_row() -> None
 
 def test_an_unchanged_value_without_placeholder_and_old_row_is_an_error_with_the_key() -> None:
     stream = Stream()
+    stream.update(["1", "3", UNCHANGED])
+    (errant,) = stream.emitter.out
     with pytest.raises(DataError, match=r"public\.t with the key \(id=1\).*public\.t\.bits is unavailable.*FULL"):
-        stream.update(["1", "3", UNCHANGED])
+        assert errant.value
+    assert stream.emitter.position().tx_events == 1
 
 
 def test_an_update_or_delete_without_the_record_key_is_an_error() -> None:
@@ -88,10 +91,22 @@ def test_an_update_or_delete_without_the_record_key_is_an_error() -> None:
     assert stream.emitter.position().tx_events == 1
 
 
-def test_logical_messages_are_not_counted_as_changes() -> None:
-    stream = Stream()
-    for _ in range(3):
-        stream.send(b"M" + struct.pack("!BQ", 1, 500) + b"prefix\0" + struct.pack("!I", 1) + b"x")
-        stream.send(b"I" + struct.pack("!I", 1) + b"N" + row(["1", "2", None]))
-    assert stream.emitter.position().tx_events == 3
-    assert [r.source_offset["tx_events"] for r in stream.emitter.out if r.source_offset] == [1, 2, 3]
+def logical_message(prefix: str, content: bytes, *, transactional: bool = True) -> bytes:
+    return b"M" + struct.pack("!BQ", transactional, 500) + prefix.encode() + b"\0" + struct.pack("!I", len(content)) + content
+
+
+def test_messages_of_a_transaction_count_as_changes_of_it() -> None:
+    stream = Stream(message_prefix_exclude_list="private.*")
+    stream.send(logical_message("order", b"\x00x"))
+    stream.send(b"I" + struct.pack("!I", 1) + b"N" + row(["1", "2", None]))
+    stream.send(logical_message("private-1", b""))
+    stream.send(b"I" + struct.pack("!I", 1) + b"N" + row(["2", "2", None]))
+    message, *rows = stream.emitter.out
+    assert (message.topic, message.key.as_dict()) == ("p.message", {"prefix": "order"})
+    value = message.value.as_dict()
+    assert (value["op"], value["message"], value["transaction"]) == ("m", {"prefix": "order", "content": b"\x00x"}, None)
+    assert (value["source"]["schema"], value["source"]["table"]) == ("", "")
+    message.value.validate()
+    assert [r.source_offset["tx_events"] for r in (message, *rows) if r.source_offset] == [1, 2, 4]
+    assert message.source_offset is not None
+    assert (message.source_offset["messageType"], message.source_offset["lsn_events_processed"]) == ("MESSAGE", 0)
