@@ -66,7 +66,7 @@ class SourceMonitor:
         self._read_lsn: int | None = None
         self._shutting_down = False
         self._starts = 0
-        self._is_connected = False
+        self._connected = threading.Event()
         self.publication_loss: str | None = None
         """Why changes are missing, if the publication was dropped."""
 
@@ -74,7 +74,8 @@ class SourceMonitor:
         """Starts the thread, or tells it that the task has connected again: what it found before may be outdated."""
         self._watch.expected = {(table.schema, table.name): table.oid for table in tables}
         self._starts += 1
-        self._failure, self._is_connected = None, True
+        self._failure = None
+        self._connected.set()
         if self.publication_loss is not None:  # a new snapshot contains what is missing
             self.publication_loss = None
             self._watch.reset()
@@ -83,9 +84,14 @@ class SourceMonitor:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
+    def task_disconnected(self) -> None:
+        """The task has closed its connections. The monitor opens none before the task, which may need the last one there is."""
+        self._connected.clear()
+
     def close(self) -> None:
         """Ends the thread. May be called twice."""
         self._interrupt.set()
+        self._connected.set()
         if self._thread is not None:
             self._thread.join(_CLOSE_TIMEOUT_S)
             self._thread = None
@@ -95,7 +101,8 @@ class SourceMonitor:
         """Raises what the monitor has found: SourceChangedError, once, if a new start decides, or ConnectError."""
         failure = self._failure
         if isinstance(failure, SourceChangedError):
-            self._failure, self._is_connected = None, False
+            self._failure = None
+            self._connected.clear()
         if failure is not None:
             raise failure
 
@@ -142,6 +149,7 @@ class SourceMonitor:
         lost_at: float | None = None
         while not self._interrupt.is_set:
             connection = None
+            self._connected.wait()
             try:
                 connection = Connection.open(settings.address, self._interrupt, query_timeout_s=settings.query_timeout_s or 60.0)
                 connection.pgconn.notice_handler = self._on_notice
@@ -212,7 +220,7 @@ class SourceMonitor:
 
     def _fail(self, error: ConnectError, start: int) -> None:
         """Has the task raise the error, unless it has connected again since the check began, or is about to."""
-        if self._failure is None and self._is_connected and start == self._starts:
+        if self._failure is None and self._connected.is_set() and start == self._starts:
             self._failure = error
 
     def _check_publication(self, connection: Connection, start: int) -> None:

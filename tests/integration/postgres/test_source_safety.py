@@ -343,3 +343,28 @@ def test_an_existing_slot_becomes_a_failover_slot_and_a_lagging_standby_is_named
             db.execute("select pg_drop_replication_slot('standby')")
         assert [r.key["id"] for r in watched.read(1)] == [1]
         wait_for(watched, lambda p: "standby_lagging" not in problems(p))
+
+
+def test_checks_take_no_connection_that_the_task_needs(source: Any, unique_name: Any) -> None:
+    """A role that may have one connection, apart from replication."""
+    role = unique_name("one")
+    with source.sql() as db:
+        db.execute("create table t(id int primary key); create publication sluice for all tables")
+        db.execute(f"create role {role} login replication password 'secret' connection limit 1")
+        try:
+            source.start(
+                database_user=role,
+                database_password="secret",
+                snapshot_mode="never",
+                source_check_interval_ms="10",
+                retriable_restart_connector_wait_ms="50",
+            )
+            source.until("streaming")
+            for number in range(3):
+                wait_for(source, lambda p: "source_not_checked" in problems(p))
+                db.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [role])
+                db.execute("insert into t values (%s)", [number])
+                assert [r.key["id"] for r in source.read(1)] == [number]
+        finally:
+            source.kill()
+            db.execute(f"drop owned by {role}; drop role {role}")
