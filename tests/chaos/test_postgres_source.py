@@ -267,6 +267,10 @@ def test_promoted_standbys_without_the_slot_are_refused(
             stream.pipeline.configure(snapshot_mode="when_needed")
             stream.pipeline.start()
             stream.wait_for_events(20)
+            stream.pipeline.kill()
+            stream.pipeline.configure(snapshot_mode="initial")
+            stream.pipeline.start()
+            stream.wait_for_events(1)
         stream.assert_no_event_is_missing()
 
 
