@@ -244,7 +244,7 @@ class ChangeCapture:
                     confirmed_lsn = max(confirmed_lsn, self._flush_tracker.confirmed_lsn)
                 elif self._settings.slot.mismatch_strategy in ("trust_offset", "trust_greater_lsn"):
                     confirmed_lsn = max(confirmed_lsn, plan.position.done_lsn)  # the offset is stored
-            self._streaming.continue_from(plan.position, self._stored.tx_id if self._stored is not None else None)
+            self._streaming.continue_from(plan.position, self._stored)
         self._flush_tracker.start(server.timeline, confirmed_lsn)
 
     def _captured_tables(self) -> list[CapturedTable]:

@@ -9,8 +9,9 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import one_of
 from connectors.postgres.column_rules import ColumnRule, parse_column_rules
-from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, split_list
+from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
 
+_METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
 _ADJUSTMENT_MODES = ("none", "avro", "avro_unicode")
 
 
@@ -24,6 +25,9 @@ class EventSettings:
     message_include: tuple[str, ...] = ()
     """Regular expressions of the prefixes of logical decoding messages."""
     message_exclude: tuple[str, ...] = ()
+    transaction_metadata: bool = False
+    transaction_topic: str = "transaction"
+    """Without the topic prefix."""
     failure_mode: str = "fail"
     """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
 
@@ -48,9 +52,36 @@ def define_event_form_keys(keys: ConfigDef) -> None:
             None,
             group="Capture",
             validator=RegexList(),
-            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message), which "
-            f"go to the topic <topic.prefix>.message: those to {side}. Set only one of include and exclude.",
+            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message) to "
+            f"{side}. They go to the topic <topic.prefix>.message. Set only one of include and exclude.",
         )
+    keys.define(
+        "provide.transaction.metadata",
+        ConfigType.BOOLEAN,
+        False,
+        group=group,
+        importance=Importance.LOW,
+        doc="Write the beginning and the end of each transaction, with counts of its events, to the topic "
+        "<topic.prefix>.<topic.transaction>, and fill the transaction block of events: their place in the transaction.",
+    )
+    keys.define(
+        "topic.transaction",
+        ConfigType.STRING,
+        "transaction",
+        group=group,
+        importance=Importance.LOW,
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        doc="Topic of transaction metadata: <topic.prefix>.<this name>.",
+    )
+    keys.define(
+        "transaction.metadata.factory",
+        ConfigType.STRING,
+        _METADATA_FACTORY,
+        group="Not supported",
+        importance=Importance.LOW,
+        validator=SupportedValues((_METADATA_FACTORY.lower(),), "other factories are not supported; remove the key"),
+        doc="Only Debezium's default factory.",
+    )
     keys.define(
         "topic.heartbeat.name",
         ConfigType.STRING,
@@ -100,5 +131,7 @@ def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -
         values["field.name.adjustment.mode"],
         tuple(split_list(values["message.prefix.include.list"])),
         tuple(split_list(values["message.prefix.exclude.list"])),
+        values["provide.transaction.metadata"],
+        values["topic.transaction"],
         values["event.processing.failure.handling.mode"],
     )

@@ -8,10 +8,14 @@ and commit long after it, and several changes can share one LSN.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PARTITION_KEY = "server"
+
+# Debezium's keys of a transaction in progress: its ID, and the number of its events by table.
+TRANSACTION_ID = "transaction_id"
+TRANSACTION_COUNT = "transaction_data_collection_order_"
 
 # Our own keys in addition to Debezium's. Debezium ignores them; without them (an offset stored by Debezium) the position within a
 # transaction is found by LSN, as in Debezium.
@@ -58,6 +62,8 @@ class StoredOffset:
     server: ServerTimeline | None = None
     tx_id: int | None = None
     snapshot_state: str | None = None
+    transaction: Mapping[str, Any] = field(default_factory=dict)
+    """The members with the counts of a transaction in progress (``provide.transaction.metadata``)."""
 
 
 def source_partition(topic_prefix: str) -> dict[str, str]:
@@ -71,7 +77,8 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
     position = _parse_position(offset, in_snapshot=in_snapshot)
     state = None if completed else offset.get(SNAPSHOT_STATE)
-    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state)
+    counts = {name: value for name, value in offset.items() if name == TRANSACTION_ID or name.startswith(TRANSACTION_COUNT)}
+    return StoredOffset(position, completed, server_of(offset), offset.get("txId"), state, counts)
 
 
 def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPosition:

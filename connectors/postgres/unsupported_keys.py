@@ -23,7 +23,6 @@ _IGNORED = {
     "table.ignore.builtin": "true",
     "incremental.snapshot.chunk.size": "1024",
     "signal.poll.interval.ms": "5000",
-    "topic.transaction": "transaction",
     "queue.provider.type": "memory",
     "database.ssl.mode": None,
 }
@@ -42,7 +41,6 @@ def define_ignored_keys(keys: ConfigDef) -> None:
 
 
 _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    "provide.transaction.metadata": ("false", ("false",)),
     "signal.data.collection": (None, ()),
     "signal.enabled.channels": ("source", ("", "source")),
     "notification.enabled.channels": (None, ("", "log")),

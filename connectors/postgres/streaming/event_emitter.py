@@ -7,6 +7,7 @@ messages and appends records to ``out``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from connect.data.headers import Header
@@ -14,7 +15,7 @@ from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import StreamPosition, catch_up_members
+from connectors.postgres.offsets import StoredOffset, StreamPosition, catch_up_members
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
@@ -23,7 +24,7 @@ from connectors.postgres.streaming.captured_tables import CapturedTables, sends_
 from connectors.postgres.streaming.cell_decoder import Cells
 from connectors.postgres.streaming.change_events import ChangeEventBuilder, StreamedTable, TransactionValues
 from connectors.postgres.streaming.change_templates import ChangeTemplate, change_template
-from connectors.postgres.streaming.logical_messages import LogicalMessageBuilder
+from connectors.postgres.streaming.logical_messages import MESSAGE_TRANSACTION_AT, LogicalMessageBuilder
 from connectors.postgres.streaming.pgoutput import (
     DELETE,
     INSERT,
@@ -36,10 +37,13 @@ from connectors.postgres.streaming.pgoutput import (
 from connectors.postgres.streaming.position_tracker import PositionTracker
 from connectors.postgres.streaming.replication import HEADER_SIZE
 from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
+from connectors.postgres.streaming.transaction_metadata import MESSAGES, TransactionMetadata
 
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
 _OPERATIONS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
+_TRANSACTION_AT = 3
+"""The position of the transaction block in an envelope."""
 _MESSAGE_TYPES = {INSERT: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _row_head = struct.Struct("!xQ16xBIB").unpack_from  # change LSN, kind, relation, kind of the first tuple
 
@@ -62,6 +66,7 @@ class ChangeEventEmitter:
         self._tables = tables
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
+        self._metadata = TransactionMetadata(settings) if settings.events.transaction_metadata else None
         self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
@@ -114,9 +119,11 @@ class ChangeEventEmitter:
         offset = self._position.position_offset()
         return offset if offset is None else self._with_xmin(offset)
 
-    def set_transaction_id(self, xid: int | None) -> None:
+    def restore_transaction(self, stored: StoredOffset) -> None:
         """Sets the last transaction of a stored offset."""
-        self._position.xid = xid
+        self._position.xid = stored.tx_id
+        if self._metadata is not None:
+            self._metadata.restore(stored.transaction)
 
     def set_xmin(self, xmin: int | None) -> None:
         """Sets the oldest transaction whose catalog rows the slot needs, for the next transactions."""
@@ -173,8 +180,22 @@ class ChangeEventEmitter:
                 raise name_value(capture.rows, _texts(capture.rows, data), e) from e
             raise
         row = (*cells, str(lsn), position.complete_change(lsn), change, self._transaction or self._transaction_values())
-        self.out.add_row(template.records, row)
         self.events += 1
+        if self._metadata is None:
+            self.out.add_row(template.records, row)
+        else:
+            self._append_counted(str(capture.rows.table), template.records.reader.create(row))
+
+    def _append_counted(self, collection: str, records: Sequence[SourceRecord]) -> None:
+        """Appends the records of a change: an event, perhaps with a tombstone, which is not counted."""
+        assert self._metadata is not None
+        event, *tombstones = records
+        self._metadata.add(event, collection, _TRANSACTION_AT, is_last=not tombstones)
+        for tombstone in tombstones:
+            assert tombstone.source_offset is not None
+            tombstone.source_offset = {**tombstone.source_offset, **self._metadata.members()}
+        for record in records:
+            self.out.append(record)
 
     def _emit_errant(self, data: bytes, kind: int, capture: StreamedTable, error: Exception) -> None:
         """Emits the report of a change that cannot be converted in its place: the change is completed."""
@@ -192,9 +213,9 @@ class ChangeEventEmitter:
         message = pgoutput.decode(data[HEADER_SIZE:])
         match message:
             case pgoutput.Begin():
-                self._begin(message)
+                self._begin(message, _u64(data, 1)[0])
             case pgoutput.Commit():
-                self._commit(message)
+                self._commit(message, _u64(data, 1)[0])
             case pgoutput.Relation():
                 rows = self._tables.bind_relation(message)
                 self._relations[message.oid] = None if rows is None else StreamedTable(rows, sends_key(message, rows))
@@ -219,7 +240,10 @@ class ChangeEventEmitter:
                 position.enter_message(lsn)
                 sequence = f'{self._transaction_values().sequence}{lsn}"]'
                 offset = self._offset("MESSAGE", last=True)
-                self.out.append(messages.record(message, offset, sequence, position.commit_us, self._builder.xmin))
+                record = messages.record(message, offset, sequence, position.commit_us, self._builder.xmin)
+                if self._metadata is not None:
+                    self._metadata.add(record, MESSAGES, MESSAGE_TRANSACTION_AT, is_last=True)
+                self.out.append(record)
             return
         if lsn < position.done_lsn or not messages.captures(message.prefix):
             return
@@ -228,23 +252,32 @@ class ChangeEventEmitter:
         offset = self._with_xmin(position.message_offset(lsn)) | self._catch_up_members()
         self.out.append(messages.record(message, offset, f'["{lsn}","{lsn}"]', position.commit_us, self._builder.xmin))
 
-    def _begin(self, begin: pgoutput.Begin) -> None:
+    def _begin(self, begin: pgoutput.Begin, lsn: int) -> None:
         if self.stop_lsn is not None and begin.final_lsn >= self.stop_lsn:
             raise CatchUpComplete
         done_lsn = self._position.done_lsn
         self._builder.start_transaction(begin, done_lsn, self.slot_lsn)
         self._transaction = None
         self._position.begin(begin)
+        if self._metadata is not None and not self._position.is_completed:
+            offset = self._with_xmin(self._position.record_offset("BEGIN", last=True)) | self._catch_up_members()
+            if (record := self._metadata.begin(begin.xid, lsn, begin.commit_us // 1000, offset)) is not None:
+                self.out.append(record)
 
-    def _commit(self, commit: pgoutput.Commit) -> None:
+    def _commit(self, commit: pgoutput.Commit, lsn: int) -> None:
+        is_completed = self._position.is_completed
         self._position.commit(commit.end_lsn)
+        if self._metadata is not None and not is_completed:
+            offset = self.position_offset() or self._offset("COMMIT", last=True)
+            if (record := self._metadata.end(lsn, commit.commit_us // 1000, offset | self._catch_up_members())) is not None:
+                self.out.append(record)
 
     def _on_changed_row(self, data: bytes, marker: int, capture: StreamedTable) -> None:
         """Handles an update with the old row, or its key, that may change the key or may have to be skipped."""
         rows = capture.rows
         old = _decoded(rows.decode_new if marker == OLD_TUPLE else rows.decode_key_only, data, _COLUMNS_AT)
         if marker == KEY_TUPLE:
-            new = self._with_unavailable_values(rows, data)
+            new = _with_unavailable_values(self._tables, rows, data, self._position.xid)
         else:
             new = _decoded(rows.decode_before_fill, data, skip_tuple(data, _MARKER_AT + 1) + 3)
             rows.fill_unchanged(new, old)
@@ -264,20 +297,6 @@ class ChangeEventEmitter:
             assert deleted.source_offset is not None
             self.out.append(self._builder.tombstone(deleted, deleted.source_offset))
         self._emit(capture, "c", "UPDATE", None, new, new_key, Header("__debezium.oldkey", schema, Struct(schema, old_key)))
-
-    def _with_unavailable_values(self, rows: TableRows, data: bytes) -> list[Any]:
-        """The new row of a key change, with unavailable values read from the table."""
-        message = pgoutput.decode(data[HEADER_SIZE:])
-        assert isinstance(message, pgoutput.Update)
-        assert message.old is not None
-        # The old key has its unchanged columns too.
-        values = [
-            old if value is pgoutput.UNCHANGED and isinstance(old, bytes) else value
-            for value, old in zip(message.new, message.old, strict=True)
-        ]
-        if pgoutput.UNCHANGED in values:
-            values = fetch_unavailable_values(self._tables.connect, rows, values, self._position.xid)
-        return rows.decode_new(encode_tuple(values), 0)
 
     def _truncate(self, truncate: pgoutput.Truncate, lsn: int) -> None:
         position = self._position
@@ -305,6 +324,8 @@ class ChangeEventEmitter:
         self.events += 1
         offset = self._offset(name, last=last)
         record = self._builder.change(capture, self._transaction_values(), offset, op, before, after, key, header)
+        if self._metadata is not None:
+            self._metadata.add(record, str(capture.rows.table), _TRANSACTION_AT, is_last=last)
         self.out.append(record)
         return record
 
@@ -330,6 +351,21 @@ class ChangeEventEmitter:
         if (xmin := self._builder.xmin) is not None:
             offset["xmin"] = xmin
         return offset
+
+
+def _with_unavailable_values(tables: CapturedTables, rows: TableRows, data: bytes, xid: int | None) -> list[Any]:
+    """The new row of a key change, with unavailable values read from the table."""
+    message = pgoutput.decode(data[HEADER_SIZE:])
+    assert isinstance(message, pgoutput.Update)
+    assert message.old is not None
+    # The old key has its unchanged columns too.
+    values = [
+        old if value is pgoutput.UNCHANGED and isinstance(old, bytes) else value
+        for value, old in zip(message.new, message.old, strict=True)
+    ]
+    if pgoutput.UNCHANGED in values:
+        values = fetch_unavailable_values(tables.connect, rows, values, xid)
+    return rows.decode_new(encode_tuple(values), 0)
 
 
 def _texts(rows: TableRows, data: bytes) -> list[Any]:

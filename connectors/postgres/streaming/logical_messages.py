@@ -17,6 +17,8 @@ from connectors.postgres.schema.name_adjustment import schema_name_adjuster
 from connectors.postgres.streaming.pgoutput import LogicalMessage
 from connectors.postgres.types.text import binary
 
+MESSAGE_TRANSACTION_AT = 3
+"""The position of the transaction block in the value of a message."""
 _NAME = "io.debezium.connector.postgresql.Message"
 
 

@@ -106,6 +106,11 @@ class PositionTracker:
             self._event_lsn, self._same_lsn = lsn, 1
         self.lsn = lsn
 
+    @property
+    def is_completed(self) -> bool:
+        """Whether the current transaction was completed before."""
+        return self.skip == _SKIP_ALL
+
     def enter_message(self, lsn: int) -> None:
         """Notes the LSN of a logical message of the transaction: unlike changes, Debezium does not count messages at an LSN."""
         self._event_lsn, self._same_lsn = lsn, 0

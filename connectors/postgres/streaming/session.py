@@ -11,7 +11,7 @@ from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
-from connectors.postgres.offsets import StreamPosition, format_lsn
+from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
@@ -65,11 +65,12 @@ class StreamingSession:
         """The position to continue from; None before the first start."""
         return self._emitter.position() if self._emitter is not None else None
 
-    def continue_from(self, position: StreamPosition, tx_id: int | None = None) -> None:
-        """Sets the position of the next start. ``tx_id`` is the last transaction of a stored offset."""
+    def continue_from(self, position: StreamPosition, stored: StoredOffset | None = None) -> None:
+        """Sets the position of the next start. ``stored`` is the offset that it comes from."""
         if self._emitter is None or position != self._emitter.position():
             self._emitter = ChangeEventEmitter(self._settings, self._tables, position, self._version)
-            self._emitter.set_transaction_id(tx_id)
+            if stored is not None:
+                self._emitter.restore_transaction(stored)
             self._latest = None
 
     def start_at_slot(self, lsn: int) -> None:

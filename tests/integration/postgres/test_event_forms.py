@@ -77,3 +77,58 @@ def test_logical_messages_are_events_and_no_row_behind_them_is_lost(source: Any)
             # Commit position and place are the same after a restart.
             assert [r.value["source"]["lsn"] for r in again] == [block["lsn"] for block in source_blocks[done + 1 :]]
             assert [r.source_offset["tx_events"] for r in again] == [r.source_offset["tx_events"] for r in everything[done + 1 :]]
+
+
+def test_transactions_have_metadata_that_is_the_same_after_a_restart(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table t (id int primary key); create table u (id int primary key)")
+        source.start(snapshot_mode="never", provide_transaction_metadata="true")
+        source.until("streaming")
+        db.execute("insert into u values (0)")
+        source.read(3)  # source.sequence of the first transaction of a slot has no predecessor
+        with db.transaction():
+            db.execute("insert into t values (1), (2)")
+            db.execute("insert into u values (1)")
+            db.execute("delete from t where id = 1")
+            db.execute("update t set id = 3 where id = 2")
+        db.execute("insert into u values (2)")
+        everything = source.read(12)
+        topics = [record.topic.removeprefix("shop.") for record in everything]
+        one = ["transaction", "public.t", "public.t", "public.u", *["public.t"] * 5, "transaction"]
+        assert topics == [*one, "transaction", "public.u", "transaction"]
+        begin, *events, end = (record for record in everything[:10] if record.value is not None)
+        xid = events[0].value["source"]["txId"]
+        assert begin.value["status"] == "BEGIN"
+        assert begin.key["id"].startswith(f"{xid}:")
+        assert begin.value["event_count"] is None
+        blocks = [event.value["transaction"].as_dict() for event in events]
+        assert [(b["total_order"], b["data_collection_order"]) for b in blocks] == [
+            (1, 1),
+            (2, 2),
+            (3, 1),
+            (4, 3),
+            (5, 4),
+            (6, 5),
+        ]
+        assert [b["id"] for b in blocks] == [f"{xid}:{event.value['source']['lsn']}" for event in events]
+        counts = {c["data_collection"]: c["event_count"] for c in (s.as_dict() for s in end.value["data_collections"])}
+        assert (end.value["status"], end.value["event_count"], counts) == ("END", 6, {"public.t": 5, "public.u": 1})
+        for record in everything:
+            if record.value is not None:
+                record.value.validate()
+
+        def shown(record: Any) -> Any:
+            value = record.value
+            if value is None:
+                return None
+            if record.topic == "shop.transaction":
+                return value.as_dict()
+            return value["op"], value["transaction"].as_dict(), value["source"]["lsn"], value["source"]["sequence"]
+
+        for done in (0, 2, 8, 9):
+            source.kill()
+            source.offsets.stored = dict(everything[done].source_offset)
+            source.wait_for_slot(db)
+            source.start()
+            again = source.read(12 - done)
+            assert [shown(r) for r in again] == [shown(r) for r in everything[done + 1 :]]

@@ -25,7 +25,7 @@ def test_the_password_is_never_printed() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("provide.transaction.metadata", "true"),
+        ("transaction.metadata.factory", "com.example.Own"),
         ("signal.data.collection", "public.signals"),
         ("notification.enabled.channels", "sink"),
         ("time.precision.mode", "structured"),
