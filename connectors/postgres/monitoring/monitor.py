@@ -153,6 +153,7 @@ class SourceMonitor:
             try:
                 connection = Connection.open(settings.address, self._interrupt, query_timeout_s=settings.query_timeout_s or 60.0)
                 connection.pgconn.notice_handler = self._on_notice
+                connection.execute("SET application_name = 'sluice-monitor'")
                 self._shutting_down, lost_at = False, None
                 self._check_until_lost(connection)
             except WaitInterrupted:
