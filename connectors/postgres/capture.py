@@ -297,7 +297,7 @@ class ChangeCapture:
         snapshot = self.signals.blocking.start(standby.create_snapshot_slot(self._settings, replication))
         replication.close()
         state = CaptureState.STREAMING if snapshot is None else CaptureState.CATCHING_UP
-        self._stream(self.sessions.open(replication=True), state, snapshot and snapshot.lsn)
+        self._stream(self.sessions.open(replication=True), state, None if snapshot is None else snapshot.lsn)
 
     def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
         records = self.signals.blocking.read()

@@ -74,7 +74,6 @@ def test_a_random_workload_is_replayed_exactly(
             publish_via_partition_root=str(via_root).lower(),
             decimal_handling_mode="string",
             skipped_operations="none",
-            message_prefix_exclude_list=".*",
         )
         snapshot = source.until("streaming")
         replay.load(snapshot)
