@@ -10,22 +10,9 @@ from connect.errors import NotFoundError
 from rest.client import ConnectClient
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.jar_sets import Jar, JarSet
 from tests.cluster.worker_process import WorkerProcess
 from tests.interop.apache_worker import APACHE_STANDALONE
-
-_VERSION = "3.7.0.Final"
-_MODULES = ("api", "config", "connect-plugins", "connector-common", "connector-postgres", "openlineage-api", "util")
-DEBEZIUM = JarSet(
-    "debezium",
-    f"Debezium's PostgreSQL connector {_VERSION}",
-    (
-        *(Jar("io.debezium", f"debezium-{name}", _VERSION) for name in _MODULES),
-        Jar("com.datadoghq", "sketches-java", "0.8.2"),
-        Jar("com.google.protobuf", "protobuf-java", "3.25.5"),
-        Jar("org.postgresql", "postgresql", "42.7.13"),
-    ),
-)
+from tests.support.jar_sets import DEBEZIUM
 
 
 class DebeziumWorker:

@@ -1,15 +1,16 @@
-"""Fetches and unpacks the servers that only tests start, so that no test waits for a download: ``python -m
+"""Fetches and unpacks what only tests start, so that no test waits for a download: ``python -m
 tests.support.fetch``."""
 
 from __future__ import annotations
 
 from sluice.embedded.jars import ensure_jars
 from tests.support import mariadb, registry
-from tests.support.jar_sets import MARIADB_MACHINE, this_machine
+from tests.support.jar_sets import DEBEZIUM, MARIADB_MACHINE, this_machine
 
 
 def main() -> None:
     ensure_jars("spark-s3")
+    ensure_jars(DEBEZIUM)
     registry.ensure_program()
     if this_machine() == MARIADB_MACHINE:
         mariadb.ensure_program()

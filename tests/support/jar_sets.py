@@ -1,4 +1,4 @@
-"""Archives of the servers that only tests and benchmarks start: MariaDB and a schema registry."""
+"""Archives of what only tests and benchmarks start: MariaDB, a schema registry, and Debezium."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sluice.embedded.jar_sets import Jar, JarSet
 
 MARIADB_VERSION = "11.4.5"
 REGISTRY_VERSION = "3.0.9"
+DEBEZIUM_VERSION = "3.7.0.Final"
 
 REGISTRY = JarSet(
     "registry",
@@ -23,6 +24,19 @@ MARIADB = JarSet(
 )
 """One JAR with the binaries of a MariaDB server, packed for Java tests."""
 MARIADB_MACHINE = "Linux x86_64"
+
+_DEBEZIUM_MODULES = ("api", "config", "connect-plugins", "connector-common", "connector-postgres", "openlineage-api", "util")
+DEBEZIUM = JarSet(
+    "debezium",
+    f"Debezium's PostgreSQL connector {DEBEZIUM_VERSION}",
+    (
+        *(Jar("io.debezium", f"debezium-{name}", DEBEZIUM_VERSION) for name in _DEBEZIUM_MODULES),
+        Jar("com.datadoghq", "sketches-java", "0.8.2"),
+        Jar("com.google.protobuf", "protobuf-java", "3.25.5"),
+        Jar("org.postgresql", "postgresql", "42.7.13"),
+    ),
+)
+"""The connector, for Apache's worker."""
 
 
 def this_machine() -> str:

@@ -20,6 +20,8 @@ from connectors.postgres.types.text import binary
 MESSAGE_TRANSACTION_AT = 3
 """The position of the transaction block in the value of a message."""
 _NAME = "io.debezium.connector.postgresql.Message"
+_TRUE = ("true", "on", "yes", "1", "t", "y", "")
+"""Values of the plugin's option in ``slot.stream.params``."""
 
 
 class LogicalMessageBuilder:
@@ -31,6 +33,7 @@ class LogicalMessageBuilder:
         self._partition = source_partition(settings.topic_prefix)
         self._topic = f"{settings.topic_prefix}.message"
         self._content = binary(settings.types)
+        self._is_wanted = dict(settings.slot.plugin_options).get("messages", "true").lower() in _TRUE
         adjust = schema_name_adjuster(settings.events.schema_name_adjustment)
         self._key = SchemaBuilder.struct().name(adjust(f"{_NAME}Key")).version(1).field("prefix", Schema.OPTIONAL_STRING).build()
         self._message = (
@@ -55,6 +58,8 @@ class LogicalMessageBuilder:
 
     def captures(self, prefix: str) -> bool:
         """Whether the filters include messages with this prefix."""
+        if not self._is_wanted:
+            return False
         events = self._settings.events
         if events.message_include:
             return name_matches(events.message_include, prefix)

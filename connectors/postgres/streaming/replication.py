@@ -103,9 +103,10 @@ class ReplicationStream:
         options = {
             "proto_version": "1",
             "publication_names": quote_identifier(settings.publication),
-            **({"messages": "true"} if self._connection.pgconn.server_version >= _FIRST_WITH_MESSAGES else {}),
             **dict(settings.plugin_options),
         }
+        if self._connection.pgconn.server_version >= _FIRST_WITH_MESSAGES:
+            options["messages"] = "true"  # always: offsets count messages, and must mean the same after a restart
         listed = ", ".join(f"{quote_identifier(name)} {quote_literal(value)}" for name, value in options.items())
         command = f"START_REPLICATION SLOT {quote_identifier(settings.name)} LOGICAL {format_lsn(start_lsn)} ({listed})"
         try:
