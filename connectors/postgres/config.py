@@ -21,6 +21,7 @@ from connectors.postgres.signal_keys import (
     parse_notifications,
     parse_signals,
 )
+from connectors.postgres.topic_naming import TopicNaming, parse_topic_naming
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 
 
@@ -134,6 +135,7 @@ class PostgresConfig:
 
     topic_prefix: str
     topic_delimiter: str
+    topic_naming: TopicNaming
     address: Address
     primary: Address | None
     query_timeout_s: float
@@ -180,6 +182,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],
+        topic_naming=parse_topic_naming(v),
         address=address,
         primary=_primary(v, address),
         query_timeout_s=v["database.query.timeout.ms"] / 1000,

@@ -25,6 +25,7 @@ from connectors.postgres.config_validators import (
 from connectors.postgres.event_settings import define_event_form_keys
 from connectors.postgres.safety_keys import define_safety_keys
 from connectors.postgres.signal_keys import define_signal_keys
+from connectors.postgres.topic_naming import define_topic_naming_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
@@ -53,6 +54,7 @@ def config_def() -> ConfigDef:
     _error_keys(keys)
     define_signal_keys(keys)
     define_safety_keys(keys)
+    define_topic_naming_keys(keys)
     define_ignored_keys(keys)
     define_unsupported_keys(keys)
     return keys

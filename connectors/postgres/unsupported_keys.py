@@ -12,6 +12,7 @@ from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Import
 from connect.errors import ConfigError
 from connectors.postgres.column_rules import find_rule_errors
 from connectors.postgres.config_validators import SupportedValues
+from connectors.postgres.topic_naming import find_topic_naming_errors
 
 _IGNORED = {
     "max.queue.size": "8192",
@@ -41,10 +42,6 @@ def define_ignored_keys(keys: ConfigDef) -> None:
 _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "converters": (None, ("",)),
     "post.processors": (None, ("",)),
-    "topic.naming.strategy": (
-        "io.debezium.schema.SchemaTopicNamingStrategy",
-        ("io.debezium.schema.schematopicnamingstrategy",),
-    ),
     "sourceinfo.struct.maker": (
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
@@ -78,6 +75,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
         if _UNSUPPORTED_PATTERNS.fullmatch(name)
     ]
     found += find_rule_errors(config)
+    found += find_topic_naming_errors(config)
     for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):

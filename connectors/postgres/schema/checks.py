@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from connect.errors import ConfigError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.envelope import topic_name
 from connectors.postgres.schema.filters import Filters
 
 log = logging.getLogger(__name__)
@@ -49,10 +48,12 @@ def check_keys(tables: Iterable[CapturedTable], settings: PostgresConfig, filter
 
 
 def check_topics(tables: Iterable[CapturedTable], settings: PostgresConfig) -> None:
-    """Raises ConfigError if two tables have the same topic: their rows could not be told apart."""
+    """Raises ConfigError if two tables have the same topic by accident: their rows could not be told apart."""
+    if settings.topic_naming.shares_topics:
+        return
     topics: dict[str, CapturedTable] = {}
     for table in tables:
-        topic = topic_name(settings.topic_prefix, settings.topic_delimiter, table.schema, table.name)
+        topic = settings.topic_naming.topic(table.schema, table.name)
         other = topics.setdefault(topic, table)
         if other is not table:
             raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -72,8 +71,6 @@ HEARTBEAT_VALUE = (
     SchemaBuilder.struct().name("io.debezium.connector.common.Heartbeat").version(1).field("ts_ms", Schema.INT64).build()
 )
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-
 
 @dataclass(frozen=True, slots=True)
 class RowSchemas:
@@ -82,11 +79,6 @@ class RowSchemas:
     key: Schema | None
     value: Schema
     envelope: Schema
-
-
-def topic_name(prefix: str, delimiter: str, schema: str, table: str) -> str:
-    """``prefix.schema.table``, with ``_`` for each character that is invalid in a topic name."""
-    return _UNSAFE.sub("_", delimiter.join((prefix, schema, table)))
 
 
 def row_schemas(

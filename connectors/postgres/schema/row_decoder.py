@@ -21,11 +21,11 @@ from connect.generated_code import define_functions
 from connect.record import SourceRecord
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.column_mapping import RowColumn, find_rule, key_value, map_column
-from connectors.postgres.schema.envelope import RowSchemas, row_schemas, topic_name
+from connectors.postgres.schema.envelope import RowSchemas, row_schemas
 from connectors.postgres.schema.filters import Filters
-from connectors.postgres.schema.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.postgres.types import ColumnType, column_type
 from connectors.postgres.types.column_type import CatalogType
 from connectors.postgres.types.defaults import parse_default
@@ -58,7 +58,7 @@ class TableRows:
     ) -> None:
         self.table = table
         self.types = types
-        self.topic = topic_name(settings.topic_prefix, settings.topic_delimiter, table.schema, table.name)
+        self.topic = settings.topic_naming.topic(table.schema, table.name)
         key = filters.key_columns(table.schema, table.name) or table.key
         self.key = key
         self.columns = _row_columns(table, key, types, settings, filters)

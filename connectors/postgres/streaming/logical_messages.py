@@ -10,10 +10,10 @@ from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.name_adjustment import schema_name_adjuster
 from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.filters import name_matches
-from connectors.postgres.schema.name_adjustment import schema_name_adjuster
 from connectors.postgres.streaming.pgoutput import LogicalMessage
 from connectors.postgres.types.text import binary
 

@@ -13,9 +13,9 @@ from connect.data.struct import Struct
 from connect.java.hash_order import hash_map_order
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.name_adjustment import schema_name_adjuster
 from connectors.postgres.offsets import TRANSACTION_COUNT, TRANSACTION_ID, source_partition
 from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.name_adjustment import schema_name_adjuster
 
 MESSAGES = "LOGICAL_DECODING_MESSAGE"
 """The name under which logical messages are counted."""

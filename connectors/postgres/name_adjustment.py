@@ -29,6 +29,13 @@ def field_name_adjuster(mode: str) -> Adjust:
     return str if mode == "none" else partial(_adjust, mode, is_schema=False)
 
 
+def escape_units(text: str) -> str:
+    """``_uxxxx`` for each UTF-16 code unit, Java's characters, in at least four digits, as Debezium writes them."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    units = (f"{data[i] << 8 | data[i + 1]:x}" for i in range(0, len(data), 2))
+    return "".join(f"_u00{digits}" if len(digits) <= 2 else f"_u{digits}" for digits in units)
+
+
 def _adjust(mode: str, name: str, *, is_schema: bool) -> str:
     if not name:
         return name
@@ -36,18 +43,11 @@ def _adjust(mode: str, name: str, *, is_schema: bool) -> str:
     if not _FIRST[mode].match(first):
         # A first digit stays behind the underscore: 1a and 2a remain different.
         kept = first if mode == "avro" and first.isdecimal() else ""
-        first = "".join(_replaced(mode, unit) for unit in _units(first)) + kept
-    return first + _INVALID[mode, is_schema].sub(lambda m: "".join(_replaced(mode, unit) for unit in _units(m[0])), rest)
+        first = _replaced(mode, first) + kept
+    return first + _INVALID[mode, is_schema].sub(lambda m: _replaced(mode, m[0]), rest)
 
 
-def _units(text: str) -> list[int]:
-    """UTF-16 code units, Java's characters."""
-    data = text.encode("utf-16-be", "surrogatepass")
-    return [data[i] << 8 | data[i + 1] for i in range(0, len(data), 2)]
-
-
-def _replaced(mode: str, unit: int) -> str:
-    if mode == "avro":
-        return "_"
-    digits = f"{unit:x}"
-    return "_u" + ("00" + digits if len(digits) <= 2 else digits)
+def _replaced(mode: str, text: str) -> str:
+    if mode == "avro_unicode":
+        return escape_units(text)
+    return "_" * (len(text.encode("utf-16-be", "surrogatepass")) // 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.postgres.schema.name_adjustment import field_name_adjuster, schema_name_adjuster
+from connectors.postgres.name_adjustment import field_name_adjuster, schema_name_adjuster
 
 
 @pytest.mark.parametrize(
