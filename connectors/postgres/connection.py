@@ -268,6 +268,22 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def quote_name(schema: str, name: str) -> str:
+    """Quotes the name of a table with its schema."""
+    return f"{quote_identifier(schema)}.{quote_identifier(name)}"
+
+
+def quote_value(text: str) -> str:
+    """Quotes text as a SQL literal, whatever the server's ``standard_conforming_strings``."""
+    quoted = text.replace("'", "''")
+    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+
+
+def is_standby(connection: Connection) -> bool:
+    """Whether the server is a standby now."""
+    return connection.query("select pg_is_in_recovery()")[0][0] == "t"
+
+
 def quote_literal(text: str) -> str:
     """Quotes text for a replication command, which has no parameters and no backslash escapes."""
     return "'" + text.replace("'", "''") + "'"

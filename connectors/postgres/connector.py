@@ -10,7 +10,7 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.connection import Connection, Interrupt, is_standby
 from connectors.postgres.errors import WaitInterrupted
 from connectors.postgres.offsets import PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
 from connectors.postgres.schema.checks import check_keys, check_topics
@@ -18,7 +18,6 @@ from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.snapshot.transaction import check_row_security
 from connectors.postgres.streaming import publications, slots
-from connectors.postgres.streaming.server import is_standby
 from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import find_dynamic_key_errors
 

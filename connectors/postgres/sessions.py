@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.connection import Connection, Interrupt, is_standby
 
 
 class DatabaseSessions:
@@ -30,7 +30,7 @@ class DatabaseSessions:
         Raises UnreachableError too.
         """
         catalog, primary = self.catalog(), self._settings.primary
-        if primary is None or catalog.query("select pg_is_in_recovery()")[0][0] != "t":
+        if primary is None or not is_standby(catalog):
             return catalog
         if self._primary is None:
             self._primary = Connection.open(primary, self.interrupt, query_timeout_s=self._settings.query_timeout_s or math.inf)

@@ -20,6 +20,7 @@ from connectors.postgres.schema.catalog import CapturedTable, read_table
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.snapshot.text_batches import Traits, split_rows
+from connectors.postgres.snapshot.transaction import BEGIN_SNAPSHOT
 from connectors.postgres.streaming import publications
 from connectors.postgres.streaming.captured_tables import CapturedTables
 
@@ -146,13 +147,12 @@ class ChunkReader:
 @contextmanager
 def _transaction(connection: Connection, table: CapturedTable) -> Iterator[None]:
     """A transaction whose snapshot is taken after the table is locked: so nobody rewrites or truncates it in between."""
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    connection.execute(BEGIN_SNAPSHOT)
     try:
         try:
             connection.execute(
                 f"SET LOCAL row_security = off; SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}; "
-                f"LOCK TABLE {name} IN ACCESS SHARE MODE"
+                f"LOCK TABLE {table.sql_name} IN ACCESS SHARE MODE"
             )
         except ServerError as e:
             if e.sqlstate == "42P01":
@@ -172,10 +172,8 @@ class _Source:
 
 
 def _source(rows: TableRows, collection: DataCollection) -> _Source:
-    table = rows.table
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    conditions = [f"({condition})" for condition in (table.row_filter, collection.condition) if condition]
-    return _Source(name if table.kind == "p" else f"ONLY {name}", conditions)
+    conditions = [f"({condition})" for condition in (rows.table.row_filter, collection.condition) if condition]
+    return _Source(rows.table.own_rows, conditions)
 
 
 def _order_columns(collection: DataCollection, rows: TableRows) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from connect.errors import DataError
 from connect.java.serialization import JavaType, parse_java_array, write_java_array
-from connectors.postgres.connection import quote_identifier
+from connectors.postgres.connection import quote_identifier, quote_value
 
 Position = tuple[str | None, ...]
 """The key of a row, as texts of the server; None is null."""
@@ -93,7 +93,7 @@ def order_by(columns: Sequence[str], *, descending: bool = False) -> str:
 def after(columns: Mapping[str, bool], position: Position) -> str:
     """The condition for rows behind a position. ``columns`` says which columns may be null."""
     if not any(columns.values()):
-        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(_literal(text or "") for text in position)
+        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(quote_value(text or "") for text in position)
         return f"({names}) > ({values})" if len(columns) > 1 else f"{names} > {values}"
     terms: list[str] = []
     same: list[str] = []
@@ -101,19 +101,14 @@ def after(columns: Mapping[str, bool], position: Position) -> str:
         column = quote_identifier(name)
         if text is not None:  # nothing is behind a null
             null = f" OR {column} IS NULL" if is_nullable else ""
-            terms.append(" AND ".join([*same, f"({column} > {_literal(text)}{null})"]))
-        same.append(f"{column} IS NULL" if text is None else f"{column} = {_literal(text)}")
+            terms.append(" AND ".join([*same, f"({column} > {quote_value(text)}{null})"]))
+        same.append(f"{column} IS NULL" if text is None else f"{column} = {quote_value(text)}")
     return "(" + " OR ".join(f"({term})" for term in terms) + ")" if terms else "false"
 
 
 def up_to(columns: Mapping[str, bool], position: Position) -> str:
     """The condition for rows at or before a position."""
     if not any(columns.values()):
-        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(_literal(text or "") for text in position)
+        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(quote_value(text or "") for text in position)
         return f"({names}) <= ({values})" if len(columns) > 1 else f"{names} <= {values}"
     return f"NOT {after(columns, position)}"
-
-
-def _literal(text: str) -> str:
-    quoted = text.replace("'", "''")
-    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"

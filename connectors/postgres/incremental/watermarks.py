@@ -11,7 +11,7 @@ import uuid
 from datetime import UTC, datetime
 
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection, quote_name
 from connectors.postgres.errors import ServerError
 from connectors.postgres.incremental.context import DataCollection
 
@@ -25,7 +25,7 @@ class Watermarks:
         table = settings.signals.table
         self._is_enabled = table is not None and not settings.incremental.read_only
         self._deletes = settings.incremental.deletes_watermarks
-        self._table = ".".join(map(quote_identifier, table)) if table is not None else ""
+        self._table = quote_name(*table) if table is not None else ""
         self._chunk_id = ""
         self._metadata: dict[str, str] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection, quote_name
 from connectors.postgres.types.column_type import CatalogType
 
 
@@ -51,6 +51,16 @@ class CapturedTable:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
+
+    @property
+    def sql_name(self) -> str:
+        """The name in SQL."""
+        return quote_name(self.schema, self.name)
+
+    @property
+    def own_rows(self) -> str:
+        """The rows of the table in SQL, after FROM: those of its partitions, but not those of tables that inherit from it."""
+        return self.sql_name if self.kind == "p" else f"ONLY {self.sql_name}"
 
 
 _TABLES = """
@@ -235,6 +245,5 @@ def estimated_rows(connection: Connection, table: CapturedTable) -> int:
     """Estimates the number of rows from statistics; for a table that was never analyzed, counts up to 100,000."""
     if table.rows >= 0:
         return table.rows
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    rows = connection.query(f"select count(*) from (select 1 from {name} limit 100000) t")
+    rows = connection.query(f"select count(*) from (select 1 from {table.sql_name} limit 100000) t")
     return int(rows[0][0] or 0)

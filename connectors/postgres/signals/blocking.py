@@ -10,7 +10,7 @@ from typing import Any
 from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ServerError, TablesChangedError
 from connectors.postgres.incremental.requests import SnapshotRequest, dump_requests, parse_requests
 from connectors.postgres.offsets import TX_EVENTS, TX_LSN
@@ -172,4 +172,4 @@ def _override(request: SnapshotRequest, table: CapturedTable) -> str:
     if not condition or condition.lstrip().lower().startswith("select"):
         return condition
     conditions = " AND ".join(f"({part})" for part in (table.row_filter, condition) if part)
-    return f"SELECT * FROM {quote_identifier(table.schema)}.{quote_identifier(table.name)} WHERE {conditions}"
+    return f"SELECT * FROM {table.own_rows} WHERE {conditions}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from connectors.postgres.connection import quote_identifier
+from connectors.postgres.connection import quote_identifier, quote_value
 
 _VERSION = 1
 MAX_TEXT = 256 << 10
@@ -50,20 +50,19 @@ def range_condition(key: Sequence[KeyColumn], bounds: KeyRange) -> list[str]:
     """SQL conditions for the rows of a range. A comparison of rows can use an index on all columns of the key."""
     columns = ", ".join(quote_identifier(column.name) for column in key)
     return [
-        f"({columns}) {operator} ({', '.join(_literal(text, column.type) for text, column in zip(bound, key, strict=True))})"
+        f"({columns}) {operator} ({', '.join(map(_literal, bound, key))})"
         for operator, bound in ((">", bounds.after), ("<=", bounds.until))
         if bound is not None
     ]
 
 
+def _literal(text: str, column: KeyColumn) -> str:
+    return f"CAST({quote_value(text)} AS {column.type})"
+
+
 def key_order(key: Sequence[KeyColumn]) -> str:
     """SQL columns to order by."""
     return ", ".join(quote_identifier(column.name) for column in key)
-
-
-def _literal(text: str, type_: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "''")
-    return f"CAST(E'{escaped}' AS {type_})"
 
 
 def split_range(bounds: KeyRange, keys: Iterable[Key]) -> list[KeyRange]:

@@ -168,13 +168,11 @@ def _sample_keys(connection: Connection, plan: TablePlan, bounds: KeyRange, rang
     pages = max(plan.main_bytes / _PAGE_BYTES, 1)
     percent = min(100.0, 100 * _SAMPLED_PAGES * total_ranges / pages)
     table = plan.rows.table
-    only = "" if table.kind == "p" else "ONLY "
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     columns = ", ".join(f"{quote_identifier(column.name)} AS c{i}" for i, column in enumerate(plan.key))
     conditions = " AND ".join(range_condition(plan.key, bounds)) or "true"
     rows = connection.query(
         f"SELECT {', '.join(f'c{i}::text' for i in range(len(plan.key)))} FROM (SELECT {columns}, row_number() OVER (ORDER BY "
-        f"{key_order(plan.key)}) AS place, count(*) OVER () AS total FROM {only}{name} TABLESAMPLE SYSTEM ({percent:.6f}) "
+        f"{key_order(plan.key)}) AS place, count(*) OVER () AS total FROM {table.own_rows} TABLESAMPLE SYSTEM ({percent:.6f}) "
         f"REPEATABLE (0) WHERE {conditions}) AS sampled "
         f"WHERE place * {ranges} / total > (place - 1) * {ranges} / total AND place < total ORDER BY place"
     )

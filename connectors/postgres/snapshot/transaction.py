@@ -15,6 +15,8 @@ from connectors.postgres.schema.row_decoder import TableRows
 
 log = logging.getLogger(__name__)
 
+BEGIN_SNAPSHOT = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
 _LOCK_ATTEMPT_MS = 500
 """How long one attempt waits for locks: shorter than the server's deadlock_timeout, so that no other session is canceled."""
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -44,7 +46,7 @@ def start_snapshot(
     started = time.monotonic()
     attempts = 0
     while True:
-        connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        connection.execute(BEGIN_SNAPSHOT)
         if exported is not None:
             connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
         # Row-level security would hide rows; with this setting, the server raises an error instead.
@@ -86,7 +88,7 @@ def join_snapshot(connection: Connection, exported: str) -> None:
     Another session may wait for a lock that excludes reads: then this one would wait for it, and it for the other transaction. So
     statements wait only a short time for locks, and raise ServerError; see :func:`is_lock_timeout`.
     """
-    connection.execute("BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    connection.execute(BEGIN_SNAPSHOT)
     connection.execute("SET TRANSACTION SNAPSHOT '" + exported.replace("'", "''") + "'")
     connection.execute(f"SET LOCAL row_security = off; SET LOCAL lock_timeout = {_LOCK_ATTEMPT_MS}")
 
@@ -128,12 +130,10 @@ def select_statement(rows: TableRows, settings: PostgresConfig, conditions: Sequ
     override = settings.snapshot.overrides.get(str(table))
     if override is not None:
         return f"SELECT {columns} FROM ({override.strip().rstrip(';')}) AS selected"
-    name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
-    only = "" if table.kind == "p" else "ONLY "
     if table.row_filter:
         conditions = [f"({table.row_filter})", *conditions]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT {columns} FROM {only}{name}{where}{f' ORDER BY {order}' if order else ''}"
+    return f"SELECT {columns} FROM {table.own_rows}{where}{f' ORDER BY {order}' if order else ''}"
 
 
 def _changed_tables(connection: Connection, tables: Sequence[CapturedTable]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from connect.errors import ConfigError, UnreachableError
 from connectors.postgres.config import CaptureSettings, PostgresConfig, SlotSettings
-from connectors.postgres.connection import Connection, quote_identifier
+from connectors.postgres.connection import Connection, quote_identifier, quote_name
 from connectors.postgres.errors import ServerError
 from connectors.postgres.schema.catalog import (
     CapturedTable,
@@ -318,7 +318,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, filters:
 
 
 def _table_list(tables: Sequence[CatalogTable]) -> str:
-    return ", ".join(f"{quote_identifier(t.schema)}.{quote_identifier(t.name)}" for t in tables)
+    return ", ".join(quote_name(t.schema, t.name) for t in tables)
 
 
 def set_replica_identities(connection: Connection, settings: SlotSettings, tables: Sequence[CapturedTable]) -> None:
@@ -330,7 +330,7 @@ def set_replica_identities(connection: Connection, settings: SlotSettings, table
             continue
         word, _, index = identity.partition(" ")
         form = f"USING INDEX {quote_identifier(index.strip())}" if index else word.upper()
-        names = [f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"]
+        names = [quote_name(table.schema, table.name)]
         if table.kind == "p" and not index:  # ALTER TABLE of a partitioned table leaves its partitions as they are
             partitions = connection.query("select relid from pg_partition_tree($1::oid) where level > 0", [table.oid])
             names += [name or "" for (name,) in partitions]

@@ -34,11 +34,6 @@ def read_promoted_timeline(connection: Connection) -> int | None:
     return int(timeline) if timeline is not None else None
 
 
-def is_standby(connection: Connection) -> bool:
-    """Whether the server is a standby now."""
-    return connection.query("select pg_is_in_recovery()")[0][0] == "t"
-
-
 def read_timeline_history(replication: Connection, timeline: int) -> dict[int, int]:
     """Returns the earlier timelines of a timeline, each with the LSN at which the server left it; empty if there are none."""
     try:

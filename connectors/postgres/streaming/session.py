@@ -10,7 +10,7 @@ from typing import Any
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection
+from connectors.postgres.connection import Connection, is_standby
 from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -20,7 +20,7 @@ from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.observers import StreamObservers
 from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
-from connectors.postgres.streaming.server import is_standby, read_promoted_timeline
+from connectors.postgres.streaming.server import read_promoted_timeline
 from connectors.postgres.streaming.slots import SlotXmin
 
 _MARK_RETRY_S = 0.005

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import Address, SlotSettings
-from connectors.postgres.connection import Connection, Interrupt, quote_identifier
+from connectors.postgres.connection import Connection, Interrupt, is_standby, quote_identifier
 from connectors.postgres.errors import QueryTimeoutError, ServerError, SlotInUseError
 from connectors.postgres.offsets import parse_lsn
 
@@ -60,7 +60,7 @@ def check_server(connection: Connection) -> None:
 
 def check_standby(connection: Connection) -> None:
     """Raises ConfigError when the server is a standby that cannot decode its WAL."""
-    if connection.server_version < 160000 and connection.query("select pg_is_in_recovery()")[0][0] == "t":
+    if connection.server_version < 160000 and is_standby(connection):
         raise ConfigError(
             f"PostgreSQL at {connection.address} is a standby; capturing from one needs PostgreSQL 16: connect to the primary",
             key="database.hostname",
@@ -116,7 +116,7 @@ def supports_failover(connection: Connection) -> bool:
     if connection.server_version < 170000:
         log.warning("slot.failover needs PostgreSQL 17; PostgreSQL at %s is older", connection.address)
         return False
-    if connection.query("select pg_is_in_recovery()")[0][0] == "t":
+    if is_standby(connection):
         log.warning("slot.failover has no effect on a standby: PostgreSQL synchronizes only slots of a primary")
         return False
     return True

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connectors.postgres.config import Address, PostgresConfig
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.connection import Connection, Interrupt, is_standby
 from connectors.postgres.errors import ConnectionLostError, ServerError, WaitInterrupted
 from connectors.postgres.offsets import format_lsn, parse_lsn
 from connectors.postgres.schema.catalog import CapturedTable
@@ -93,7 +93,7 @@ def _running_transactions_logged(settings: PostgresConfig, server: Connection) -
 
     Does nothing on a primary. Without ``database.primary.hostname``, the slot waits until the primary does so by itself.
     """
-    if server.query("select pg_is_in_recovery()")[0][0] != "t":
+    if not is_standby(server):
         yield
         return
     if settings.primary is None:

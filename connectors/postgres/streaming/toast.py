@@ -62,7 +62,7 @@ def _filled(connection: Connection, rows: TableRows, new: Tuple) -> Tuple:
     connection.execute("SET row_security = off")  # a policy would hide the row
     try:
         found = connection.query(
-            f"SELECT {selected} FROM {quote_identifier(current.schema)}.{quote_identifier(current.name)} WHERE {condition}",
+            f"SELECT {selected} FROM {current.own_rows} WHERE {condition}",
             [value.decode() for _, value in key if isinstance(value, bytes)],
         )
     finally:

@@ -91,3 +91,12 @@ def test_a_snapshot_that_fails_does_not_stop_the_stream(source: Any, db: Any, ca
     assert changes(found) == [("t", "r", 3), ("t", "c", 100)]
     assert "the blocking snapshot failed; streaming continues" in caplog.text
     assert "no captured table matches public.no_such_table" in caplog.text
+
+
+def test_a_condition_does_not_bring_in_rows_of_inheriting_tables(source: Any, db: Any) -> None:
+    db.execute("create table child() inherits (t); insert into child values (500)")
+    execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "id > 18"}]})
+    found: list[SourceRecord] = []
+    while not any(r.value is not None and r.value["source"]["snapshot"] == "last" for r in found):
+        found += source.poll()
+    assert [c for c in changes(found) if c[1] == "r"] == [("t", "r", 19), ("t", "r", 20)]
