@@ -91,14 +91,22 @@ class _Reader:
         raw = self._bytes(size).replace(b"\xc0\x80", b"\0")
         return raw.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
 
-    def value(self, depth: int) -> Any:
+    def _kind(self, depth: int) -> int:
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
-        kind = self._unpack("B")
+        kind: int = self._unpack("B")
+        return kind
+
+    def _known(self) -> Any:
+        """What a reference means."""
+        return self._handles[self._unpack("I") - _FIRST_HANDLE]
+
+    def value(self, depth: int) -> Any:
+        kind = self._kind(depth)
         if kind == _NULL:
             return None
         if kind == _REFERENCE:
-            return self._handles[self._unpack("I") - _FIRST_HANDLE]
+            return self._known()
         if kind in (_STRING, _LONG_STRING):
             text = self._text(self._unpack("H" if kind == _STRING else "Q"))
             self._handles.append(text)
@@ -110,13 +118,11 @@ class _Reader:
         raise ValueError(f"kind {kind:#x}")
 
     def _class(self, depth: int) -> _Class | None:
-        if depth > _MAX_DEPTH:
-            raise ValueError("nested too deeply")
-        kind = self._unpack("B")
+        kind = self._kind(depth)
         if kind == _NULL:
             return None
         if kind == _REFERENCE:
-            known = self._handles[self._unpack("I") - _FIRST_HANDLE]
+            known = self._known()
             if not isinstance(known, _Class):
                 raise ValueError("not a class")
             return known

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
@@ -208,9 +208,8 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: boo
     code = ["def decode(d, i):"]
     for source_index in range(len(rows.table.columns)):
         i = included.get(source_index)
-        code.append("    k, l = head(d, i)")
         if i is None:
-            code.append("    i += 5 + l if k == 116 else 1")
+            code += SKIP_COLUMN
             continue
         column = rows.columns[i]
         value = _FROM_BYTES[column.type.inline.value].format(b="d[j:i]", i=i)
@@ -221,17 +220,7 @@ def _tuple_decoder(rows: TableRows, *, fill_missing: bool, keep_unavailable: boo
         else:
             missing = f"null(n{i})"
         unchanged = f"p{i}" if keep_unavailable or column.type.placeholder is not None else f"unavailable(n{i})"
-        code += [
-            "    if k == 116:",
-            "        j = i + 5; i = j + l",
-            f"        v{i} = {value}",
-            "    elif k == 110:",
-            f"        i += 1; v{i} = {missing}",
-            "    elif k == 117:",
-            f"        i += 1; v{i} = {unchanged}",
-            "    else:",
-            "        raise ValueError(k)",
-        ]
+        code += column_code(f"v{i}", [value], missing, unchanged)
     code.append(f"    return [{', '.join(f'v{i}' for i in range(len(rows.columns)))}]")
     decoder: TupleDecoder = _compile(code, space, "decode")
     return decoder
@@ -243,6 +232,31 @@ def refuse_unavailable(table: CapturedTable, column: str) -> DataError:
         f"the unchanged TOAST value of {table}.{column} is unavailable, and its type has no placeholder; "
         f"ALTER TABLE {table} REPLICA IDENTITY FULL makes the server send it"
     )
+
+
+_HEAD = "    k, l = head(d, i)"
+SKIP_COLUMN = [_HEAD, "    i += 5 + l if k == 116 else 1"]
+"""The code that skips a column of a tuple."""
+
+
+def column_code(name: str, values: Sequence[str], null: str, unchanged: str) -> list[str]:
+    """The code that reads a column of a tuple, from position ``i`` of the message ``d``, into the variable ``name``.
+
+    ``values`` are assigned to it in turn; the first is an expression of the bytes ``d[j:i]``. ``null`` and ``unchanged`` are the
+    expressions for a null and an unavailable value.
+    """
+    return [
+        _HEAD,
+        "    if k == 116:",
+        "        j = i + 5; i = j + l",
+        *(f"        {name} = {value}" for value in values),
+        "    elif k == 110:",
+        f"        i += 1; {name} = {null}",
+        "    elif k == 117:",
+        f"        i += 1; {name} = {unchanged}",
+        "    else:",
+        "        raise ValueError(k)",
+    ]
 
 
 def key_code(rows: TableRows, index: int, name: str) -> str:

@@ -12,16 +12,8 @@ from connect.record import SourceRecord
 from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextKind, TextRecords, TextRows
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.types.column_type import ColumnType, Inline
+from connectors.postgres.types.column_type import TEXT_KINDS, ColumnType
 
-_KINDS = {
-    Inline.INT: TextKind.INTEGER,
-    Inline.FLOAT: TextKind.FLOAT,
-    Inline.BOOL: TextKind.BOOLEAN,
-    Inline.TEXT: TextKind.STRING,
-    Inline.DECIMAL: TextKind.DECIMAL,
-    Inline.ZONED: TextKind.UTC_TIMESTAMP,
-}
 _SPECIAL = bytes(b for b in range(0x20) if b not in b"\t\n") + b'"' + bytes(range(0xF0, 0xF5))
 """Control characters, quotes, and the first bytes of characters beyond U+FFFF."""
 # The slots of an envelope; ``before`` and ``transaction`` are null.
@@ -99,7 +91,7 @@ class TextBatches:
 
 
 def _cell(column: int, mapped: ColumnType) -> Cell:
-    return Cell(column, _KINDS.get(mapped.inline, TextKind.OTHER), mapped.decode)
+    return Cell(column, TEXT_KINDS.get(mapped.inline, TextKind.OTHER), mapped.decode)
 
 
 def split_rows(lines: Sequence[str], traits: Traits) -> Sequence[Sequence[str | None]]:

@@ -13,24 +13,23 @@ from typing import Any
 from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
 from connectors.postgres.schema.column_mapping import key_value
-from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, key_code, refuse_unavailable
+from connectors.postgres.schema.row_decoder import (
+    SKIP_COLUMN,
+    NullInRequiredError,
+    TableRows,
+    column_code,
+    key_code,
+    refuse_unavailable,
+)
 from connectors.postgres.streaming.pgoutput import pad_message
-from connectors.postgres.types.column_type import ColumnType, Inline
+from connectors.postgres.types.column_type import TEXT_KINDS, ColumnType, Inline
 from connectors.postgres.types.numbers import FLOAT64, finite_decimal
 
 Cells = tuple[Any, ...]
 CellDecoder = Callable[[bytes, int], Cells | None]
 """Returns the cells of the columns in a pgoutput message, from the position of the first column on."""
 
-_KINDS = {
-    Inline.INT: TextKind.INTEGER,
-    Inline.FLOAT: TextKind.FLOAT,
-    Inline.BOOL: TextKind.BOOLEAN,
-    Inline.TEXT: TextKind.STRING,
-    Inline.DECIMAL: TextKind.DECIMAL,
-    Inline.ZONED: TextKind.STRING,
-    Inline.CALL: TextKind.VALUE,
-}
+_KINDS = {**TEXT_KINDS, Inline.ZONED: TextKind.STRING, Inline.CALL: TextKind.VALUE}
 _CELL = {
     Inline.DECIMAL: "({x} if {x}[-1] < ':' else finite({x}))",
     Inline.ZONED: "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
@@ -205,9 +204,8 @@ def _slow_decode(rows: TableRows, prefix: str = "v", unchanged: str = "") -> lis
     code: list[str] = []
     for source_index in range(len(rows.table.columns)):
         i = included.get(source_index)
-        code.append("    k, l = head(d, i)")
         if i is None:
-            code.append("    i += 5 + l if k == 116 else 1")
+            code += SKIP_COLUMN
             continue
         column = rows.columns[i]
         if unchanged:
@@ -215,16 +213,6 @@ def _slow_decode(rows: TableRows, prefix: str = "v", unchanged: str = "") -> lis
         else:
             missing = f"unavailable(n{i})" if column.type.placeholder is None else f"p{i}"
         name = f"{prefix}{i}"
-        code += [
-            "    if k == 116:",
-            "        j = i + 5; i = j + l",
-            f"        {name} = d[j:i].decode()",
-            f"        {name} = {_cell(column.type.inline, name, i)}",
-            "    elif k == 110:",
-            f"        i += 1; {name} = {f'm{i}' if column.schema.optional else f'null(n{i})'}",
-            "    elif k == 117:",
-            f"        i += 1; {name} = {missing}",
-            "    else:",
-            "        raise ValueError(k)",
-        ]
+        null = f"m{i}" if column.schema.optional else f"null(n{i})"
+        code += column_code(name, ["d[j:i].decode()", _cell(column.type.inline, name, i)], null, missing)
     return code

@@ -9,6 +9,7 @@ from typing import Any
 
 from connect.data.schema import Schema
 from connect.errors import DataError
+from connect.text_records import TextKind
 
 Decoder = Callable[[str], Any]
 
@@ -23,6 +24,17 @@ class Inline(Enum):
     DECIMAL = "decimal"
     ZONED = "zoned"
     CALL = "call"
+
+
+TEXT_KINDS = {
+    Inline.INT: TextKind.INTEGER,
+    Inline.FLOAT: TextKind.FLOAT,
+    Inline.BOOL: TextKind.BOOLEAN,
+    Inline.TEXT: TextKind.STRING,
+    Inline.DECIMAL: TextKind.DECIMAL,
+    Inline.ZONED: TextKind.UTC_TIMESTAMP,
+}
+"""What the server's texts of these conversions are for a writer of texts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ class ObjectTableFiles:
                 self._files.delete_file(f"{self._root}/{name}")
 
     def _exists(self, name: str) -> bool:
-        return self._files.get_file_info(f"{self._root}/{name}").type == fs.FileType.File  # type: ignore[no-any-return]
+        return bool(self._files.get_file_info(f"{self._root}/{name}").type == fs.FileType.File)
 
 
 def _open_s3(files: fs.S3FileSystem, bucket: str, s3: S3Settings) -> Any:

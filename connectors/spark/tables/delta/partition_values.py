@@ -58,7 +58,9 @@ def _number_text(number: float, type_: pa.DataType) -> str:
 
 
 def _day_text(days: int) -> str:
-    sign, year, rest = re.fullmatch(r"(-?)(\d+)(-\d\d-\d\d)", str(np.datetime64(days, "D"))).groups()  # type: ignore[union-attr]
+    found = re.fullmatch(r"(-?)(\d+)(-\d\d-\d\d)", str(np.datetime64(days, "D")))
+    assert found is not None
+    sign, year, rest = found.groups()
     return ("+" if not sign and len(year) > 4 else sign) + year.zfill(4) + rest
 
 
