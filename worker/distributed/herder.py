@@ -130,11 +130,13 @@ class DistributedHerder(HerderOperations):
         found = self._parts.statuses.connector_status(name)
         if found is None:
             raise NotFoundError(f"No status found for connector {name}")
-        return replace(found, type=self._type_of(self._store.snapshot().config(name) or {}))
+        state = self._store.snapshot()
+        tasks = [(number, status) for number, status in found.tasks if not _is_removed(state, TaskId(name, number))]
+        return replace(found, tasks=tasks, type=self._type_of(state.config(name) or {}))
 
     def task_status(self, task: TaskId) -> Status:
         found = self._parts.status_store.get(task)
-        if found is None:
+        if found is None or _is_removed(self._store.snapshot(), task):
             raise NotFoundError(f"No status found for task {task}")
         return found
 
@@ -345,3 +347,9 @@ def _config_in(state: ConfigState, name: str) -> Mapping[str, str | None]:
     if config is None:
         raise NotFoundError(f"Connector {name} not found")
     return config
+
+
+def _is_removed(state: ConfigState, task: TaskId) -> bool:
+    """Whether a connector does not have this task any more. The last status of its worker may follow the record that deletes its
+    status, and would stay until the next rebalance."""
+    return state.contains(task.connector) and task.task >= state.task_count(task.connector)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from connect.errors import NotFoundError
 from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.bootstrap import WorkerComponents
@@ -16,7 +18,7 @@ from worker.distributed.group_session import GroupGeneration
 from worker.distributed.herder import DistributedHerder
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.local_instances import LocalInstances
-from worker.model import TargetState, TaskId
+from worker.model import ConnectorStatus, State, Status, TargetState, TaskId
 from worker.storage.config_state import ConfigState, apply
 from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskRecord
 
@@ -108,3 +110,19 @@ def test_connector_that_is_deleted_at_once_is_reported_as_created(leading: Leadi
     info, created = leading.herder.put_connector("a", CONFIG, replace=False)
     assert (info.name, created) == ("a", True)
     assert leading.herder.connectors() == []
+
+
+def test_the_late_status_of_a_removed_task_is_not_shown(leading: Leading) -> None:
+    leading.configure(ConnectorRecord("a", CONFIG), TaskRecord(TaskId("a", 0), {"task.class": "y"}), CommitRecord("a", 1))
+    late = Status(State.UNASSIGNED, "other:1")
+    shown = ConnectorStatus("a", Status(State.RUNNING, "me:1"), [(0, late), (1, late)], "unknown")
+    parts = cast(Any, leading.herder._parts)
+    parts.statuses = SimpleNamespace(connector_status=lambda name: shown)
+    parts.status_store = SimpleNamespace(get=lambda task: late)
+    assert leading.herder.connector_status("a").tasks == [(0, late)]
+    assert leading.herder.task_status(TaskId("a", 0)) == late
+    with pytest.raises(NotFoundError, match="No status found for task a-1"):
+        leading.herder.task_status(TaskId("a", 1))
+    # Nobody knows the tasks of a connector whose configuration was not read yet.
+    parts.statuses = SimpleNamespace(connector_status=lambda name: replace(shown, name="b"))
+    assert leading.herder.connector_status("b").tasks == [(0, late), (1, late)]
