@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
 from connectors.postgres.config_validators import split_list
 
 SIGNAL_CHANNELS = ("source", "file")
 NOTIFICATION_CHANNELS = ("log", "sink")
+_SINK_TOPIC = "notification.sink.topic.name"
 
 BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
 
@@ -170,7 +171,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         "Comma-separated.",
     )
     keys.define(
-        "notification.sink.topic.name",
+        _SINK_TOPIC,
         ConfigType.STRING,
         None,
         group="Notifications",
@@ -201,8 +202,18 @@ def parse_incremental(values: Mapping[str, Any]) -> IncrementalSettings:
 
 def parse_notifications(values: Mapping[str, Any]) -> NotificationSettings:
     """Parses the keys. Raises ConfigError if the channel sink has no topic."""
-    channels, topic = frozenset(split_list(values["notification.enabled.channels"])), values["notification.sink.topic.name"]
+    channels, topic = frozenset(split_list(values.get("notification.enabled.channels"))), values.get(_SINK_TOPIC)
     if "sink" in channels and not topic:
-        name = "notification.sink.topic.name"
-        raise ConfigError(f'Missing required configuration "{name}": the notification channel sink needs a topic', key=name)
+        raise ConfigError(
+            f'Missing required configuration "{_SINK_TOPIC}": the notification channel sink needs a topic', key=_SINK_TOPIC
+        )
     return NotificationSettings(channels, topic)
+
+
+def find_notification_errors(config: Mapping[str, str]) -> list[ConfigValue]:
+    """Finds errors of keys that depend on one another."""
+    try:
+        parse_notifications(config)
+    except ConfigError as e:
+        return [ConfigValue(_SINK_TOPIC, None, errors=[e.message])]
+    return []

@@ -85,12 +85,14 @@ def find_topic_naming_errors(config: Mapping[str, str]) -> list[ConfigValue]:
     """Finds errors of keys that depend on one another."""
     if config.get(_KEY, "").lower() != _REGEX.lower():
         return []
-    try:
-        _regex_replacement(config)
-    except ConfigError as e:
-        name = e.key or _KEY
-        return [ConfigValue(name, config.get(name), errors=[e.message])]
-    return []
+    found: dict[str, ConfigValue] = {}
+    for check in (_regex, _replacement_text, _regex_replacement):
+        try:
+            check(config)
+        except ConfigError as e:
+            name = e.key or _KEY
+            found.setdefault(name, ConfigValue(name, config.get(name), errors=[e.message]))
+    return list(found.values())
 
 
 def _replace_characters(topic: str) -> str:
@@ -101,15 +103,27 @@ def _encode_characters(topic: str) -> str:
     return _NOT_PLAIN.sub(lambda found: escape_units(found[0]), topic)
 
 
-def _regex_replacement(values: Mapping[str, Any]) -> Callable[[str], str]:
-    pattern, text = (values.get(name) or "" for name in ("topic.regex", "topic.replacement"))
-    for name, value in (("topic.regex", pattern), ("topic.replacement", text)):
-        if not value.strip():
-            raise ConfigError.invalid(name, value, f"required with {_KEY}={_REGEX}")
+def _required(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    if not value or not value.strip():
+        raise ConfigError.invalid(name, value or None, f"required with {_KEY}={_REGEX}")
+    return str(value)
+
+
+def _regex(values: Mapping[str, Any]) -> re.Pattern[str]:
+    pattern = _required(values, "topic.regex")
     try:
-        regex = compile_java_regex(pattern)
+        return compile_java_regex(pattern)
     except RegexError as e:
         raise ConfigError.invalid("topic.regex", pattern, f"not a regular expression: {e}") from e
+
+
+def _replacement_text(values: Mapping[str, Any]) -> str:
+    return _required(values, "topic.replacement")
+
+
+def _regex_replacement(values: Mapping[str, Any]) -> Callable[[str], str]:
+    regex, text = _regex(values), _replacement_text(values)
     replacement = compile_replacement(text, regex)
     if replacement.error is not None:
         raise ConfigError.invalid("topic.replacement", text, replacement.error)

@@ -12,6 +12,7 @@ from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Import
 from connect.errors import ConfigError
 from connectors.postgres.column_rules import find_rule_errors
 from connectors.postgres.config_validators import SupportedValues
+from connectors.postgres.signal_keys import find_notification_errors
 from connectors.postgres.topic_naming import find_topic_naming_errors
 
 _IGNORED = {
@@ -76,6 +77,7 @@ def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
     ]
     found += find_rule_errors(config)
     found += find_topic_naming_errors(config)
+    found += find_notification_errors(config)
     for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):

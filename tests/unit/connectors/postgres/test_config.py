@@ -97,3 +97,10 @@ def test_flush_modes(config: dict[str, str], confirms: bool, confirms_idle: bool
     slot = parsed.slot
     assert (slot.confirms, slot.confirms_idle, slot.mismatch_strategy) == (confirms, confirms_idle, strategy)
     assert parsed.heartbeat_interval_s == heartbeat_s
+
+
+def test_a_sink_of_notifications_without_a_topic_is_found_in_validation_too() -> None:
+    config = {**BASE, "notification.enabled.channels": "log,sink"}
+    assert [v.name for v in PostgresSource().validate(config) if v.errors] == ["notification.sink.topic.name"]
+    with pytest.raises(ConfigError, match="needs a topic"):
+        parse_config(config)

@@ -61,3 +61,9 @@ def test_incomplete_or_invalid_keys_are_found_in_validation_and_at_the_start(con
         parse_config(CONFIG | config)
     errors = [error for value in PostgresSource().validate(CONFIG | config) for error in value.errors]
     assert any(message in error for error in errors), errors
+
+
+def test_errors_of_both_keys_are_found_at_once() -> None:
+    config = {"topic.naming.strategy": STRATEGY.format("Regex"), "topic.regex": "("}
+    found = {value.name: value.errors for value in PostgresSource().validate(CONFIG | config) if value.errors}
+    assert sorted(found) == ["topic.regex", "topic.replacement"]
