@@ -63,6 +63,15 @@ class Stream:
 
         wait_until(arrived, _ARRIVES_S, f"{count} events; the log ends with\n{self.pipeline.log_tail()}")
 
+    def wait_for_stream(self) -> None:
+        """Waits until changes of both tables come from the stream, so that nothing is asked of the catalog any more."""
+
+        def streams() -> bool:
+            tables = [self.pipeline.values(table) for table in ("events", "counters")]
+            return all(any(value is not None and value["op"] in "cu" for value in values) for values in tables)
+
+        wait_until(streams, _ARRIVES_S, f"changes of the stream; the log ends with\n{self.pipeline.log_tail()}")
+
     def wait_for_failure(self, message: str) -> None:
         def failed() -> bool:
             try:
@@ -227,7 +236,7 @@ def proxied(
 def test_a_silent_network_is_noticed_and_nothing_is_lost(proxied: tuple[Stream, TcpProxy]) -> None:
     stream, proxy = proxied
     stream.pipeline.start()
-    stream.wait_for_events(1)
+    stream.wait_for_stream()
     proxy.cut()
     log = stream.pipeline.log
     wait_until(lambda: "has sent nothing for 2 s" in log.read_text(), _ARRIVES_S, "the end of the connection")

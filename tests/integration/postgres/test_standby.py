@@ -101,8 +101,10 @@ def test_without_the_primary_only_an_existing_publication_is_enough(source: Any,
     with pytest.raises(ConfigError, match=r"is a standby, .* set database\.primary\.hostname, or create publication sluice"):
         source.until("streaming")
     source.kill()
-    with source.sql() as db:
+    with source.sql() as db, standby.connect(source.database) as replica:
         db.execute("create publication sluice for all tables")
+        while replica.execute("select 1 from pg_publication").fetchone() is None:
+            time.sleep(0.02)
         source.start(create_slot_command_timeout="20", poll_interval_ms="10")
         log_snapshots = threading.Timer(0.5, log_running_transactions, [source])
         log_snapshots.start()
