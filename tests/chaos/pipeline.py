@@ -207,7 +207,7 @@ class Pipeline:
         position = 0
         while position < end:
             assert time.monotonic() < deadline
-            for message in consumer.consume(5000, 1.0):
+            for message in consumer.consume(min(5000, end - position), 1.0):
                 assert message.error() is None, message.error()
                 values.append(message.value())
                 position = message.offset() + 1

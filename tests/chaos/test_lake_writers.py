@@ -215,7 +215,7 @@ class Lake:
             consumer.assign([partition])
             log = found[number] = []
             while len(log) < end:
-                for message in consumer.consume(5000, 30.0):
+                for message in consumer.consume(min(5000, end - len(log)), 30.0):
                     assert message.error() is None, message.error()
                     assert message.offset() == len(log)
                     log.append((message.key(), message.value()))
