@@ -77,6 +77,14 @@ class SourceTask(ABC):
         RetriableError to be called again; any other error fails the task. The worker does not modify the sequence.
         """
 
+    def has_more(self) -> bool:
+        """Whether the next ``poll`` returns records without waiting. Called on the task thread, after each ``poll``.
+
+        With ``transaction.boundary=poll``, the worker then may put several batches of a backlog into one transaction. They become
+        visible together, so say True only if it is certain.
+        """
+        return False
+
     def update_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:

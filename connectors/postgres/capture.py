@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from connect.record import SourceRecord
@@ -34,7 +34,7 @@ from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
-from connectors.postgres.streaming.server import ServerState, identify_system, read_timeline_history
+from connectors.postgres.streaming.server import ServerState, identify_system, read_ancestors
 from connectors.postgres.streaming.session import CatchUpComplete, StreamingSession
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,6 @@ class ChangeCapture:
         sql = self.sessions.catalog()
         if self._settings.snapshot.mode != "initial_only":
             slots.check_server(sql)
-            slots.check_privileges(sql)
         check_table_count(len(self._captured_tables()), self._settings)
 
     def read(self) -> Sequence[SourceRecord]:
@@ -96,10 +95,14 @@ class ChangeCapture:
         self._polled(records)
         return records
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the next read returns records without waiting."""
+        return self._streaming.has_more or self.state is CaptureState.SNAPSHOT
+
     def take_records(self) -> Sequence[SourceRecord]:
         """Returns the records that were read before an error."""
-        records = self._streaming.take_records()
-        self._polled(records)
+        self._polled(records := self._streaming.take_records())
         return records
 
     def _polled(self, records: Sequence[SourceRecord]) -> None:
@@ -130,9 +133,8 @@ class ChangeCapture:
 
     def progress(self) -> dict[str, Any]:
         snapshot = self.signals.blocking.session or self._snapshot
-        found = {} if snapshot is None else snapshot.progress()
-        streaming = self._streaming.progress(self.monitor.wal_end)
-        return {"phase": self.state.value, **found, **streaming, **self.monitor.progress(), **self.signals.progress()}
+        found = {**({} if snapshot is None else snapshot.progress()), **self._streaming.progress(self.monitor.wal_end)}
+        return {"phase": self.state.value, **found, **self.monitor.progress(), **self.signals.progress()}
 
     def disconnect(self) -> None:
         """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
@@ -188,10 +190,8 @@ class ChangeCapture:
         self.uses_slot = True
         server = identify_system(replication)
         known = self._known_position()
-        ancestors: Mapping[int, int] = {}
-        checks_server = settings.slot.mismatch_strategy != "no_validation"
-        if checks_server and known is not None and known.server not in (None, server.timeline):
-            ancestors = read_timeline_history(replication, server.timeline.timeline)
+        checked = known if settings.slot.mismatch_strategy != "no_validation" else None
+        ancestors = read_ancestors(replication, None if checked is None else checked.server, server.timeline)
         slot = slots.read_slot(sql, settings.slot.name)
         if publication_loss is not None:
             # Since 18, the server skips changes whose publication did not exist; before, it fails at them.

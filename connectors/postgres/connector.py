@@ -137,7 +137,6 @@ def _validate_on_server(settings: PostgresConfig) -> None:
             check_keys([t for t in tables if publications.configured_identity(settings.slot, t) is None], settings, filters)
             check_topics(tables, settings)
             slots.check_server(sql)
-            slots.check_privileges(sql)
             if settings.primary is not None:
                 _check_primary(settings.primary, interrupt)
             slots.read_slot(sql, settings.slot.name)

@@ -82,6 +82,9 @@ class PostgresSourceTask(SourceTask):
         elif now is CaptureState.SNAPSHOT_COMPLETED:
             self._retries.wait(self.settings.snapshot.streaming_delay_s)
 
+    def has_more(self) -> bool:
+        return self._capture is not None and self._capture.has_more
+
     def update_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:

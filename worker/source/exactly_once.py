@@ -120,7 +120,8 @@ class ExactlyOnceDelivery:
             for records, end in self._boundaries.split(batch):
                 self._send(records)
                 self._end_transaction(end)
-            self._end_transaction(self._boundaries.end_after_batch(is_open=self._transactions.open))
+            end = self._boundaries.end_after_batch(is_open=self._transactions.open, has_more=self._task.has_more())
+            self._end_transaction(end)
             self._producer.serve()
         except ConnectError as e:
             raise self._transactions.explain(e) from e

@@ -14,6 +14,9 @@ from connect.record import SourceRecord
 
 log = logging.getLogger(__name__)
 
+_MERGED_S = 0.2
+"""For how long batches of a backlog are put into one transaction."""
+
 
 class Boundary(Enum):
     """``transaction.boundary``."""
@@ -128,6 +131,37 @@ class RequestedBoundaries:
         return TransactionEnd.COMMIT if commit else TransactionEnd.NONE
 
 
+class BacklogMerging:
+    """Puts consecutive batches of a backlog into one transaction, because a commit takes several milliseconds, no matter how few
+    records it has.
+
+    A transaction has at most twice as many batches as the one before, starting with one: if a batch fails its task again and
+    again, those before it are committed by the next runs.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """``clock`` returns seconds."""
+        self._clock = clock
+        self._limit = 1
+        self._batches = 0
+        self._started_at = 0.0
+
+    def reset(self) -> None:
+        """The transaction has ended."""
+        self._batches = 0
+
+    def continues_after_batch(self, *, has_more: bool) -> bool:
+        """Returns whether the next batch belongs to the same transaction. ``has_more`` says whether it is there already."""
+        now = self._clock()
+        if not self._batches:
+            self._started_at = now
+        self._batches += 1
+        if has_more and self._batches < self._limit and now - self._started_at < _MERGED_S:
+            return True
+        self._limit, self._batches = 2 * self._batches, 0
+        return False
+
+
 class TransactionBoundaries:
     """Decides where the transactions of one task end."""
 
@@ -139,10 +173,12 @@ class TransactionBoundaries:
         self._flush_interval_s = flush_interval_s
         self._clock = clock
         self._interval_started = 0.0
+        self._merging = BacklogMerging(clock)
 
     def start_interval(self) -> None:
         """Called when the task starts or resumes, and for each commit."""
         self._interval_started = self._clock()
+        self._merging.reset()
 
     def split(self, batch: Sequence[SourceRecord] | None) -> Sequence[BatchPart]:
         """Splits the batch where the task requested an end."""
@@ -150,14 +186,19 @@ class TransactionBoundaries:
             return ()
         return [BatchPart(batch, TransactionEnd.NONE)] if self.requested is None else list(self.requested.split(batch))
 
-    def end_after_batch(self, *, is_open: bool) -> TransactionEnd:
-        """Returns what happens after a batch. ``is_open`` says whether there is an open transaction."""
+    def end_after_batch(self, *, is_open: bool, has_more: bool) -> TransactionEnd:
+        """Returns what happens after a batch.
+
+        ``is_open`` says whether there is an open transaction, ``has_more`` whether the next batch is there already.
+        """
         if self.requested is not None:
             return self.requested.take_end_after_batch()
         if self._settings.kind is Boundary.INTERVAL:
             return TransactionEnd.COMMIT if self._is_over(self._settings.interval_s) else TransactionEnd.NONE
+        if is_open:
+            return TransactionEnd.NONE if self._merging.continues_after_batch(has_more=has_more) else TransactionEnd.COMMIT
         # Offsets of batches whose records were all dropped do not need a transaction each.
-        return TransactionEnd.COMMIT if is_open or self._is_over(self._flush_interval_s) else TransactionEnd.NONE
+        return TransactionEnd.COMMIT if self._is_over(self._flush_interval_s) else TransactionEnd.NONE
 
     def end_without_batch(self) -> TransactionEnd:
         """Returns what happens when the task is paused or stops. A transaction whose end only the task knows stays open, as in

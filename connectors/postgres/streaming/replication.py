@@ -36,6 +36,8 @@ HEADER_SIZE = 25
 _KEEPALIVE = struct.Struct("!QqB").unpack_from
 _status = struct.Struct("!cQQQqB").pack
 _XLOG_DATA, _KEEP = b"wk"
+_TRANSACTION_LIMITS = b"BC"
+"""Messages of pgoutput that begin or end a transaction."""
 
 OnData = Callable[[bytes], None]
 OnKeepalive = Callable[[int], None]
@@ -93,6 +95,13 @@ class ReplicationStream:
             target=self._send_keepalives, name=f"postgres-keeper-{settings.name}", daemon=True
         )
         self.server_lsn = flush_tracker.confirmed_lsn
+        self._ahead: bytes | None = None
+        """A message that was received already, which the next read passes on first."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the last read has ended at a limit, and more changes had arrived."""
+        return self._ahead is not None
 
     def start(self, start_lsn: int) -> None:
         """Starts at a position, or at the slot's confirmed position if that is later.
@@ -137,6 +146,9 @@ class ReplicationStream:
             found = fresh = False
             received = 0
             try:
+                if (ahead := self._ahead) is not None:
+                    self._ahead, found, received = None, True, len(ahead)
+                    on_data(ahead)
                 while len(out) < max_records and received < max_bytes:
                     size, view = get(1)
                     if size > 0:
@@ -158,6 +170,8 @@ class ReplicationStream:
                     else:
                         raise self._end_error()
                     fresh = False
+                else:
+                    self._look_ahead(on_data, on_keepalive)
             except ConnectError:
                 raise
             except OSError as e:
@@ -175,6 +189,29 @@ class ReplicationStream:
             if self._flush_timeout.is_pending:
                 self._check_flush()
             return found
+
+    def _look_ahead(self, on_data: OnData, on_keepalive: OnKeepalive) -> None:
+        """Passes on what has arrived up to the next message of a transaction's content, and keeps that one for the next read."""
+        pgconn = self._connection.pgconn
+        fresh = False
+        while True:
+            size, view = pgconn.get_copy_data(1)
+            if size < 0:
+                raise self._end_error()
+            if size == 0:
+                if fresh:
+                    return
+                pgconn.consume_input()
+                fresh = True
+                continue
+            data = bytes(view)
+            if data[0] == _KEEP:
+                self._on_keepalive(data, on_keepalive)
+            elif data[HEADER_SIZE] in _TRANSACTION_LIMITS:
+                on_data(data)
+            else:
+                self._ahead = data
+                return
 
     def _check_flush(self) -> None:
         """Sends what the network did not take before. Raises ConnectError after ``lsn.flush.timeout.ms``."""

@@ -34,10 +34,13 @@ def read_promoted_timeline(connection: Connection) -> int | None:
     return int(timeline) if timeline is not None else None
 
 
-def read_timeline_history(replication: Connection, timeline: int) -> dict[int, int]:
-    """Returns the earlier timelines of a timeline, each with the LSN at which the server left it; empty if there are none."""
+def read_ancestors(replication: Connection, known: ServerTimeline | None, server: ServerTimeline) -> dict[int, int]:
+    """Returns the earlier timelines of a server, each with the LSN at which it left it; empty if there are none, and if a known
+    position is of the server's own timeline, or of an unknown one."""
+    if known in (None, server):
+        return {}
     try:
-        rows = replication.query(f"TIMELINE_HISTORY {timeline}")
+        rows = replication.query(f"TIMELINE_HISTORY {server.timeline}")
     except ServerError as e:
         if e.sqlstate != _UNDEFINED_FILE:
             raise

@@ -67,6 +67,11 @@ class StreamingSession:
     def is_open(self) -> bool:
         return self._stream is not None
 
+    @property
+    def has_more(self) -> bool:
+        """Whether more changes had arrived than the last read has returned."""
+        return self._stream is not None and self._stream.has_more
+
     def position(self) -> StreamPosition | None:
         """The position to continue from; None before the first start."""
         return self._emitter.position() if self._emitter is not None else None

@@ -47,7 +47,7 @@ class CreatedSlot:
 
 
 def check_server(connection: Connection) -> None:
-    """Raises ConfigError when wal_level is not logical."""
+    """Raises ConfigError when the server, or the user, cannot replicate logically."""
     level = connection.query("show wal_level")[0][0]
     if level != "logical":
         raise ConfigError(
@@ -56,6 +56,7 @@ def check_server(connection: Connection) -> None:
             key="database.hostname",
         )
     check_standby(connection)
+    _check_privileges(connection)
 
 
 def check_standby(connection: Connection) -> None:
@@ -67,8 +68,7 @@ def check_standby(connection: Connection) -> None:
         )
 
 
-def check_privileges(connection: Connection) -> None:
-    """Raises ConfigError when the user lacks the REPLICATION privilege."""
+def _check_privileges(connection: Connection) -> None:
     rows = connection.query(
         "select rolreplication or rolsuper or exists (select 1 from pg_roles r where r.rolname in ('rds_replication', "
         "'rds_superuser') and pg_has_role(current_user, r.oid, 'member')) from pg_roles where rolname = current_user"

@@ -460,3 +460,29 @@ def test_a_unique_index_is_the_key_of_a_table_without_a_primary_key(source: Any)
     streamed = source.read(1)[-1]
     assert streamed.key.as_dict() == {"a": 2}
     assert streamed.key_schema.field_names == ("a",)
+
+
+def test_a_task_knows_whether_a_backlog_has_more(source: Any) -> None:
+    """Also if a transaction ends with a full batch: what follows are the messages of its end, but no change."""
+    with source.sql() as db:
+        db.execute("create table t(id int generated always as identity primary key)")
+        task = source.start(snapshot_mode="never", max_batch_size="10", poll_interval_ms="50")
+        source.until("streaming")
+        assert not task.has_more()
+        for count, expected in ((25, [(10, True), (10, True), (5, False)]), (20, [(10, True), (10, False)])):
+            db.execute("insert into t select from generate_series(1, %s)", [count])
+            wait_until_sent(db)
+            polls: list[tuple[int, bool]] = []
+            while sum(size for size, _ in polls) < count:
+                size = len(source.poll())
+                polls += [(size, task.has_more())] if size else []
+            assert polls == expected
+
+
+def wait_until_sent(db: Any) -> None:
+    """Waits until the server has sent everything that is committed."""
+    deadline = time.monotonic() + 20
+    behind = "select 1 from pg_stat_replication where sent_lsn < pg_current_wal_flush_lsn()"
+    while db.execute(behind).fetchone() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

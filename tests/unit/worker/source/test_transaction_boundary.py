@@ -8,8 +8,17 @@ import pytest
 
 from connect import ConfigError, SourceRecord
 from connect.errors import IllegalStateError
+from connect.testing import ManualClock
 from worker.config.client_overrides import with_transactions
-from worker.source.transaction_boundary import Boundary, BoundarySettings, RequestedBoundaries, TransactionEnd, parse_boundary
+from worker.source.transaction_boundary import (
+    BacklogMerging,
+    Boundary,
+    BoundarySettings,
+    RequestedBoundaries,
+    TransactionBoundaries,
+    TransactionEnd,
+    parse_boundary,
+)
 
 
 def records(count: int) -> list[SourceRecord]:
@@ -65,6 +74,36 @@ def test_a_request_for_a_batch_applies_once_and_must_not_contradict_another() ->
     requested.abort_transaction()
     with pytest.raises(IllegalStateError, match="Connector requested both commit and abort of same transaction"):
         requested.take_end_after_batch()
+
+
+def test_transactions_of_a_backlog_grow_from_one_batch_and_end_with_it() -> None:
+    merging = BacklogMerging(ManualClock().monotonic)
+    sizes, size = [], 0
+    for batch in range(1, 21):
+        size += 1
+        if not merging.continues_after_batch(has_more=batch < 20):
+            sizes.append(size)
+            size = 0
+    assert sizes == [1, 2, 4, 8, 5]
+
+
+def test_a_backlog_is_committed_after_a_limited_time() -> None:
+    clock = ManualClock()
+    merging = BacklogMerging(clock.monotonic)
+    for _ in range(7):  # transactions of 1, 2, and 4 batches
+        merging.continues_after_batch(has_more=True)
+    continues = []
+    for _ in range(4):
+        continues.append(merging.continues_after_batch(has_more=True))
+        clock.advance(0.09)
+    assert continues == [True, True, True, False]
+
+
+def test_only_batches_that_are_there_share_a_transaction() -> None:
+    boundaries = TransactionBoundaries(BoundarySettings(Boundary.POLL, 60), 60)
+    boundaries.start_interval()
+    ends = [boundaries.end_after_batch(is_open=True, has_more=has_more) for has_more in (True, True, False, False)]
+    assert ends == [TransactionEnd.COMMIT, TransactionEnd.NONE, TransactionEnd.COMMIT, TransactionEnd.COMMIT]
 
 
 def test_a_transactional_producer_keeps_its_id_and_its_guarantees(caplog: pytest.LogCaptureFixture) -> None:
