@@ -68,7 +68,7 @@ class Counting:
         cluster: Cluster,
         *,
         tasks: int = 3,
-        rate: int = 100,
+        rate: int = 30,
         stem: str = "count",
         source_settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
