@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.errors import UnsupportedError
 from connect.record import SourceRecord
@@ -31,6 +31,26 @@ class TransactionContext(Protocol):
         """Aborts after the next batch, or after this record. The records are discarded, but their offsets are stored."""
 
 
+class TopicRecord(NamedTuple):
+    """A record of a topic that a task reads."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+class TopicReader(Protocol):
+    """Reads the first partition of a topic, such as commands to a task. For one thread."""
+
+    def read(self) -> Sequence[TopicRecord]:
+        """Returns the records that have arrived, without waiting. Problems are logged: brokers may become available later."""
+
+    def commit(self, position: int) -> None:
+        """Stores the offset of the first record that is not done in the consumer group. Problems are logged."""
+
+    def close(self) -> None: ...
+
+
 class SourceTaskContext(Protocol):
     """The worker's services for a source task."""
 
@@ -42,6 +62,13 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction_context(self) -> TransactionContext | None: ...
+
+    def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+        """Opens a topic for reading. ``settings`` are those of a consumer, with Java's names.
+
+        Without ``bootstrap.servers`` among them, they complete those of the worker's consumers. ``position`` is the offset to
+        start at; None continues where ``group.id`` has committed. Raises ConfigError for settings that cannot work.
+        """
 
 
 class SourceTask(ABC):

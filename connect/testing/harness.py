@@ -11,10 +11,10 @@ from typing import Any, Self
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
-from connect.errors import ConnectError, RetriableError
+from connect.errors import ConnectError, RetriableError, UnsupportedError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
 from connect.sink import ErrantRecordReporter, Offsets, RawRecord, SinkTask, TopicIdentity
-from connect.source import SourceTask, TransactionContext
+from connect.source import SourceTask, TopicReader, TransactionContext
 
 _Key = tuple[tuple[str, Any], ...]
 
@@ -66,6 +66,9 @@ class _SourceContext:
 
     def configs(self) -> Mapping[str, str]:
         return self._config
+
+    def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+        raise UnsupportedError("the harness has no topics")
 
 
 class SourceHarness:

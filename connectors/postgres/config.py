@@ -178,7 +178,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
     mode = v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
-    signals = parse_signals(v)
+    signals = parse_signals(v, config)
     return PostgresConfig(
         topic_prefix=v["topic.prefix"],
         topic_delimiter=v["topic.delimiter"],

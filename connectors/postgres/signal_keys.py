@@ -12,11 +12,19 @@ from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
 from connectors.postgres.config_validators import split_list
 
-SIGNAL_CHANNELS = ("source", "file")
+SIGNAL_CHANNELS = ("source", "kafka", "file")
 NOTIFICATION_CHANNELS = ("log", "sink")
 _SINK_TOPIC = "notification.sink.topic.name"
 
 BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
+
+
+@dataclass(frozen=True, slots=True)
+class SignalTopicSettings:
+    """The topic of the channel kafka. ``consumer`` are the settings of its consumer."""
+
+    name: str
+    consumer: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,7 @@ class SignalSettings:
     channels: frozenset[str]
     table: tuple[str, str] | None
     file: str
+    topic: SignalTopicSettings
     poll_interval_s: float
 
 
@@ -94,7 +103,43 @@ def define_signal_keys(keys: ConfigDef) -> None:
         "source",
         group=group,
         validator=Channels(SIGNAL_CHANNELS),
-        doc="Where signals come from: source (the signal table), file (signal.file). Comma-separated.",
+        doc="Where signals come from: source (the signal table), kafka (signal.kafka.topic), file (signal.file). "
+        "Comma-separated.",
+    )
+    keys.define(
+        "signal.kafka.topic",
+        ConfigType.STRING,
+        None,
+        group=group,
+        doc="Topic of the channel kafka; by default <topic.prefix>-signal. Its first partition is read. The key of a signal is "
+        'topic.prefix, the value such as {"type": "execute-snapshot", "data": {"data-collections": ["public.orders"]}}.',
+    )
+    keys.define(
+        "signal.kafka.bootstrap.servers",
+        ConfigType.STRING,
+        None,
+        group=group,
+        importance=low,
+        doc="Brokers of the channel kafka; by default those of the worker, with its consumer settings. With this key, only "
+        "signal.consumer.* apply.",
+    )
+    keys.define(
+        "signal.kafka.groupId",
+        ConfigType.STRING,
+        "kafka-signal",
+        group=group,
+        importance=low,
+        doc="Consumer group in which the channel kafka stores which signals are done; it continues there if the connector's own "
+        "offset says nothing.",
+    )
+    keys.define(
+        "signal.kafka.poll.timeout.ms",
+        ConfigType.INT,
+        100,
+        group=group,
+        importance=low,
+        validator=at_least(0),
+        doc="Accepted for compatibility: signals are read without waiting. signal.consumer.* are further consumer settings.",
     )
     keys.define(
         "signal.file",
@@ -180,15 +225,25 @@ def define_signal_keys(keys: ConfigDef) -> None:
     )
 
 
-def parse_signals(values: Mapping[str, Any]) -> SignalSettings:
+def parse_signals(values: Mapping[str, Any], config: Mapping[str, str]) -> SignalSettings:
     channels = frozenset(split_list(values["signal.enabled.channels"]))
     table = values["signal.data.collection"]
     return SignalSettings(
         channels=channels,
         table=parse_table_name(table) if table else None,
         file=values["signal.file"],
+        topic=_parse_topic(values, config),
         poll_interval_s=values["signal.poll.interval.ms"] / 1000,
     )
+
+
+def _parse_topic(values: Mapping[str, Any], config: Mapping[str, str]) -> SignalTopicSettings:
+    prefix = "signal.consumer."
+    consumer = {"group.id": values["signal.kafka.groupId"]}
+    if bootstrap := values["signal.kafka.bootstrap.servers"]:
+        consumer["bootstrap.servers"] = bootstrap
+    consumer |= {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
+    return SignalTopicSettings(values["signal.kafka.topic"] or f"{values['topic.prefix']}-signal", consumer)
 
 
 def parse_incremental(values: Mapping[str, Any]) -> IncrementalSettings:

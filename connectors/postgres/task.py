@@ -44,6 +44,7 @@ class PostgresSourceTask(SourceTask):
         if settings.snapshot.delay_s:
             self._retries.wait(settings.snapshot.delay_s)
         capture = self._capture = ChangeCapture(settings, parse_offset(offset) if offset else None)
+        capture.signals.open_topic(self.context, offset or {})
         if self._stopped:
             capture.sessions.interrupt.set()
         try:
@@ -91,8 +92,11 @@ class PostgresSourceTask(SourceTask):
         return () if self._capture is None else self._capture.update_offsets(offsets)
 
     def commit(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        if self._capture is not None and self._capture.offsets_stored(offsets):
+        if self._capture is None:
+            return
+        if self._capture.offsets_stored(offsets):
             crash_points.point("postgres.confirmed")
+        self._capture.signals.offsets_stored(offsets)
 
     def progress(self) -> Mapping[str, Any]:
         return {"phase": CaptureState.STARTING.value} if self._capture is None else self._capture.progress()
@@ -115,6 +119,7 @@ class PostgresSourceTask(SourceTask):
             return
         capture.monitor.close()
         capture.disconnect()
+        capture.signals.close_topic()
         if self._stopped and capture.uses_slot and self.settings.slot.drop_on_stop:
             slots.drop_slot_on_stop(self.settings.address, self.settings.slot.name)
         capture.sessions.interrupt.close()

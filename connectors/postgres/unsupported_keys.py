@@ -5,7 +5,6 @@ A key is ignored if leaving it out gives the same records; it is rejected if ign
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
@@ -65,17 +64,9 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-_UNSUPPORTED_PATTERNS = re.compile(r"signal\.(kafka|consumer)\..*")
-
-
 def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
     """Finds errors of keys without a fixed name (``column.mask.with.N.chars``) and of mutually exclusive keys."""
-    found = [
-        ConfigValue(name, value, errors=[str(ConfigError.invalid(name, value, _REASON))])
-        for name, value in config.items()
-        if _UNSUPPORTED_PATTERNS.fullmatch(name)
-    ]
-    found += find_rule_errors(config)
+    found = find_rule_errors(config)
     found += find_topic_naming_errors(config)
     found += find_notification_errors(config)
     for what in ("schema", "table", "column", "message.prefix"):

@@ -13,7 +13,7 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.plugins import Plugins
 from connect.sink import SinkTask
-from connect.source import SourceTask
+from connect.source import SourceTask, TopicReader
 from connect.strict import STRICT
 from connect.transforms.chain import build_steps
 from worker.config.client_overrides import client_properties, with_transactions
@@ -24,6 +24,7 @@ from worker.errors.handler import DeadLetterQueue, ErrorHandler
 from worker.errors.resend import RejectedRecords
 from worker.executor import WorkerServices
 from worker.kafka.dead_letter_producer import DeadLetterProducer
+from worker.kafka.first_partition import FirstPartitionReader
 from worker.kafka.idempotence import with_idempotence
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
@@ -140,8 +141,13 @@ class TaskFactory:
             timing = self._timing()
             transactions = Transactions(producer, java, str(request.id), stopping=stopping, last_s=timing.last_timeout_s)
             transaction = TransactionRuntime(transactions, parse_boundary(config, timing.interval_s))
+
+        def open_topic(topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+            own = {} if "bootstrap.servers" in settings else self._client(ClientKind.CONSUMER, request)
+            return FirstPartitionReader({**own, **settings}, topic, position)
+
         return SourceTaskRuntime(
-            task, request.task_config, converters, chain, producer, topic_creator, errors, rejected, transaction
+            task, request.task_config, converters, chain, producer, topic_creator, errors, rejected, open_topic, transaction
         )
 
     def _create_sink_runtime(

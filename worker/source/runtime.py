@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from connect.source import SourceTask
+from connect.source import SourceTask, TopicReader
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RejectedRecords
 from worker.kafka.record_producer import RecordProducer
@@ -24,6 +24,10 @@ class TransactionRuntime:
     boundary: BoundarySettings
 
 
+OpenTopic = Callable[[str, Mapping[str, str], int | None], TopicReader]
+"""See :meth:`connect.source.SourceTaskContext.open_topic`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceTaskRuntime:
     """The components of one source task. Created on the task's thread, which loads and configures its plugins."""
@@ -37,6 +41,7 @@ class SourceTaskRuntime:
     """None leaves missing topics to the broker."""
     errors: ErrorHandler
     rejected: RejectedRecords
+    open_topic: OpenTopic
     transaction: TransactionRuntime | None = None
     """Set for a task that writes records and offsets in transactions."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from connect.backoff import Backoff
 from connect.errors import BadRequestError, ConnectError, RetriableError, UnsupportedError
 from connect.record import SourceRecord
-from connect.source import TransactionContext
+from connect.source import TopicReader, TransactionContext
 from worker.executor import WorkerServices
 from worker.kafka.idempotence import NOT_IDEMPOTENT_HINT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
@@ -40,9 +40,10 @@ class SourceContext:
     """Passed to the connector's task (:class:`connect.source.SourceTaskContext`)."""
 
     def __init__(
-        self, config: Mapping[str, str], offset_reader: ConnectorOffsetReader, transactions: TransactionContext | None
+        self, runtime: SourceTaskRuntime, offset_reader: ConnectorOffsetReader, transactions: TransactionContext | None
     ) -> None:
-        self._config = config
+        self._config = runtime.config
+        self._open_topic = runtime.open_topic
         self._offset_reader = offset_reader
         self._transactions = transactions
 
@@ -56,6 +57,9 @@ class SourceContext:
     @property
     def transaction_context(self) -> TransactionContext | None:
         return self._transactions
+
+    def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+        return self._open_topic(topic, settings, position)
 
 
 class SourceWorkerTask(WorkerTask):
@@ -136,7 +140,7 @@ class SourceWorkerTask(WorkerTask):
             delivery = self._new_delivery(runtime)
             if not delivery.prepare():
                 return False
-            runtime.task.initialize(SourceContext(runtime.config, self._offset_reader, delivery.context))
+            runtime.task.initialize(SourceContext(runtime, self._offset_reader, delivery.context))
             runtime.task.start(runtime.config)
             self._started = True
             if self.control.is_stopping():

@@ -63,12 +63,16 @@ class SignalFile:
         return [signal for line in lines if line.strip() and (signal := parse_json_signal(line)) is not None]
 
 
-def parse_json_signal(text: str) -> Signal | None:
-    """Parses a signal that is one JSON object; logs what is wrong and returns None if it is none."""
+def parse_json_signal(text: str | bytes, default_id: str | None = None) -> Signal | None:
+    """Parses a signal that is one JSON object; logs what is wrong and returns None if it is none.
+
+    A signal without an ID gets ``default_id``; without that, it cannot be read.
+    """
     try:
         value = json.loads(text)
         data = value.get("data")
-        signal = Signal(str(value["id"]), str(value["type"]), data if data is None or isinstance(data, str) else json.dumps(data))
+        id_ = value["id"] if default_id is None else value.get("id") or default_id
+        signal = Signal(str(id_), str(value["type"]), data if data is None or isinstance(data, str) else json.dumps(data))
     except (ValueError, KeyError, AttributeError) as e:
         log.warning("skipping a signal that cannot be read: %r", e)
         return None

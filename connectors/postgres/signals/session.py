@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from connect.record import SourceRecord
+from connect.source import SourceTaskContext
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.incremental.notifications import Notifier
 from connectors.postgres.incremental.requests import SnapshotRequest
@@ -19,7 +20,9 @@ from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.blocking import BlockingSnapshots
 from connectors.postgres.signals.channels import SignalFile, SignalTable
+from connectors.postgres.signals.topic import POSITION, SignalTopic
 from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.flush_lsn import OffsetPairs
 from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)
@@ -32,11 +35,15 @@ class SignalSession:
         self, settings: PostgresConfig, filters: Filters, tables: CapturedTables, sessions: DatabaseSessions, version: str
     ) -> None:
         self._settings = settings.signals
+        self._prefix = settings.topic_prefix
         self.observers = StreamObservers()
         self._notifier = Notifier(settings)
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
         self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
-        self._file = SignalFile(settings.signals.file) if "file" in settings.signals.channels else None
+        self._channels: list[SignalFile | SignalTopic] = []
+        if "file" in settings.signals.channels:
+            self._channels.append(SignalFile(settings.signals.file))
+        self._topic: SignalTopic | None = None
         self._received: deque[Signal] = deque()
         self._next_poll = 0.0
         self._backfills = settings.incremental.backfill
@@ -47,6 +54,20 @@ class SignalSession:
         """Continues what a stored offset says."""
         self._incremental.load(offset)
         self.blocking.load(offset)
+
+    def open_topic(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
+        """Opens the signal topic if the channel is enabled, and continues where the stored offset says. Raises ConfigError."""
+        topic = self._settings.topic
+        if "kafka" in self._settings.channels:
+            position = stored.get(POSITION)
+            reader = context.open_topic(topic.name, topic.consumer, position)
+            self._topic = SignalTopic(reader, topic.name, self._prefix, self.observers, position)
+            self._channels.append(self._topic)
+
+    def offsets_stored(self, offsets: OffsetPairs) -> None:
+        """Offsets are durable."""
+        if self._topic is not None:
+            self._topic.offsets_stored([offset for _, offset in offsets])
 
     def receive(self, signal: Signal) -> None:
         """Takes note of a signal; safe from any thread."""
@@ -61,10 +82,11 @@ class SignalSession:
 
         Raises ConnectionLostError.
         """
-        if self._file is not None and time.monotonic() >= self._next_poll:
+        if self._channels and time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + self._settings.poll_interval_s
-            for signal in self._file.read():
-                self.handle(signal)
+            for channel in self._channels:
+                for signal in channel.read():
+                    self.handle(signal)
         while self._received:
             self.handle(self._received.popleft())
         self._incremental.advance()
@@ -85,6 +107,10 @@ class SignalSession:
         """Closes connections; snapshots continue later."""
         self._incremental.close()
         self.blocking.close()
+
+    def close_topic(self) -> None:
+        if self._topic is not None:
+            self._topic.close()
 
     # --- SnapshotControl ------------------------------------------------------------------------------------------------------
 

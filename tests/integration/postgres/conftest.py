@@ -10,8 +10,10 @@ import psycopg
 import pytest
 
 from connect.record import SourceRecord
+from connect.source import TopicReader
 from connectors.postgres import PostgresSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
+from worker.kafka.first_partition import FirstPartitionReader
 
 
 class StoredOffsets:
@@ -37,6 +39,9 @@ class Context:
 
     def configs(self) -> Mapping[str, str]:
         return {}
+
+    def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+        return FirstPartitionReader(settings, topic, position)
 
 
 class Source:

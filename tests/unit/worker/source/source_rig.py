@@ -10,6 +10,7 @@ from connect import SourceRecord, SourceTask
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.errors import DataError
+from connect.source import TopicReader
 from tests.unit.worker.kafka.fake_clients import FakeProducerClient
 from worker.errors.config import DeadLetterTopic, ErrorSettings
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
@@ -26,6 +27,10 @@ from worker.tasks.worker_task import TaskControl
 
 TASK_ID = TaskId("c", 0)
 PRODUCER = {"bootstrap.servers": "nowhere:1"}
+
+
+def no_topics(topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+    raise AssertionError("the task reads a topic")
 
 
 def records(*offsets: int, topic: str = "t", partition: str = "p") -> list[SourceRecord]:
@@ -190,4 +195,5 @@ class Rig:
             topic_creator=None,
             errors=self.errors,
             rejected=RejectedRecords(self.task, self.producer, self.errors),
+            open_topic=no_topics,
         )

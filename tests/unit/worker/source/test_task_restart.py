@@ -14,6 +14,7 @@ import pytest
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
 from tests.unit.worker.executors.conftest import MemoryServices
+from tests.unit.worker.source.source_rig import no_topics
 from tests.unit.worker.tasks.task_listener import Listener
 from worker.errors.config import error_settings
 from worker.errors.handler import ErrorHandler
@@ -85,7 +86,9 @@ class Scene(Listener):
         rejected = RejectedRecords(task, producer, errors)
         transaction = TransactionRuntime(cast(Transactions, FakeTransactions(self)), BoundarySettings(Boundary.POLL, 0))
         converters = cast(Converters, FakeProducer())  # closed, and never asked: there are no records
-        return SourceTaskRuntime(task, {}, converters, TransformationChain([]), producer, None, errors, rejected, transaction)
+        return SourceTaskRuntime(
+            task, {}, converters, TransformationChain([]), producer, None, errors, rejected, no_topics, transaction
+        )
 
 
 class FakeProducer:
