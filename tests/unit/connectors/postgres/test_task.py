@@ -39,6 +39,9 @@ class FakeCapture:
         self.left: list[SourceRecord] = []
         self.disconnects = 0
         self.check_error: Exception | None = None
+        self.signals = SimpleNamespace(
+            open_topic=lambda context, stored: None, offsets_stored=lambda offsets: None, close_topic=lambda: None
+        )
 
     def check(self) -> None:
         if self.check_error is not None:
