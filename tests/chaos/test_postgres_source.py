@@ -294,11 +294,15 @@ def test_a_restored_backup_is_refused(tmp_path: Path, servers: Servers, broker: 
         port = server.port
         server.kill()
         with_slot = stream.choice.random() < 0.5
+        if with_slot:
+            stream.pipeline.kill()  # until there is a slot: without one, the backup is refused for that
         stream.move_to(_promoted(servers, "backup", port, server.password))
         with stream.server.connect(database) as db:
             db.execute("CREATE TABLE noise AS SELECT generate_series(1, 50000) i")  # past the stored offset
             if with_slot:
                 db.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [database])
+        if with_slot:
+            stream.pipeline.start()
         stream.wait_for_failure("left timeline" if with_slot else "does not exist on PostgreSQL at")
         stream.pipeline.kill()
         stream.pipeline.configure(snapshot_mode="when_needed")
