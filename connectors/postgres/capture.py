@@ -300,14 +300,14 @@ class ChangeCapture:
         self._stream(self.sessions.open(replication=True), state, None if snapshot is None else snapshot.lsn)
 
     def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
-        records = self.signals.blocking.read()
+        records = self.signals.note_snapshot(snapshot, self.signals.blocking.read())
         if self.signals.blocking.session is None:
             self._streaming.skip_to(snapshot.lsn)
             self.state = CaptureState.SNAPSHOT_COMPLETED
         return records
 
     def _read_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
-        records = snapshot.read()
+        records = self.signals.note_snapshot(snapshot, snapshot.read())
         if snapshot.done:
             self._snapshot_done = True
             if self._settings.snapshot.mode == "initial_only":

@@ -212,8 +212,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         group="Notifications",
         importance=low,
         validator=Channels(NOTIFICATION_CHANNELS),
-        doc="Where notifications about the progress of incremental snapshots go: log, sink (notification.sink.topic.name). "
-        "Comma-separated.",
+        doc="Where notifications about the progress of snapshots go: log, sink (notification.sink.topic.name). Comma-separated.",
     )
     keys.define(
         _SINK_TOPIC,

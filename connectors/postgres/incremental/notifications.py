@@ -15,6 +15,7 @@ from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.incremental.context import DataCollection, IncrementalContext
 from connectors.postgres.offsets import source_partition
+from connectors.postgres.snapshot.progress import SnapshotStep, StepKind
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _VALUE = (
     .build()
 )
 _INCREMENTAL = "Incremental Snapshot"
+_INITIAL = "Initial Snapshot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,24 @@ class Notifier:
     def __init__(self, settings: PostgresConfig) -> None:
         self._settings = settings
         self._pending: list[Notification] = []
+
+    def snapshot_step(self, step: SnapshotStep, tables: Iterable[str]) -> None:
+        """A step of an initial or blocking snapshot of these tables (schema.table)."""
+        data: dict[str, str] = {}
+        if step.kind is StepKind.TABLE_STARTED:
+            data = {"current_collection_in_progress": step.table, "data_collections": ",".join(tables)}
+        elif step.kind is StepKind.TABLE_COMPLETED:
+            data = {
+                "scanned_collection": step.table,
+                "data_collections": ",".join(tables),
+                "total_rows_scanned": str(step.rows),
+                "status": "SUCCEEDED",
+            }
+        self._notify(_INITIAL, None, step.kind.value, data)
+
+    def snapshot_skipped(self) -> None:
+        """The task has started without a snapshot, because one is complete."""
+        self._notify(_INITIAL, None, "SKIPPED", {})
 
     def started(self, context: IncrementalContext) -> None:
         self._incremental(context.signal_id, "STARTED", {"data_collections": _names(context.collections)})
@@ -92,11 +112,14 @@ class Notifier:
         self._incremental(signal_id, "COMPLETED", {})
 
     def _incremental(self, signal_id: str | None, type_: str, data: dict[str, str]) -> None:
+        self._notify(_INCREMENTAL, signal_id, type_, data)
+
+    def _notify(self, aggregate: str, id_: str | None, type_: str, data: dict[str, str]) -> None:
         channels = self._settings.notifications.channels
         if not channels:
             return
         data["connector_name"] = self._settings.topic_prefix
-        notification = Notification(signal_id or str(uuid.uuid4()), _INCREMENTAL, type_, data, time.time_ns() // 1_000_000)
+        notification = Notification(id_ or str(uuid.uuid4()), aggregate, type_, data, time.time_ns() // 1_000_000)
         if "log" in channels:
             log.info("[Notification Service]  %s", notification)
         if "sink" in channels:

@@ -21,6 +21,7 @@ from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.blocking import BlockingSnapshots
 from connectors.postgres.signals.channels import SignalFile, SignalTable
 from connectors.postgres.signals.topic import POSITION, SignalTopic
+from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import OffsetPairs
 from connectors.postgres.streaming.observers import StreamObservers
@@ -46,12 +47,14 @@ class SignalSession:
         self._topic: SignalTopic | None = None
         self._received: deque[Signal] = deque()
         self._next_poll = 0.0
+        self._skips_snapshot = False
         self._backfills = settings.incremental.backfill
         if "source" in settings.signals.channels:
             self.observers.add(SignalTable(filters, self.handle))
 
     def load(self, offset: Mapping[str, Any]) -> None:
         """Continues what a stored offset says."""
+        self._skips_snapshot = bool(offset)
         self._incremental.load(offset)
         self.blocking.load(offset)
 
@@ -82,6 +85,9 @@ class SignalSession:
 
         Raises ConnectionLostError.
         """
+        if self._skips_snapshot:
+            self._skips_snapshot = False
+            self._notifier.snapshot_skipped()
         if self._channels and time.monotonic() >= self._next_poll:
             self._next_poll = time.monotonic() + self._settings.poll_interval_s
             for channel in self._channels:
@@ -90,6 +96,15 @@ class SignalSession:
         while self._received:
             self.handle(self._received.popleft())
         self._incremental.advance()
+
+    def note_snapshot(self, snapshot: SnapshotSession, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
+        """The events of an initial or blocking snapshot with the notifications behind them."""
+        self._skips_snapshot = False
+        for step in snapshot.take_steps():
+            self._notifier.snapshot_step(step, snapshot.tables)
+        if not self._notifier.has_records or not records:
+            return records
+        return [*records, *self._notifier.take_records(records[-1].source_offset or {})]
 
     def add_notifications(
         self, records: Sequence[SourceRecord], position_offset: Callable[[], Mapping[str, Any] | None]

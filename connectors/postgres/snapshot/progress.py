@@ -5,11 +5,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 30.0
+
+
+class StepKind(Enum):
+    """What happens in a snapshot."""
+
+    STARTED = "STARTED"
+    TABLE_STARTED = "IN_PROGRESS"
+    TABLE_COMPLETED = "TABLE_SCAN_COMPLETED"
+    COMPLETED = "COMPLETED"
+
+
+class SnapshotStep(NamedTuple):
+    """Something that has happened; ``rows`` are those of the table."""
+
+    kind: StepKind
+    table: str = ""
+    rows: int = 0
 
 
 class SnapshotProgress:
@@ -28,6 +46,23 @@ class SnapshotProgress:
         """The tables that are being read."""
         self.rows = 0
         self.bytes = 0
+        self._steps = [SnapshotStep(StepKind.STARTED)]
+
+    def table_started(self, table: str) -> None:
+        self._steps.append(SnapshotStep(StepKind.TABLE_STARTED, table))
+
+    def table_completed(self, table: str, rows: int) -> None:
+        """A table was read; its last row may still have to be emitted."""
+        self.tables_done += 1
+        self._steps.append(SnapshotStep(StepKind.TABLE_COMPLETED, table, rows))
+
+    def completed(self) -> None:
+        self._steps.append(SnapshotStep(StepKind.COMPLETED))
+
+    def take_steps(self) -> list[SnapshotStep]:
+        """Returns what has happened since the last call. Called on the task's thread."""
+        steps, self._steps = self._steps, []
+        return steps
 
     def restart_clock(self) -> None:
         """The first row is read now."""

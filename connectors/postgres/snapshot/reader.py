@@ -97,6 +97,7 @@ class SnapshotReader:
         readers = self._active_readers()
         if not readers:
             self.done = True
+            self._progress.completed()
             return self._take_last_of_table(is_last=True)
         try:
             reader = first_full(readers, self._connections.interrupt, _MAX_POLL_S)
@@ -148,6 +149,7 @@ class SnapshotReader:
         count = count_ranges(table.plan, self._settings)
         table.set_ranges(split_table(reader.connection, table.plan, table.missing, count))
         table.is_split = True
+        self._progress.table_started(str(table))
         log.info("snapshot: reading %s (%d of %d)", table, table.index + 1, self._tables_total)
 
     def _statement(self, range_: RangeRead) -> str:
@@ -220,7 +222,7 @@ class SnapshotReader:
     def _finish(self, table: TableRead, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         """A table was read completely. Its last row is kept back until another row follows, or none."""
         self._tables.remove(table)
-        self._progress.tables_done += 1
+        self._progress.table_completed(str(table), table.rows + (table.pending is not None))
         if table.pending is None:
             self._offsets.table_emitted(table, is_complete=True)
             return records

@@ -18,7 +18,7 @@ from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.connections import SnapshotConnections
 from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.key_ranges import SnapshotState
-from connectors.postgres.snapshot.progress import SnapshotProgress
+from connectors.postgres.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.postgres.snapshot.reader import InitialOffsets, SnapshotOffsets, SnapshotReader
 from connectors.postgres.snapshot.table_plan import plan_tables
 from connectors.postgres.snapshot.table_read import TableRead
@@ -42,6 +42,8 @@ class SnapshotSession:
         self._connections = SnapshotConnections(sessions, settings.snapshot.max_threads)
         self._reader: SnapshotReader | None = None
         self._progress: SnapshotProgress | None = None
+        self.tables: tuple[str, ...] = ()
+        """The tables of the snapshot, those included that an earlier attempt has read."""
         self.lsn = 0
 
     def start(self, created: slots.CreatedSlot | None, before: str | None = None, offsets: SnapshotOffsets | None = None) -> None:
@@ -62,6 +64,7 @@ class SnapshotSession:
             plans = [replace(plan, key=()) for plan in plans]
         state = SnapshotState.parse(before if resumes else None)
         state.keep({plan.rows.table.oid: plan.fingerprint for plan in plans})
+        self.tables = tuple(str(plan.rows.table) for plan in plans)
         estimates = {plan.rows.table.oid: estimated_rows(connection, plan.rows.table) for plan in plans}
         if settings.snapshot.order != "disabled":
             plans.sort(key=lambda plan: estimates[plan.rows.table.oid], reverse=settings.snapshot.order == "descending")
@@ -113,6 +116,10 @@ class SnapshotSession:
             numbers = self.progress()
             log.info("snapshot: %d rows of %d tables as of %s", numbers["rows"], numbers["tables_total"], format_lsn(self.lsn))
         return records
+
+    def take_steps(self) -> list[SnapshotStep]:
+        """Returns what has happened since the last call."""
+        return [] if self._progress is None else self._progress.take_steps()
 
     def progress(self) -> Mapping[str, Any]:
         return {} if self._progress is None else self._progress.details()

@@ -351,3 +351,44 @@ def test_locking_mode_shared_limits_the_wait_for_locks(source: Any) -> None:
         assert start_snapshot(connection, None, lambda _: tables, settings) == tables
         connection.close()
         interrupt.close()
+
+
+def test_notifications_of_a_snapshot(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table a(id int primary key); create table b(id int primary key)")
+        db.execute("insert into a select generate_series(1, 3)")
+    source.start(notification_enabled_channels="sink,log", notification_sink_topic_name="notes")
+    records = source.until("streaming")
+    assert [(note["type"], tables_of(note)) for note in notes(records)] == [
+        ("STARTED", {"connector_name": "shop"}),
+        ("IN_PROGRESS", {"connector_name": "shop", "current_collection_in_progress": "public.a", "data_collections": _BOTH}),
+        ("TABLE_SCAN_COMPLETED", completed("public.a", 3)),
+        ("IN_PROGRESS", {"connector_name": "shop", "current_collection_in_progress": "public.b", "data_collections": _BOTH}),
+        ("TABLE_SCAN_COMPLETED", completed("public.b", 0)),
+        ("COMPLETED", {"connector_name": "shop"}),
+    ]
+    assert {note["aggregate_type"] for note in notes(records)} == {"Initial Snapshot"}
+    assert [record.key["id"] for record in records if record.topic == "shop.public.a"] == [1, 2, 3]
+    source.store(records[-1])
+    source.kill()
+    source.start()
+    source.until("streaming")
+    assert [note["type"] for note in notes(source.read(1))] == ["SKIPPED"]
+
+
+_BOTH = "public.a,public.b"
+
+
+def notes(records: list[Any]) -> list[dict[str, Any]]:
+    return [record.value.as_dict() for record in records if record.topic == "notes"]
+
+
+def tables_of(note: dict[str, Any]) -> dict[str, str]:
+    return dict(note["additional_data"])
+
+
+def completed(table: str, rows: int) -> dict[str, str]:
+    return {
+        "connector_name": "shop", "scanned_collection": table, "data_collections": _BOTH, "total_rows_scanned": str(rows),
+        "status": "SUCCEEDED",
+    }  # fmt: skip
