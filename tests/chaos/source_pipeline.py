@@ -32,10 +32,10 @@ class NumberedChanges(Changes):
         with self._lock:
             self._ends[n] = int(row[0])
 
-    def numbers_before(self, lsn: int) -> set[int]:
-        """The numbers whose transactions are completely before the LSN."""
+    def numbers_between(self, start: int, end: int) -> set[int]:
+        """The numbers whose transactions began after the first LSN and are completely before the second."""
         with self._lock:
-            return {n for n, end in self._ends.items() if end <= lsn}
+            return {n for n, at in self._ends.items() if at <= end and self._ends.get(n - 1, -1) >= start}
 
 
 class SourcePipeline(Pipeline):
@@ -73,6 +73,11 @@ class SourcePipeline(Pipeline):
     def numbers(self) -> list[int]:
         """The numbers of all events in the topic."""
         return [value["after"]["n"] for value in self.values("events") if value is not None and value["after"] is not None]
+
+    def snapshot_lsn(self) -> int | None:
+        """Where the first snapshot was taken, at the start of the slot; None if the topics have none of its rows."""
+        values = (value for table in ("counters", "events") for value in self.values(table))
+        return min((value["source"]["lsn"] for value in values if value is not None and value["op"] == "r"), default=None)
 
     def status(self) -> tuple[str, str]:
         """State and error of the task."""
@@ -119,20 +124,18 @@ class ConfirmedChanges:
     def __init__(self, pipeline: SourcePipeline, changes: NumberedChanges) -> None:
         self._pipeline = pipeline
         self._changes = changes
-        self._created: int | None = None
         self.checked = 0
         """The most confirmed numbers that were looked up at once."""
 
     def check(self, server: EmbeddedPostgres) -> None:
-        """Compares the slot with the topic. Rows before the slot's creation are those of the snapshot."""
+        """Compares the slot with the topics. What was committed before the first snapshot is one of its rows."""
         with server.connect() as connection:
             sql = "SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
             row = connection.execute(sql, (self._pipeline.prefix,)).fetchone()
-        if row is None or row[0] is None:
+        start = self._pipeline.snapshot_lsn()
+        if row is None or row[0] is None or start is None:
             return
-        confirmed = int(row[0])
-        self._created = confirmed if self._created is None else self._created
-        needed = self._changes.numbers_before(confirmed) - self._changes.numbers_before(self._created)
+        needed = self._changes.numbers_between(start, int(row[0]))
         missing = needed.difference(self._pipeline.numbers())
         assert not missing, f"the slot has confirmed {sorted(missing)[:10]}, which are not in the topic"
         self.checked = max(self.checked, len(needed))

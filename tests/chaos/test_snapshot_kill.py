@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,11 +29,24 @@ PROPERTIES = {
 }
 CRASHES = ["postgres.snapshot:4", "source.produced:4"]
 """While rows are read, and before the transaction of rows and their offset is committed."""
+KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
+SEED = os.environ.get("SLUICE_CHAOS_SEED", "snapshot")
 
 
+def crashes(run: int) -> list[str]:
+    """Where the kills of a run are: the first run has both points, others choose by the seed."""
+    if run == 0:
+        return CRASHES
+    choice = random.Random(f"{SEED}-{run}")
+    return [f"{choice.choice(CRASHES).partition(':')[0]}:{choice.randint(1, 5)}" for _ in CRASHES]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("run", range(max(1, KILLS // 4)))
 def test_a_killed_snapshot_loses_and_repeats_no_row(
-    tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str
+    tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str, run: int, threads: int
 ) -> None:
+    print(f"to run it again: SLUICE_CHAOS_SEED={SEED} SLUICE_CHAOS_KILLS={KILLS}: {crashes(run)}")  # shown if the test fails
     topic = f"{database}.public.t"
     config = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -46,12 +61,13 @@ def test_a_killed_snapshot_loses_and_repeats_no_row(
         "topic.creation.default.replication.factor": "1",
         "topic.creation.default.partitions": "1",
         "slot.drop.on.stop": "true",
+        "snapshot.max.threads": str(threads),
     }
     with postgres.connect(database, autocommit=True) as db, Cluster(broker, tmp_path, 1, PROPERTIES) as cluster:
         db.execute(f"create table t(id int primary key, v int); insert into t select i, 0 from generate_series(1, {ROWS}) i")
         db.execute("create table z(id int primary key)")
         worker = cluster.workers[0]
-        for number, crash in enumerate(CRASHES):
+        for number, crash in enumerate(crashes(run)):
             worker.start(crash_at=crash)
             if number == 0:
                 worker.wait_until_up()

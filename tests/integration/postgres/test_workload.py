@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ _RUNS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
 _ROWS = min(1_000_000, max(3000, _RUNS * 10_000))
 _SEEDS = [seed] if (seed := os.environ.get("SLUICE_WORKLOAD_SEED")) else [f"workload-{i}" for i in range(max(2, _RUNS))]
 _PHASES, _STEPS = 8, 60
+_READ_S = 600.0
 
 
 class Topic:
@@ -38,6 +40,17 @@ class Topic:
         self.records += [record for record in records if record.topic.startswith("shop.public.")]
 
     def read(self) -> None:
+        """Reads all that is committed: a server that pauses for a moment on a loaded machine has not sent everything."""
+        deadline = time.monotonic() + _READ_S
+        with self._source.sql() as db:
+            end = db.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
+            sent = (
+                "SELECT 1 FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid "
+                "WHERE s.slot_name = %s AND r.sent_lsn >= %s"
+            )
+            while db.execute(sent, [self._source.config["slot.name"], *end]).fetchone() is None:
+                assert time.monotonic() < deadline, f"the server has not sent everything in {_READ_S} s"
+                self.take(self._source.poll())
         self.take(self._source.quiet())
 
     def restart(self) -> None:
