@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -33,6 +34,7 @@ class Changes:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._stop = threading.Event()
+        self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="chaos-changes", daemon=True)
         self.committed = 0
 
@@ -44,6 +46,12 @@ class Changes:
         self._thread.join(60)
         assert not self._thread.is_alive()
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Commits nothing meanwhile."""
+        with self._gate:
+            yield
+
     def _run(self) -> None:
         n = 0
         while not self._stop.is_set():
@@ -53,9 +61,10 @@ class Changes:
                     assert row is not None
                     n = row[0]  # a commit counts even if a restart lost its response
                     while not self._stop.is_set():
-                        n += 1
-                        self._commit_change(connection, n)
-                        self.committed += 1
+                        with self._gate:
+                            n += 1
+                            self._commit_change(connection, n)
+                            self.committed += 1
                         self._stop.wait(0.01)
             except psycopg.OperationalError:
                 self._stop.wait(0.2)

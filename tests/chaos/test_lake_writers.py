@@ -195,10 +195,10 @@ class Lake:
         """The number of commits of each table."""
         return [len(list((table / "_delta_log").glob("*.json"))) for table in self.tables.values()]
 
-    def wait_for_takeover(self) -> bool:
-        """Waits until other writers have committed to both tables; not for ever, because a stopped process may hold a lock."""
+    def wait_for_takeover(self, timeout_s: float) -> bool:
+        """Waits until other writers have committed to both tables."""
         before = self.versions()
-        deadline = time.monotonic() + TAKEOVER_S
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if all(now > then + 3 for now, then in zip(self.versions(), before, strict=True)):
                 return True
@@ -247,11 +247,11 @@ def disturb(lake: Lake, worker: WorkerProcess, *, kills: bool) -> bool:
     """Kills a worker and starts it again, or stops it until the other one has taken over; returns whether that happened."""
     if kills:
         worker.kill()
-        took_over = lake.wait_for_takeover()
+        took_over = lake.wait_for_takeover(READY_S)
         lake.start(worker)
         return took_over
     worker.freeze()
-    took_over = lake.wait_for_takeover()
+    took_over = lake.wait_for_takeover(TAKEOVER_S)  # not longer, because a stopped process may hold a lock
     worker.thaw()
     return took_over
 
