@@ -1,6 +1,6 @@
 """Errors of the database, translated to errors that name the cause, the server, and what to do.
 
-The class decides whether to retry: ConnectionLostError and SlotInUseError are retriable.
+The class decides whether to retry: ConnectionLostError, SlotInUseError, and SlotSynchronizedError are retriable.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ class ConnectionLostError(RetriableError):
 
 class SlotInUseError(RetriableError):
     """Another session reads from the slot."""
+
+
+class SlotSynchronizedError(RetriableError):
+    """The slot is the copy of a primary's on a standby, and can be read once the standby is promoted."""
 
 
 class QueryTimeoutError(ConnectError):

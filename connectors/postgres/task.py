@@ -15,6 +15,7 @@ from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.errors import (
     ConnectionLostError,
     SlotInUseError,
+    SlotSynchronizedError,
     SourceChangedError,
     TablesChangedError,
     WaitInterrupted,
@@ -69,7 +70,7 @@ class PostgresSourceTask(SourceTask):
         except SlotInUseError as e:
             self._wait_for_slot(capture, e)
             return None
-        except (ConnectionLostError, SourceChangedError, TablesChangedError, UnreachableError) as e:
+        except (ConnectionLostError, SlotSynchronizedError, SourceChangedError, TablesChangedError, UnreachableError) as e:
             self._reconnect_later(capture, e)
             return capture.take_records() or None
         self._on_transition(before, capture.state)

@@ -41,7 +41,7 @@ def crashes(run: int) -> list[str]:
     return [f"{choice.choice(CRASHES).partition(':')[0]}:{choice.randint(1, 5)}" for _ in CRASHES]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3] if KILLS else [3])
 @pytest.mark.parametrize("run", range(max(1, KILLS // 4)))
 def test_a_killed_snapshot_loses_and_repeats_no_row(
     tmp_path: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str, run: int, threads: int

@@ -19,7 +19,7 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_literal
-from connectors.postgres.errors import ConnectionLostError, ServerError, statement_error
+from connectors.postgres.errors import ConnectionLostError, ServerError, SlotSynchronizedError, statement_error
 from connectors.postgres.offsets import format_lsn
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.flush_timeout import FlushTimeout
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 _FIRST_WITH_MESSAGES = 140_000
 """The first version whose pgoutput sends logical decoding messages."""
+
+_FIRST_WITH_SYNCHRONIZED_SLOTS = 170_000
+_NOT_IN_PREREQUISITE_STATE = "55000"
 
 HEADER_SIZE = 25
 """Size of the header before the plugin's message: 'w', start LSN, end LSN, the server's clock."""
@@ -132,7 +135,18 @@ class ReplicationStream:
                 f"was created: create the publication, then drop and recreate the slot. {error.message}",
                 key="publication.name",
             )
+        if error.sqlstate == _NOT_IN_PREREQUISITE_STATE and self._is_synchronized():
+            return SlotSynchronizedError(f"{error.message}; waiting until the standby is promoted")
         return error
+
+    def _is_synchronized(self) -> bool:
+        """Whether the slot is one that a standby keeps for a failover. It stays marked after the promotion."""
+        if self._connection.pgconn.server_version < _FIRST_WITH_SYNCHRONIZED_SLOTS:
+            return False
+        rows = self._connection.query(
+            f"select synced from pg_replication_slots where slot_name = {quote_literal(self._settings.name)}"
+        )
+        return bool(rows) and rows[0][0] == "t"
 
     def read(self, on_data: OnData, on_keepalive: OnKeepalive, out: Sized, max_records: int, max_bytes: int) -> bool:
         """Passes on received messages, without waiting, until ``out`` has ``max_records`` or the messages ``max_bytes``. Returns

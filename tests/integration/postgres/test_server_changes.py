@@ -239,6 +239,37 @@ def test_streaming_continues_on_a_promoted_standby_with_a_synchronized_slot(
             db.execute("select pg_drop_replication_slot('standby')")
 
 
+def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
+    source: Any, copies: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a failover the address may lead to the standby before its promotion has ended."""
+    with source.sql() as db:
+        db.execute("create table noise(id int); select pg_create_physical_replication_slot('standby', true)")
+        source.config.update({"table.include.list": "public.t", "slot.failover": "true"})
+        stream_one(source, db)
+        upstream = f"{source.server.dsn(source.database)} application_name=standby"
+        copy = ServerCopy(
+            source.server, copies / "standby", primary_conninfo=upstream, primary_slot_name="standby", hot_standby_feedback="on"
+        )
+        try:
+            copy.server.start()
+            with copy.server.connect(source.database) as standby:
+                synchronize_slot(source, db, standby)
+                source.kill()
+                source.config["database.port"] = str(copy.server.port)
+                source.start(retriable_restart_connector_wait_ms="50")
+                while "waiting until the standby is promoted" not in caplog.text:
+                    assert source.poll() == []
+                assert standby.execute("select pg_promote()").fetchone() == (True,)
+                source.until("streaming")
+                standby.execute("insert into t values (3)")
+                assert [r.key["id"] for r in source.read(1)] == [3]
+            source.kill()
+        finally:
+            copy.server.remove()
+            db.execute("select pg_drop_replication_slot('standby')")
+
+
 def synchronize_slot(source: Any, db: Any, standby: Any) -> None:
     """Synchronizes the source's slot to the standby; it must advance until the standby has all that it needs."""
     deadline = time.monotonic() + 30
