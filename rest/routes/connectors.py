@@ -16,7 +16,7 @@ from worker.herder import ConnectorOperations, ConnectorReader, OffsetOperations
 from worker.model import TargetState
 from worker.operations.offsets.changes import require_offsets
 
-Expand = Annotated[list[str], Query(description="`status` and/or `info`; others are ignored")]
+Expand = Annotated[list[str], Query(default_factory=list, description="`status` and/or `info`; others are ignored")]
 Flag = Annotated[str, Query(pattern=None, description="`true` or anything else")]
 
 
@@ -35,7 +35,7 @@ def add_connectors_routes(router: APIRouter, herder: _ConnectorHerder) -> None:
 
 def _add_collection(router: APIRouter, herder: ConnectorOperations) -> None:
     @router.get("/connectors", tags=["connectors"], summary="Names of all connectors; with expand, their status and info")
-    def list_connectors(request: Request, expand: Expand = []) -> Response:  # noqa: B006 FastAPI copies it
+    def list_connectors(request: Request, expand: Expand) -> Response:
         names = herder.connectors()
         if "expand" not in request.query_params:
             return json_response(names)

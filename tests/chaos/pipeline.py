@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -69,8 +70,7 @@ class Changes:
             except psycopg.OperationalError:
                 self._stop.wait(0.2)
 
-    @staticmethod
-    def _commit_change(connection: psycopg.Connection, n: int) -> None:
+    def _commit_change(self, connection: psycopg.Connection[Any], n: int) -> None:
         with connection.transaction():
             connection.execute("INSERT INTO events VALUES (%s)", (n,))
             connection.execute("UPDATE counters SET n = n + 1 WHERE id BETWEEN %s AND %s", (n % 50, n % 50 + 3))

@@ -25,7 +25,7 @@ class NumberedChanges(Changes):
         self._lock = threading.Lock()
         self._ends: dict[int, int] = {}
 
-    def _commit_change(self, connection: psycopg.Connection[Any], n: int) -> None:  # type: ignore[override]
+    def _commit_change(self, connection: psycopg.Connection[Any], n: int) -> None:
         super()._commit_change(connection, n)
         row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
         assert row is not None

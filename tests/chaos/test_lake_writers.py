@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ class Care:
             self.failure = e
 
     def rows(self, table: Path) -> list[dict[str, Any]]:
-        return self._spark.read.format("delta").load(str(table)).toArrow().to_pylist()  # type: ignore[no-any-return]
+        found: list[dict[str, Any]] = self._spark.read.format("delta").load(str(table)).toArrow().to_pylist()
+        return found
 
     def stop(self) -> None:
         self._stop.set()
@@ -263,7 +265,7 @@ def test_tables_are_exact_when_their_writers_are_killed_or_stopped(lake: Lake, c
     for worker in lake.workers:
         lake.start(worker)
     for worker in lake.workers:
-        worker.wait_for(lambda worker=worker: lake.owns_partitions(worker), READY_S, "partitions")  # type: ignore[misc]
+        worker.wait_for(partial(lake.owns_partitions, worker), READY_S, "partitions")
     lake.workers[0].wait_for(lambda: all(lake.versions()), READY_S, "both tables")
     care.start()
     takeovers = 0
@@ -272,7 +274,7 @@ def test_tables_are_exact_when_their_writers_are_killed_or_stopped(lake: Lake, c
         assert not worker.wait_for_crash(chance.uniform(0.2, 3)), worker.log_tail()
         kills = number == 0 if number < 2 else chance.random() < 0.5
         takeovers += disturb(lake, worker, kills=kills)
-        worker.wait_for(lambda worker=worker: lake.owns_partitions(worker), READY_S, "partitions")  # type: ignore[misc]
+        worker.wait_for(partial(lake.owns_partitions, worker), READY_S, "partitions")
     records.stop()
     care.stop()
     assert takeovers
