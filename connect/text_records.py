@@ -34,7 +34,7 @@ class TextKind(Enum):
     DECIMAL = "decimal"
     """Digits with a sign and a point, or something that only ``decode`` knows."""
     UTC_TIMESTAMP = "UTC timestamp"
-    """``YYYY-MM-DD HH:MM:SS[.fraction]+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
+    """``YYYY-MM-DD HH:MM:SS.ffffff+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
     OTHER = "other"
     """Only ``decode`` knows."""
     VALUE = "value"
@@ -241,6 +241,10 @@ class MixedTextRecords(LazyRecords):
         else:
             self.parts.append([record])
         self._size += 1
+
+    def count_kinds(self) -> int:
+        """The number of templates; records without one count as another."""
+        return len({None if isinstance(part, list) else part.template for part in self.parts})
 
     @property
     def source_offset(self) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from connect.record import SourceRecord
@@ -13,10 +14,19 @@ from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
-from connectors.postgres.offsets import SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn, source_partition
+from connectors.postgres.offsets import (
+    CONTRACTS,
+    PUBLICATION,
+    SNAPSHOT_STATE,
+    StoredOffset,
+    StreamPosition,
+    format_lsn,
+    source_partition,
+)
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
+from connectors.postgres.schema.contracts import parse_contracts
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signals.session import SignalSession
@@ -25,7 +35,9 @@ from connectors.postgres.startup import (
     StartAction,
     StartPlan,
     TaskPosition,
-    check_publication_loss,
+    confirmable_at_start,
+    find_late_tables,
+    find_publication_loss,
     needs_snapshot,
     plan_after_publication_loss,
     plan_start,
@@ -34,6 +46,7 @@ from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
+from connectors.postgres.streaming.publication_state import parse_state
 from connectors.postgres.streaming.server import ServerState, identify_system, read_ancestors
 from connectors.postgres.streaming.session import CatchUpComplete, StreamingSession
 
@@ -45,6 +58,8 @@ class ChangeCapture:
     ``disconnect`` and ``read`` again later."""
 
     def __init__(self, settings: PostgresConfig, stored: StoredOffset | None) -> None:
+        extras = stored.extras if stored is not None else {}
+        contracts = parse_contracts(extras.get(CONTRACTS))
         self._settings = settings
         self._stored = stored
         self._filters = Filters(settings.capture)
@@ -53,13 +68,15 @@ class ChangeCapture:
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
         version = env.connector_version()
         self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
-        self.signals.load(stored.extras if stored is not None else {})
-        self._streaming = StreamingSession(
-            settings, self._tables, self.sessions, self._flush_tracker, version, self.signals.observers
-        )
+        self.signals.load(extras)
+        observers = self.signals.observers
+        self._tables.contracts.load(contracts, lambda text: observers.set_offset_extras(self._tables, {CONTRACTS: text}))
+        self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, version, observers)
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
         self.monitor = SourceMonitor(
-            settings, MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream)
+            settings,
+            MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream),
+            parse_state(extras.get(PUBLICATION)),
         )
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
@@ -81,6 +98,9 @@ class ChangeCapture:
     def read(self) -> Sequence[SourceRecord]:
         """Returns the next records; connects first if necessary, and waits for changes a short time."""
         self.monitor.raise_failure()
+        # Noted between reads: an offset with a table that joined also has the request to read its rows.
+        if (publication := self.monitor.publication.text) is not None:
+            self.signals.observers.set_offset_extras(self.monitor, {PUBLICATION: publication})
         records: Sequence[SourceRecord] = ()
         if self.state is CaptureState.DONE:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
@@ -120,7 +140,6 @@ class ChangeCapture:
         )
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
-        self._streaming.note_promotion()
         return self._flush_tracker.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
@@ -161,34 +180,31 @@ class ChangeCapture:
             return
         sql = self.sessions.catalog()
         is_reconnect = self._streaming.position() is not None
-        loss = self._publication_loss(sql)
-        added = standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
-        tables = self._captured_tables()
-        check_keys(tables, settings, self._filters)
-        check_topics(tables, settings)
         replication = self.sessions.open(replication=True)
         try:
-            self._start(sql, replication, loss)
+            server = identify_system(replication)
+            known = self._known_position()
+            resumes = self._snapshot_state is not None or not self._wants_snapshot()
+            publication = self.monitor.publication
+            publication.read(sql)
+            loss = find_publication_loss(settings, publication, server, known, resumes=resumes)
+            late = find_late_tables(settings, publication, sql, self._filters)
+            added = standby.prepare_publication(self.sessions, settings, self._filters, self._captured_tables)
+            tables = self._captured_tables()
+            check_keys(tables, settings, self._filters)
+            check_topics(tables, settings)
+            self._start(sql, replication, server, loss)
         except BaseException:
             replication.close()
             raise
-        self.monitor.start(tables)
+        self.monitor.start(tables, sql)
         if self.state is CaptureState.STREAMING and (is_reconnect or self._stored is not None):
+            self.signals.backfill(late, at_start=False)
             self.signals.backfill(added, at_start=not is_reconnect)
 
-    def _publication_loss(self, sql: Connection) -> str | None:
-        """Says which changes the publication lacks, if a new snapshot may replace them. Raises PositionLostError otherwise."""
-        loss = self.monitor.publication_loss
-        resumes = self._snapshot_state is not None or not self._wants_snapshot()
-        if loss is None and resumes and self._known_position() is not None:
-            loss = publications.find_loss(sql, self._settings.slot)
-        check_publication_loss(self._settings, loss)
-        return loss
-
-    def _start(self, sql: Connection, replication: Connection, publication_loss: str | None) -> None:
+    def _start(self, sql: Connection, replication: Connection, server: ServerState, publication_loss: str | None) -> None:
         settings = self._settings
         self.uses_slot = True
-        server = identify_system(replication)
         known = self._known_position()
         checked = known if settings.slot.mismatch_strategy != "no_validation" else None
         ancestors = read_ancestors(replication, None if checked is None else checked.server, server.timeline)
@@ -196,6 +212,8 @@ class ChangeCapture:
         if publication_loss is not None:
             # Since 18, the server skips changes whose publication did not exist; before, it fails at them.
             self._snapshot_state = None
+            if self._stored is not None:  # after a lost connection, the snapshot is still required
+                self._stored = replace(self._stored, snapshot_completed=False)
             plan = plan_after_publication_loss(publication_loss, known, slot, is_readable=sql.server_version >= 180000)
         else:
             plan = plan_start(settings, known, slot, server, ancestors, wants_snapshot=self._wants_snapshot())
@@ -237,35 +255,26 @@ class ChangeCapture:
     def _set_position(
         self, plan: StartPlan, known: TaskPosition | None, slot: slots.ReplicationSlot | None, server: ServerState
     ) -> None:
-        """Sets where to stream from and which WAL the server may discard.
-
-        Promise 1: what was confirmed for a position that is given up says nothing about the new one.
-        """
-        confirmed_lsn = slot.confirmed_lsn if slot is not None else 0
-        if slot is None or known is None or plan.position != known.position or confirmed_lsn > known.position.done_lsn:
+        """Sets where to stream from and which WAL the server may discard."""
+        if slot is None or known is None or plan.position != known.position or slot.confirmed_lsn > known.position.done_lsn:
             self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
+        tracked = self._flush_tracker.confirmed_lsn if self._streaming.position() is not None else None
+        lsn = confirmable_at_start(self._settings, plan, known, slot, tracked)
         if plan.position is None:
             self._stored = None
             self.signals.load({})  # the snapshot reads all tables
-            self._streaming.start_at_slot(confirmed_lsn)
+            self._streaming.start_at_slot(lsn)
         else:
-            if known is not None and plan.position == known.position:
-                if self._streaming.position() is not None:
-                    confirmed_lsn = max(confirmed_lsn, self._flush_tracker.confirmed_lsn)
-                elif self._settings.slot.mismatch_strategy in ("trust_offset", "trust_greater_lsn"):
-                    confirmed_lsn = max(confirmed_lsn, plan.position.done_lsn)  # the offset is stored
             self._streaming.continue_from(plan.position, self._stored)
-        self._flush_tracker.start(server.timeline, confirmed_lsn)
+        self._flush_tracker.start(server.timeline, lsn)
 
     def _captured_tables(self) -> list[CapturedTable]:
         return publications.require_captured_tables(self.sessions.catalog(), self._settings, self._filters)
 
-    # --- snapshot -------------------------------------------------------------------------------------------------------------
-
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
         snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, env.connector_version())
         try:
-            snapshot.start(created, self._snapshot_state)
+            snapshot.start(created, self._snapshot_state, self.signals.observers)
         except BaseException:
             snapshot.close()
             raise
@@ -317,8 +326,6 @@ class ChangeCapture:
                 self.state = CaptureState.SNAPSHOT_COMPLETED
         return records
 
-    # --- streaming ------------------------------------------------------------------------------------------------------------
-
     def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
         requires_snapshot = stop_lsn is not None and self.signals.blocking.session is None
         self._streaming.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
@@ -335,7 +342,9 @@ class ChangeCapture:
                 self._streaming.skip_to(snapshot.lsn)
                 snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
-        self.signals.backfill(self._publication.update_if_due(), at_start=False)
+        if added := self._publication.update_if_due():
+            self.signals.backfill(added, at_start=False)
+            self.monitor.check_publication(self.sessions.catalog())
         records = self._streaming.take_records()
         if self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
             self._streaming.disconnect()

@@ -12,7 +12,9 @@ from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
+from connectors.postgres.contract_keys import ContractSettings, parse_contracts
 from connectors.postgres.event_settings import EventSettings, parse_event_settings
+from connectors.postgres.post_processor_keys import ReselectSettings, parse_post_processors
 from connectors.postgres.signal_keys import (
     IncrementalSettings,
     NotificationSettings,
@@ -22,7 +24,7 @@ from connectors.postgres.signal_keys import (
     parse_signals,
 )
 from connectors.postgres.topic_naming import TopicNaming, parse_topic_naming
-from connectors.postgres.unsupported_keys import find_dynamic_key_errors
+from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ class PostgresConfig:
     incremental: IncrementalSettings
     notifications: NotificationSettings
     safety: SafetySettings
+    contracts: ContractSettings
+    reselection: ReselectSettings | None
     tombstones: bool
     skipped: frozenset[str]
     skip_unchanged: bool
@@ -169,8 +173,9 @@ _MAX_BATCH_BYTES = 8 << 20
 def parse_config(config: Mapping[str, str]) -> PostgresConfig:
     """Parses the configuration. Raises ConfigError for the first key that is missing, invalid, or not supported."""
     v = config_def().parse(config)
-    for finding in find_dynamic_key_errors(config):
-        raise ConfigError(finding.errors[0], key=finding.name)
+    for finding in check_dynamic_keys(config):
+        if finding.errors:
+            raise ConfigError(finding.errors[0], key=finding.name)
 
     def regexes(name: str) -> tuple[str, ...]:
         return tuple(split_list(v[name]))
@@ -256,6 +261,8 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             tables_max=v["guardrail.collections.max"],
             tables_limit_action=v["guardrail.collections.limit.action"].lower(),
         ),
+        contracts=parse_contracts(v),
+        reselection=parse_post_processors(config),
         tombstones=v["tombstones.on.delete"],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],

@@ -22,7 +22,9 @@ from connectors.postgres.config_validators import (
     SupportedValues,
     split_list,
 )
+from connectors.postgres.contract_keys import define_contract_keys
 from connectors.postgres.event_settings import define_event_form_keys
+from connectors.postgres.post_processor_keys import define_post_processor_keys
 from connectors.postgres.safety_keys import define_safety_keys
 from connectors.postgres.signal_keys import define_signal_keys
 from connectors.postgres.topic_naming import define_topic_naming_keys
@@ -54,6 +56,8 @@ def config_def() -> ConfigDef:
     _error_keys(keys)
     define_signal_keys(keys)
     define_safety_keys(keys)
+    define_contract_keys(keys)
+    define_post_processor_keys(keys)
     define_topic_naming_keys(keys)
     define_ignored_keys(keys)
     define_unsupported_keys(keys)
@@ -113,7 +117,8 @@ def _connection_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=at_least(0),
-        doc="Timeout of a catalog query; 0 for no limit. Does not apply to reading tables.",
+        doc="Timeout of a catalog query, after which it is tried on a new connection; 0 for no limit. Does not apply to reading "
+        "tables.",
     )
     keys.define(
         "connection.validation.timeout.ms",
@@ -295,9 +300,10 @@ def _replication_keys(keys: ConfigDef) -> None:
         importance=LOW,
         validator=one_of("no_validation", "trust_offset", "trust_slot", "trust_greater_lsn"),
         doc="How to handle a slot that is not at the stored offset. trust_offset fails if the slot is ahead, because changes are "
-        "missing, and advances a slot that is behind. trust_slot continues from a slot that is ahead. trust_greater_lsn "
-        "continues from whichever is ahead. no_validation starts at the stored offset without checking whether the server is the "
-        "same. If the key is not set, offsets that earlier releases or Debezium stored are not rejected.",
+        "missing, and advances a slot that is behind. trust_slot continues from a slot that is ahead, and with a publication "
+        "that was dropped. trust_greater_lsn continues from whichever is ahead. no_validation starts at the stored offset and "
+        "does not check whether the server is the same. If the key is not set, offsets that earlier releases or Debezium stored "
+        "are not rejected.",
     )
     keys.define(
         "slot.seek.to.known.offset.on.start",
@@ -530,7 +536,7 @@ def _type_keys(keys: ConfigDef) -> None:
         validator=one_of("precise", "string", "double"),
         doc="Representation of numeric and money: Decimal, string, or double (which may round).",
     )
-    modes = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds")
+    modes = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds", "structured")
     keys.define(
         "time.precision.mode",
         S,
@@ -538,7 +544,7 @@ def _type_keys(keys: ConfigDef) -> None:
         group=group,
         validator=one_of(*modes),
         doc="Representation of date, time, and timestamp: by the column's precision (adaptive), Connect's types in ms (which "
-        "truncate), ISO strings, microseconds, or nanoseconds.",
+        "truncate), ISO strings, microseconds, nanoseconds, or structs of their parts (structured), also of those with a zone.",
     )
     keys.define(
         "binary.handling.mode",

@@ -10,12 +10,13 @@ import contextlib
 import math
 import select
 import socket
+import threading
 import time
 from collections.abc import Sequence
 
 from psycopg import pq
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGcancel, PGconn, PGresult
 
 from connect.errors import ConnectError
 from connectors.postgres.config import Address
@@ -24,6 +25,9 @@ from connectors.postgres.errors import ConnectionLostError, QueryTimeoutError, W
 CONNECT_TIMEOUT_S = 10.0
 _TCP_USER_TIMEOUT_MS = "60000"
 """Sent data that is not acknowledged for this long ends the connection. Without it, Linux retries for 15 minutes."""
+_KEEPALIVES = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
+"""A connection on which nothing arrives, such as that of a running query, ends after a minute without a sign of the server.
+Without it, Linux waits for two hours."""
 
 # Makes the text of values independent of the server's and the role's settings, in COPY and in the replication stream.
 _SESSION = (
@@ -193,17 +197,22 @@ class Connection:
     def execute(self, sql: str, params: Sequence[str | int | None] = ()) -> None:
         self.query(sql, params)
 
+    def _wait_for_query(self, deadline: float, *, write: bool = False) -> None:
+        if not self.wait(deadline - time.monotonic(), write=write):
+            self.cancel()
+            raise QueryTimeoutError(
+                f"a query on PostgreSQL at {self.address} took longer than database.query.timeout.ms allows: the server is busy, "
+                "or the network is interrupted"
+            )
+        self.pgconn.consume_input()
+
     def _next_result(self, deadline: float) -> PGresult | None:
         pgconn = self.pgconn
         try:
             while pgconn.flush():
-                self.wait(deadline - time.monotonic(), write=True)
-                pgconn.consume_input()
+                self._wait_for_query(deadline, write=True)
             while pgconn.is_busy():
-                if not self.wait(deadline - time.monotonic()):
-                    self.cancel()
-                    raise QueryTimeoutError(f"a query on {self.address} took longer than database.query.timeout.ms allows")
-                pgconn.consume_input()
+                self._wait_for_query(deadline)
             return pgconn.get_result()
         except (ConnectError, WaitInterrupted):
             raise
@@ -246,9 +255,10 @@ class Connection:
         return statement_error(self.address, _text(state or b""), _text(message), _text(detail), sql)
 
     def cancel(self) -> None:
-        """Asks the server to cancel the running query; best effort."""
+        """Asks the server to cancel the running query. A thread does it, because that takes a connection, which may hang."""
         with contextlib.suppress(Exception):
-            self.pgconn.get_cancel().cancel()
+            handle = self.pgconn.get_cancel()
+            threading.Thread(target=_cancel, args=(handle,), name="postgres-cancel", daemon=True).start()
 
     def lost_error(self) -> ConnectionLostError:
         """The error for a lost connection, with libpq's reason."""
@@ -261,6 +271,11 @@ class Connection:
         """Closes the connection. May be called twice; never raises."""
         with contextlib.suppress(Exception):
             self.pgconn.finish()
+
+
+def _cancel(handle: PGcancel) -> None:
+    with contextlib.suppress(Exception):
+        handle.cancel()
 
 
 def quote_identifier(name: str) -> str:
@@ -310,6 +325,7 @@ def _conninfo(address: Address, replication: bool) -> bytes:
         "application_name": "sluice",
         "options": _SESSION,
         "keepalives": "1" if address.tcp_keep_alive else "0",
+        **_KEEPALIVES,
         "tcp_user_timeout": _TCP_USER_TIMEOUT_MS,
         **dict(address.ssl),
     }

@@ -12,17 +12,20 @@ from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt, is_standby
 from connectors.postgres.errors import WaitInterrupted
-from connectors.postgres.offsets import PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
+from connectors.postgres.offsets import COMMIT_LSN, CONTRACTS, PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
+from connectors.postgres.schema.catalog import describe_no_match
 from connectors.postgres.schema.checks import check_keys, check_topics
+from connectors.postgres.schema.contracts import parse_contracts
 from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters, name_matches
-from connectors.postgres.snapshot.transaction import check_row_security
+from connectors.postgres.signal_keys import CONSUMER_PREFIX
+from connectors.postgres.snapshot.transaction import check_access
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.task import PostgresSourceTask
-from connectors.postgres.unsupported_keys import find_dynamic_key_errors
+from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 _MAX_VALIDATION_S = 10.0
-_POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE)
+_POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE, COMMIT_LSN)
 
 
 class PostgresSource(SourceConnector):
@@ -33,6 +36,7 @@ class PostgresSource(SourceConnector):
 
     version = connector_version()
     most_tasks = 1
+    open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -56,7 +60,7 @@ class PostgresSource(SourceConnector):
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().check_config(config)
         known = {value.name: value for value in values}
-        for finding in find_dynamic_key_errors(config):
+        for finding in check_dynamic_keys(config):
             if finding.name in known:
                 known[finding.name].errors += finding.errors
             else:
@@ -101,6 +105,10 @@ class PostgresSource(SourceConnector):
             if wrong or not offset.get("lsn"):
                 raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
             parse_offset(offset)
+            try:
+                parse_contracts(offset.get(CONTRACTS))
+            except ConnectError as e:
+                raise BadRequestError(e.message) from e
         return True
 
 
@@ -126,10 +134,10 @@ def _validate_on_server(settings: PostgresConfig) -> None:
             tables = publications.read_captured_tables(sql, settings, filters)
             if not tables and settings.capture.table_include:
                 listed = ",".join(settings.capture.table_include)
-                raise ConfigError.invalid("table.include.list", listed, f"no table of {settings.address.database} matches")
+                raise ConfigError.invalid("table.include.list", listed, describe_no_match(sql, filters.captures_table))
             if settings.snapshot.mode != "no_data":
                 include, overrides = settings.snapshot.include, settings.snapshot.overrides
-                check_row_security(
+                check_access(
                     sql, [t for t in tables if str(t) not in overrides and (not include or name_matches(include, str(t)))]
                 )
             if settings.snapshot.mode == "initial_only":

@@ -25,8 +25,9 @@ class SlotSynchronizedError(RetriableError):
     """The slot is the copy of a primary's on a standby, and can be read once the standby is promoted."""
 
 
-class QueryTimeoutError(ConnectError):
-    """The server took too long to answer a query."""
+class QueryTimeoutError(ConnectionLostError):
+    """The server took too long to answer a query: it is slow, or the network is cut. Nobody knows which, so a new connection
+    tries again."""
 
 
 class PositionLostError(ConnectError):
@@ -62,11 +63,10 @@ def connection_error(address: Address, reason: str) -> ConnectError:
             f"(on Amazon RDS: GRANT rds_replication TO {address.user}). {reason}",
             key="database.user",
         )
-    if "no pg_hba.conf entry" in text:
+    if "pg_hba.conf" in text:
         return ConfigError(
-            f"{where} rejects connections of user {address.user} to database {address.database} from this host: add a line to "
-            "pg_hba.conf "
-            f"(pg_hba.conf also decides whether TLS is needed: database.sslmode). {reason}",
+            f"{where} rejects connections of user {address.user} to database {address.database} from this host: add or change a "
+            f"line of pg_hba.conf (it also decides whether TLS is needed: database.sslmode). {reason}",
             key="database.user",
         )
     if "password" in text or "authentication" in text:

@@ -30,6 +30,8 @@ class EventSettings:
     """Without the topic prefix."""
     failure_mode: str = "fail"
     """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
+    converting_mode: str | None = None
+    """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
 
 
 def define_event_form_keys(keys: ConfigDef) -> None:
@@ -103,6 +105,17 @@ def define_event_form_keys(keys: ConfigDef) -> None:
         "errors.deadletterqueue.source.* say, with table, key, and position.",
     )
     keys.define(
+        "event.converting.failure.handling.mode",
+        ConfigType.STRING,
+        None,
+        group="Errors",
+        importance=Importance.LOW,
+        validator=one_of(None, "fail", "warn", "skip"),
+        doc="What becomes of a value that cannot be converted, if its column may be null and is not part of the key. warn makes "
+        "it null with a warning, skip silently. fail treats the whole row as event.processing.failure.handling.mode says, and so "
+        "does the connector if the key is not set (Debezium: warn), so that no value is lost unnoticed.",
+    )
+    keys.define(
         "column.propagate.source.type",
         ConfigType.STRING,
         None,
@@ -134,4 +147,5 @@ def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -
         values["provide.transaction.metadata"],
         values["topic.transaction"],
         values["event.processing.failure.handling.mode"],
+        values["event.converting.failure.handling.mode"],
     )

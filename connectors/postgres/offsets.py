@@ -24,6 +24,12 @@ TX_EVENTS = "tx_events"
 # The server of the position, as IDENTIFY_SYSTEM names it. Offsets have these keys when they are stored, records do not.
 SYSTEM_ID = "systemid"
 TIMELINE = "timeline"
+# The end of the last commit, if the position has moved on without one. Debezium's lsn_commit is the position.
+COMMIT_LSN = "last_commit_lsn"
+PUBLICATION = "publication"
+"""The publication that was read (:mod:`connectors.postgres.streaming.publication_state`)."""
+CONTRACTS = "schema_contracts"
+"""The schema contracts of tables (:mod:`connectors.postgres.schema.contracts`)."""
 SNAPSHOT_STATE = "snapshot_state"
 """What of an incomplete snapshot is completed: :mod:`connectors.postgres.snapshot.key_ranges`."""
 
@@ -43,6 +49,8 @@ class StreamPosition:
     xid: int | None = None
     event_lsn: int = 0
     event_count: int = 0
+    commit_lsn: int | None = field(default=None, compare=False)
+    """The end of the last commit, which begins ``source.sequence``; 0 if there was none, None if it is ``done_lsn``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ def _parse_position(offset: Mapping[str, Any], *, in_snapshot: bool) -> StreamPo
     lsn = int(offset.get("lsn") or 0)
     done = int(offset.get("lsn_commit") or offset.get("lsn_proc") or lsn)
     if TX_LSN in offset:
-        return StreamPosition(done, int(offset[TX_LSN] or 0), int(offset.get(TX_EVENTS) or 0))
+        commit_lsn = offset.get(COMMIT_LSN)
+        return StreamPosition(done, int(offset[TX_LSN] or 0), int(offset.get(TX_EVENTS) or 0), commit_lsn=commit_lsn)
     if in_snapshot:
         return StreamPosition(lsn, lsn)
     xid = offset.get("txId")

@@ -12,6 +12,8 @@ from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
 from connectors.postgres.config_validators import split_list
 
+CONSUMER_PREFIX = "signal.consumer."
+"""What keys with settings of the signal topic's consumer begin with."""
 SIGNAL_CHANNELS = ("source", "kafka", "file")
 NOTIFICATION_CHANNELS = ("log", "sink")
 _SINK_TOPIC = "notification.sink.topic.name"
@@ -61,11 +63,14 @@ class Channels:
     """Accepts a comma-separated list of known channels."""
 
     known: tuple[str, ...]
+    in_place_of_jmx: str
+    """What does the same without a Java process."""
 
     def __call__(self, name: str, value: Any) -> None:
         for part in split_list(value):
             if part not in self.known:
-                raise ConfigError.invalid(name, part, f"this connector supports {', '.join(self.known)}")
+                instead = f"; in place of JMX, {self.in_place_of_jmx}" if part == "jmx" else ""
+                raise ConfigError.invalid(name, part, f"this connector supports {', '.join(self.known)}{instead}")
 
     def __str__(self) -> str:
         return f"comma-separated list of {', '.join(self.known)}"
@@ -102,7 +107,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         ConfigType.STRING,
         "source",
         group=group,
-        validator=Channels(SIGNAL_CHANNELS),
+        validator=Channels(SIGNAL_CHANNELS, "send signals to POST /sluice/connectors/<name>/signals"),
         doc="Where signals come from: source (the signal table), kafka (signal.kafka.topic), file (signal.file). "
         "Comma-separated.",
     )
@@ -211,7 +216,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         None,
         group="Notifications",
         importance=low,
-        validator=Channels(NOTIFICATION_CHANNELS),
+        validator=Channels(NOTIFICATION_CHANNELS, "read GET /sluice/connectors/<name>/progress"),
         doc="Where notifications about the progress of snapshots go: log, sink (notification.sink.topic.name). Comma-separated.",
     )
     keys.define(
@@ -237,11 +242,10 @@ def parse_signals(values: Mapping[str, Any], config: Mapping[str, str]) -> Signa
 
 
 def _parse_topic(values: Mapping[str, Any], config: Mapping[str, str]) -> SignalTopicSettings:
-    prefix = "signal.consumer."
     consumer = {"group.id": values["signal.kafka.groupId"]}
     if bootstrap := values["signal.kafka.bootstrap.servers"]:
         consumer["bootstrap.servers"] = bootstrap
-    consumer |= {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
+    consumer |= {key.removeprefix(CONSUMER_PREFIX): value for key, value in config.items() if key.startswith(CONSUMER_PREFIX)}
     return SignalTopicSettings(values["signal.kafka.topic"] or f"{values['topic.prefix']}-signal", consumer)
 
 

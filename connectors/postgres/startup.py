@@ -15,16 +15,22 @@ How snapshot and streaming join, by the state at the start (snapshot.mode=initia
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.connection import Connection
 from connectors.postgres.errors import PositionLostError
+from connectors.postgres.monitoring.publication_watch import PublicationWatch
 from connectors.postgres.monitoring.slot_checks import loss_reason
 from connectors.postgres.offsets import ServerTimeline, StreamPosition, format_lsn
+from connectors.postgres.schema.filters import Filters
 from connectors.postgres.streaming.server import ServerState
 from connectors.postgres.streaming.slots import ReplicationSlot
+
+log = logging.getLogger(__name__)
 
 
 class StartAction(Enum):
@@ -98,13 +104,46 @@ def plan_start(
     return StartPlan(action, position, warning=warning)
 
 
-def check_publication_loss(settings: PostgresConfig, loss: str | None) -> None:
-    """Raises PositionLostError if changes are missing because the publication was dropped, unless a new snapshot is allowed."""
-    if loss is not None and settings.snapshot.mode != "when_needed":
+def find_publication_loss(
+    settings: PostgresConfig,
+    publication: PublicationWatch,
+    server: ServerState,
+    known: TaskPosition | None,
+    *,
+    resumes: bool,
+) -> str | None:
+    """Says which changes are missing because the publication was dropped, if a new snapshot replaces them; None if nothing is
+    missing, or the user accepts it. ``resumes``: without the loss, rows that were read are not read again.
+
+    Raises PositionLostError if nothing may replace the changes.
+    """
+    if known is None or (known.server is not None and known.server.systemid != server.timeline.systemid):
+        publication.forget()
+        return None
+    loss = publication.find_loss(settings.address)
+    if loss is None or not resumes:
+        return loss
+    if settings.slot.mismatch_strategy in ("trust_slot", "no_validation"):
+        log.warning("%s; continuing without the changes that were not published", loss)
+        return None
+    if settings.snapshot.mode != "when_needed":
         raise PositionLostError(
             f"{loss}, so changes are missing. Take a new snapshot: snapshot.mode=when_needed does it, or reset the connector's "
-            "offsets. To continue without these changes, create the publication and restart the task"
+            "offsets. To continue without these changes, set offset.mismatch.strategy=trust_slot until the task has started"
         )
+    return loss
+
+
+def find_late_tables(
+    settings: PostgresConfig, publication: PublicationWatch, connection: Connection, filters: Filters
+) -> list[str]:
+    """The captured tables (schema.table) that joined a filtered publication after the last stored offset.
+
+    The task may have added them itself, and the request to read their rows was not stored.
+    """
+    if settings.slot.autocreate != "filtered":
+        return []
+    return [name for name in publication.find_added(connection) if filters.captures_table(*name.split(".", 1))]
 
 
 def plan_after_publication_loss(
@@ -115,6 +154,23 @@ def plan_after_publication_loss(
     if slot is None or not is_readable:
         return StartPlan(StartAction.SNAPSHOT, None, drop_slot=slot is not None, warning=warning)
     return StartPlan(StartAction.CATCH_UP, known.position if known is not None else None, warning=warning)
+
+
+def confirmable_at_start(
+    settings: PostgresConfig, plan: StartPlan, known: TaskPosition | None, slot: ReplicationSlot | None, tracked_lsn: int | None
+) -> int:
+    """The LSN up to which the server may discard WAL. ``tracked_lsn`` is that of the connection before, None at the first start.
+
+    Promise 1: what was confirmed for a position that is given up says nothing about the new one.
+    """
+    lsn = slot.confirmed_lsn if slot is not None else 0
+    if known is None or plan.position is None or plan.position != known.position:
+        return lsn
+    if tracked_lsn is not None:
+        return max(lsn, tracked_lsn)
+    if settings.slot.mismatch_strategy in ("trust_offset", "trust_greater_lsn"):
+        return max(lsn, plan.position.done_lsn)  # the offset is stored
+    return lsn
 
 
 def _check_position(

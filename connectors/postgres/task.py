@@ -37,6 +37,7 @@ class PostgresSourceTask(SourceTask):
     def __init__(self) -> None:
         self._capture: ChangeCapture | None = None
         self._stopped = False
+        self._failure: ConnectError | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
         self.settings = settings = parse_config(config)
@@ -59,6 +60,8 @@ class PostgresSourceTask(SourceTask):
         capture = self._capture
         if self._stopped or capture is None:
             return None
+        if self._failure is not None:
+            raise self._failure
         before = capture.state
         try:
             if (remaining_s := self._retries.remaining_s()) > 0:
@@ -73,6 +76,11 @@ class PostgresSourceTask(SourceTask):
         except (ConnectionLostError, SlotSynchronizedError, SourceChangedError, TablesChangedError, UnreachableError) as e:
             self._reconnect_later(capture, e)
             return capture.take_records() or None
+        except ConnectError as e:
+            if not (records := capture.take_records()):
+                raise
+            self._failure = e  # after the records that were read before it
+            return records
         self._on_transition(before, capture.state)
         return records or None
 

@@ -11,6 +11,7 @@ from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Import
 from connect.errors import ConfigError
 from connectors.postgres.column_rules import find_rule_errors
 from connectors.postgres.config_validators import SupportedValues
+from connectors.postgres.post_processor_keys import check_post_processors
 from connectors.postgres.signal_keys import find_notification_errors
 from connectors.postgres.topic_naming import find_topic_naming_errors
 
@@ -41,7 +42,6 @@ def define_ignored_keys(keys: ConfigDef) -> None:
 
 _UNSUPPORTED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "converters": (None, ("",)),
-    "post.processors": (None, ("",)),
     "sourceinfo.struct.maker": (
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),
@@ -64,11 +64,13 @@ def define_unsupported_keys(keys: ConfigDef) -> None:
         )
 
 
-def find_dynamic_key_errors(config: Mapping[str, str]) -> list[ConfigValue]:
-    """Finds errors of keys without a fixed name (``column.mask.with.N.chars``) and of mutually exclusive keys."""
+def check_dynamic_keys(config: Mapping[str, str]) -> list[ConfigValue]:
+    """Checks keys without a fixed name (``column.mask.with.N.chars``), and mutually exclusive keys. Those without an error may be
+    left out."""
     found = find_rule_errors(config)
     found += find_topic_naming_errors(config)
     found += find_notification_errors(config)
+    found += check_post_processors(config)
     for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if config.get(include) and config.get(exclude):

@@ -163,9 +163,8 @@ def _columns(rows: Sequence[dict[Any, Any]]) -> Iterable[Sequence[Any]]:
 
 
 def _floats_are_written_exactly(numbers: Sequence[float]) -> bool:
-    # Only in this range is the codec's text the same as Java's. Usually all numbers of a column are in it: a list then takes
-    # five sixths of a generator's time.
-    return all([0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers])  # noqa: C419 - see above
+    # Only in this range is the codec's text the same as Java's. Usually all numbers of a column are in it.
+    return all([0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers])  # noqa: C419 - a generator takes longer
 
 
 def _floats_were_read_exactly(numbers: Sequence[float]) -> bool:

@@ -207,7 +207,7 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
         return f"f'\"{{{text}}}\"'" if is_plain else f"quote({text})"
     if cell.kind is TextKind.UTC_TIMESTAMP:
         short = f"f'\"{{{text}[:10]}}T{{{text}[11:-3]}}Z\"'"
-        return f"{short} if {text}[-3:] == '+00' and {text}[4] == '-' else {convert}"
+        return f"{short} if len({text}) == 29 and {text}[-3:] == '+00' and {text}[4] == '-' else {convert}"
     return convert
 
 

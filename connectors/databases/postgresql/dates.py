@@ -11,8 +11,13 @@ from connectors.databases.calendar import NS_PER_DAY, NS_PER_SECOND, date_of_epo
 
 INFINITY_MS = 9_223_372_036_825_200_000
 MINUS_INFINITY_MS = -9_223_372_036_832_400_000
-"""The values of PostgreSQL's Java driver for the timestamps ``infinity`` and ``-infinity``. Debezium writes the same numbers as
-microseconds."""
+"""The values of PostgreSQL's Java driver for the timestamps ``infinity`` and ``-infinity``. Debezium writes them as
+milliseconds."""
+POSITIVE_INFINITY, NEGATIVE_INFINITY = (1 << 63) - 1, -(1 << 63)
+"""What Debezium writes as microseconds and nanoseconds."""
+POSITIVE_INFINITY_DAYS, NEGATIVE_INFINITY_DAYS = epoch_day_of_date(5_877_611, 6, 21), epoch_day_of_date(-5_877_611, 6, 22)
+"""What Debezium writes in the stream for infinite dates. Its snapshots have others, because they take another way through the
+driver."""
 
 _TIMETZ = re.compile(r"(\d\d:\d\d:\d\d(?:\.\d+)?)([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?")
 

@@ -87,7 +87,7 @@ class ChunkReader:
                 ((snapshot,),) = connection.query("select txid_current_snapshot()")
                 if not self._streamed.precedes(snapshot or ""):
                     raise ChunkDelayed("a streamed transaction is not visible yet")
-                rows = self._tables.rows_of(self._current(connection, table))
+                rows = self._tables.snapshot_rows(self._current(connection, table))
                 return self._read(connection, collection, rows, scan)
         except ServerError as e:
             if e.sqlstate == _LOCK_NOT_AVAILABLE:

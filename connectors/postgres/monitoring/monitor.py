@@ -25,6 +25,7 @@ from connectors.postgres.monitoring.slot_status import ServerStatus, lagging_sta
 from connectors.postgres.monitoring.wal_history import WalHistory
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.streaming import slots
+from connectors.postgres.streaming.publication_state import PublicationState
 from connectors.postgres.streaming.session import ReadPosition
 
 log = logging.getLogger(__name__)
@@ -52,13 +53,14 @@ class SourceMonitor:
     monitor finds is read from any thread with ``progress``; ``raise_failure`` is called on the task's thread.
     """
 
-    def __init__(self, settings: PostgresConfig, task: MonitoredTask) -> None:
+    def __init__(self, settings: PostgresConfig, task: MonitoredTask, publication: PublicationState | None) -> None:
+        """``publication`` is that of the stored offset."""
         self._settings = settings
         self._task = task
         self._interrupt = Interrupt()
         self._thread: threading.Thread | None = None
         self._wal = WalHistory()
-        self._watch = PublicationWatch(settings.slot.publication)
+        self.publication = PublicationWatch(settings.slot.publication, publication)
         self._problems = ProblemList()
         self._status: ServerStatus | None = None
         self._lag: SlotLag | None = None
@@ -67,22 +69,26 @@ class SourceMonitor:
         self._shutting_down = False
         self._starts = 0
         self._connected = threading.Event()
-        self.publication_loss: str | None = None
-        """Why changes are missing, if the publication was dropped."""
 
-    def start(self, tables: Iterable[CapturedTable]) -> None:
+    def start(self, tables: Iterable[CapturedTable], connection: Connection) -> None:
         """Starts the thread, or tells it that the task has connected again: what it found before may be outdated."""
-        self._watch.expected = {(table.schema, table.name): table.oid for table in tables}
+        self.publication.expected = {(table.schema, table.name): table.oid for table in tables}
+        self._add_problems(self.publication.begin(connection, self._task.tables()))
         self._starts += 1
         self._failure = None
         self._connected.set()
-        if self.publication_loss is not None:  # a new snapshot contains what is missing
-            self.publication_loss = None
-            self._watch.reset()
         if self._thread is None and self._settings.safety.interval_s:
             name = f"postgres-monitor-{self._settings.slot.name}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
+
+    def check_publication(self, connection: Connection) -> None:
+        """Takes note of the publication at once, on the task's thread: its tables are part of offsets from the next read on."""
+        self._add_problems(self.publication.check(connection, self._task.tables())[0])
+
+    def _add_problems(self, found: Iterable[Problem]) -> None:
+        for problem in found:
+            self._problems.add(problem)
 
     def task_disconnected(self) -> None:
         """The task has closed its connections. The monitor opens none before the task, which may need the last one there is."""
@@ -219,19 +225,18 @@ class SourceMonitor:
             self._enforce_limit(connection, lag, start)
         self._check_publication(connection, start)
 
-    def _fail(self, error: ConnectError, start: int) -> None:
-        """Has the task raise the error, unless it has connected again since the check began, or is about to."""
-        if self._failure is None and self._connected.is_set() and start == self._starts:
-            self._failure = error
+    def _fail(self, error: ConnectError, start: int) -> bool:
+        """Has the task raise the error, unless it has connected again since the check began, or is about to; returns whether."""
+        if self._failure is not None or not self._connected.is_set() or start != self._starts:
+            return False
+        self._failure = error
+        return True
 
     def _check_publication(self, connection: Connection, start: int) -> None:
-        found, loss = self._watch.check(connection, self._task.tables())
-        for problem in found:
-            self._problems.add(problem)
-        if loss is not None and self.publication_loss is None:
+        found, loss = self.publication.check(connection, self._task.tables())
+        self._add_problems(found)
+        if loss is not None and self._fail(SourceChangedError(loss), start):
             self._problems.add(Problem("publication_lost", f"{loss}: changes since then may be missing"))
-            self.publication_loss = loss
-            self._fail(SourceChangedError(loss), start)
 
     def _stands_still(self, status: ServerStatus) -> bool:
         """Whether the task has read nothing since the last check, although there is more."""

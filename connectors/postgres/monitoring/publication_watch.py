@@ -2,83 +2,113 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from connectors.postgres.config import Address
 from connectors.postgres.connection import Connection
 from connectors.postgres.monitoring.problems import Problem
+from connectors.postgres.schema.catalog import read_catalog_tables
+from connectors.postgres.streaming.publication_state import PublicationState, read_state
+from connectors.postgres.streaming.publications import with_partitions
+
+log = logging.getLogger(__name__)
 
 TableNames = Mapping[tuple[str, str], int]
 """Captured tables by schema and name, with their OIDs."""
 
-_PUBLICATION = """
-select p.oid, p.puballtables, p.pubviaroot, p.pubinsert, p.pubupdate, p.pubdelete,
-  (select md5(string_agg({entry}, ',' order by r.prrelid)) from pg_publication_rel r where r.prpubid = p.oid)
-from pg_publication p where p.pubname = $1
-"""
 _TABLES = """
 select n.nspname, c.relname, c.oid from unnest($1::text[], $2::text[]) w(schema, name)
 join pg_namespace n on n.nspname = w.schema
 join pg_class c on c.relnamespace = n.oid and c.relname = w.name and c.relkind in ('r', 'p')
 """
-_LISTED = """
-select r.prrelid, {filter} from pg_publication_rel r join pg_publication p on p.oid = r.prpubid where p.pubname = $1
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class PublicationState:
-    """A publication without its tables. ``tables_hash`` changes with them, their row filters, and their column lists."""
-
-    oid: int
-    all_tables: bool
-    via_root: bool
-    operations: tuple[str, ...]
-    tables_hash: str
+_REMEDY = "Read the tables again with an execute-snapshot signal"
+_SCHEMAS = "select oid, nspname from pg_namespace where oid = any($1::oid[])"
 
 
 class PublicationWatch:
     """Compares a publication and captured tables with those of the last check. None of the queries waits for locks."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, stored: PublicationState | None) -> None:
+        """``stored`` is the publication of the stored offset."""
         self._name = name
-        self._state: PublicationState | None = None
-        self._listed: Mapping[int, str] = {}
         self._oids: dict[tuple[str, str], int] = {}
+        self.state: PublicationState | None = None
+        """The publication as of the last check; None before the first one."""
+        self.text: str | None = None
+        """The state as a text."""
+        self._remember(stored)
+        self._now: PublicationState | None = None
         self.expected: TableNames = {}
         """The captured tables when the task connected."""
         self._dropped: set[tuple[str, str]] = set()
 
-    def reset(self) -> None:
-        """Forgets the publication: the task has updated it at its start."""
-        self._state = None
+    def _remember(self, state: PublicationState | None) -> None:
+        self.state = state
+        self.text = None if state is None else state.as_text()
+
+    def read(self, connection: Connection) -> None:
+        """Reads the publication as it is now, for ``find_loss`` and ``find_added``."""
+        self._now = read_state(connection, self._name)
+
+    def find_loss(self, address: Address) -> str | None:
+        """Says why changes are missing, if the publication was dropped since the last check."""
+        return self._loss(address, self._now)
+
+    def _loss(self, address: Address, now: PublicationState | None) -> str | None:
+        before, name = self.state, f"publication {self._name}"
+        if now is None:
+            return f"{name} does not exist on PostgreSQL at {address}: nothing was published since it was dropped"
+        if before is not None and before.oid != now.oid and before.name == now.name:
+            return f"{name} on PostgreSQL at {address} was dropped and recreated"
+        return None
+
+    def find_added(self, connection: Connection) -> list[str]:
+        """The tables (schema.table, with their partitions) that the publication names now, but did not at the last check."""
+        before, now = self.state, self._now
+        if before is None or now is None or before.oid != now.oid or before.tables is None or now.tables is None:
+            return []
+        added = now.tables.keys() - before.tables.keys()
+        return with_partitions(connection, [table for table in read_catalog_tables(connection) if table.oid in added])
+
+    def begin(self, connection: Connection, tables: TableNames) -> list[Problem]:
+        """The task has started to read the publication, and has dealt with a loss. Returns what else has changed."""
+        before, now = self.state, read_state(connection, self._name)
+        if before is not None and before.name != self._name:
+            log.warning(
+                "reading publication %s instead of %s: changes that were made before %s was created are missing",
+                self._name, before.name, self._name,
+            )  # fmt: skip
+        if before is None or now is None or before.oid != now.oid:
+            self._remember(now)
+        return self._compare(connection, now, tables)
+
+    def forget(self) -> None:
+        """What changed before does not matter any more."""
+        self._remember(None)
 
     def check(self, connection: Connection, tables: TableNames) -> tuple[list[Problem], str | None]:
         """Returns new problems, and why changes are missing if the publication was dropped. ``tables`` are those that
         the task has read, in addition to the expected ones."""
+        if self.state is None:  # the task is about to read it
+            return [], None
+        now = read_state(connection, self._name)
+        return self._compare(connection, now, tables), self._loss(connection.address, now)
+
+    def _compare(self, connection: Connection, now: PublicationState | None, tables: TableNames) -> list[Problem]:
+        """Takes note of the publication, unless it was recreated, and returns what has changed."""
         tables = {**tables, **self.expected}
         problems = self._check_tables(connection, tables)
-        before, now = self._state, _read_publication(connection, self._name)
-        if before is None:
-            if now is not None:
-                self._remember(connection, now)
-            return problems, None
-        if now is None or now.oid != before.oid:
-            what = "was dropped" if now is None else "was dropped and recreated"
-            return problems, f"publication {self._name} {what} while the connector was running"
-        if now != before:
-            problems += self._changes(connection, before, now, tables)
-        return problems, None
+        before = self.state
+        if before is not None and now is not None and before.oid == now.oid and before != now:
+            self._remember(now)
+            problems += self._changed_options(before, now)
+            if not now.all_tables:
+                problems += self._changed_tables(before, now, tables)
+                problems += self._changed_schemas(connection, before, now)
+        return problems
 
-    def _remember(self, connection: Connection, state: PublicationState) -> None:
-        self._state = state
-        self._listed = {} if state.all_tables else _read_listed(connection, self._name)
-
-    def _changes(
-        self, connection: Connection, before: PublicationState, now: PublicationState, tables: TableNames
-    ) -> list[Problem]:
-        listed = self._listed
-        self._remember(connection, now)
+    def _changed_options(self, before: PublicationState, now: PublicationState) -> list[Problem]:
         name, found = self._name, []
         if missing := [o for o in before.operations if o not in now.operations]:
             found.append(
@@ -97,12 +127,16 @@ class PublicationWatch:
                     "root",
                 )
             )
+        return found
+
+    def _changed_tables(self, before: PublicationState, now: PublicationState, tables: TableNames) -> list[Problem]:
+        name, found = self._name, []
         names = {oid: f"{schema}.{table}" for (schema, table), oid in tables.items()}
-        for oid, condition in listed.items():
-            if oid not in names:
+        for oid, listed in (before.tables or {}).items():
+            if oid not in names or now.tables is None:
                 continue
-            table = names[oid]
-            if oid not in self._listed and not now.all_tables:
+            table, current = names[oid], now.tables.get(oid)
+            if current is None:
                 found.append(
                     Problem(
                         "table_not_published",
@@ -111,7 +145,7 @@ class PublicationWatch:
                         table,
                     )
                 )
-            elif self._listed.get(oid, condition) != condition:
+            elif current.form != listed.form:
                 found.append(
                     Problem(
                         "publication_changed",
@@ -120,6 +154,27 @@ class PublicationWatch:
                         table,
                     )
                 )
+            elif current.entry != listed.entry:
+                found.append(
+                    Problem(
+                        "table_republished",
+                        f"table {table} was removed from publication {name} and added again: changes in between are missing. "
+                        f"{_REMEDY}",
+                        table,
+                    )
+                )
+        return found
+
+    def _changed_schemas(self, connection: Connection, before: PublicationState, now: PublicationState) -> list[Problem]:
+        changed = [oid for oid, entry in before.schemas.items() if now.schemas.get(oid) != entry]
+        found = []
+        for oid, schema in connection.query(_SCHEMAS, [f"{{{','.join(map(str, changed))}}}"]) if changed else ():
+            if int(oid or 0) in now.schemas:
+                code, advice = "table_republished", f" and added again: changes in between are missing. {_REMEDY}"
+            else:
+                code = "table_not_published"
+                advice = f": changes of its tables are missing. ALTER PUBLICATION {self._name} ADD TABLES IN SCHEMA {schema}"
+            found.append(Problem(code, f"schema {schema} was removed from publication {self._name}{advice}", schema or ""))
         return found
 
     def _check_tables(self, connection: Connection, tables: TableNames) -> list[Problem]:
@@ -151,25 +206,6 @@ class PublicationWatch:
                     )
                 )
         return found
-
-
-def _read_publication(connection: Connection, name: str) -> PublicationState | None:
-    entry = "r.prrelid::text"
-    if connection.server_version >= 150000:
-        entry = "concat(r.prrelid, r.prqual::text, r.prattrs::text)"
-    rows = connection.query(_PUBLICATION.format(entry=entry), [name])
-    if not rows:
-        return None
-    oid, all_tables, via_root, *published, tables_hash = rows[0]
-    operations = tuple(o for o, flag in zip(("insert", "update", "delete"), published, strict=True) if flag == "t")
-    return PublicationState(int(oid or 0), all_tables == "t", via_root == "t", operations, tables_hash or "")
-
-
-def _read_listed(connection: Connection, name: str) -> dict[int, str]:
-    """The tables that a publication names, with their row filters and column lists as a hash."""
-    condition = "md5(concat(r.prqual::text, r.prattrs::text))" if connection.server_version >= 150000 else "''"
-    rows = connection.query(_LISTED.format(filter=condition), [name])
-    return {int(oid or 0): text or "" for oid, text in rows}
 
 
 def _array(names: tuple[str, ...]) -> str:

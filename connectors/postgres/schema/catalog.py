@@ -63,6 +63,7 @@ class CapturedTable:
         return self.sql_name if self.kind == "p" else f"ONLY {self.sql_name}"
 
 
+_MOST_NAMED = 10
 _TABLES = """
 select c.oid, n.nspname, c.relname, c.relkind, c.relreplident, c.reltuples::bigint, c.relispartition
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -70,6 +71,15 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 _ALL_TABLES = f"""{_TABLES}
 where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname not in ('pg_catalog', 'information_schema')
 order by n.nspname, c.relname
+"""
+
+_OTHERS = """
+select n.nspname, c.relname, case c.relkind when 'v' then 'a view' when 'm' then 'a materialized view' when 'f' then
+    'a foreign table' else case c.relpersistence when 'u' then 'unlogged' else 'temporary' end end
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where (c.relkind in ('v', 'm', 'f') or (c.relkind in ('r', 'p') and c.relpersistence <> 'p'))
+  and n.nspname not in ('pg_catalog', 'information_schema')
+order by 1, 2
 """
 
 # PostgreSQL 18 sets attnotnull for NOT NULL NOT VALID too, but such a column may still contain nulls.
@@ -247,3 +257,15 @@ def estimated_rows(connection: Connection, table: CapturedTable) -> int:
         return table.rows
     rows = connection.query(f"select count(*) from (select 1 from {table.sql_name} limit 100000) t")
     return int(rows[0][0] or 0)
+
+
+def describe_no_match(connection: Connection, wanted: Callable[[str, str], bool]) -> str:
+    """Says why the include lists match no table: what they match instead, and which tables exist."""
+    others = [
+        f"{schema}.{name} is {what}" for schema, name, what in connection.query(_OTHERS) if wanted(schema or "", name or "")
+    ]
+    found = f"no table of database {connection.address.database} matches"
+    if others:
+        return f"{found} whose changes are in the log: {', '.join(others[:_MOST_NAMED])}"
+    existing = ", ".join(str(table) for table in read_catalog_tables(connection)[:_MOST_NAMED]) or "none"
+    return f"{found}; names are schema.table; existing tables: {existing}"

@@ -24,8 +24,10 @@ from connectors.postgres.config import PostgresConfig
 from connectors.postgres.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.column_mapping import RowColumn, find_rule, key_value, map_column
+from connectors.postgres.schema.contracts import Judgment
 from connectors.postgres.schema.envelope import RowSchemas, row_schemas
 from connectors.postgres.schema.filters import Filters
+from connectors.postgres.schema.lenient_columns import lenient_column
 from connectors.postgres.types import ColumnType, column_type
 from connectors.postgres.types.column_type import CatalogType
 from connectors.postgres.types.defaults import parse_default
@@ -54,14 +56,23 @@ class TableRows:
     """Schemas and decoders of one version of a table. Build one per version and reuse it: converters know schemas by identity."""
 
     def __init__(
-        self, table: CapturedTable, types: Mapping[int, CatalogType], settings: PostgresConfig, filters: Filters
+        self,
+        table: CapturedTable,
+        types: Mapping[int, CatalogType],
+        settings: PostgresConfig,
+        filters: Filters,
+        judgment: Judgment | None = None,
     ) -> None:
+        """``judgment`` is that of the table's contract."""
         self.table = table
+        self.judgment = Judgment() if judgment is None else judgment
         self.types = types
         self.topic = settings.topic_naming.topic(table.schema, table.name)
         key = filters.key_columns(table.schema, table.name) or table.key
         self.key = key
-        self.columns = _row_columns(table, key, types, settings, filters)
+        self.columns = [
+            column for column in _row_columns(table, key, types, settings, filters) if column.name not in self.judgment.left_out
+        ]
         by_name = {column.name: i for i, column in enumerate(self.columns)}
         missing = [name for name in key if name not in by_name]
         if missing:
@@ -117,7 +128,9 @@ def _row_columns(
         default = parse_default(column.default, mapped)
         if default is not None:
             schema = schema.replace(default=default)
-        found.append(_row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key))
+        row_column = _row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key)
+        mode = settings.events.converting_mode
+        found.append(lenient_column(row_column, str(table), mode, in_key=column.name in key))
     return found
 
 
@@ -151,7 +164,7 @@ _FROM_TEXT = {
     "bool": "{x} == 't'",
     "text": "{x}",
     "decimal": "(Decimal({x}) if {x}[-1] < ':' else finite({x}))",
-    "zoned": "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
+    "zoned": "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if len({x}) == 29 and {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
     "call": "c{i}({x})",
 }
 _FROM_BYTES = {
@@ -161,7 +174,7 @@ _FROM_BYTES = {
     "text": "{b}.decode()",
     "call": "c{i}({b}.decode())",
     "decimal": "Decimal(x) if (x := {b}.decode())[-1] < ':' else finite(x)",
-    "zoned": "x[:10] + 'T' + x[11:-3] + 'Z' if (x := {b}.decode())[-3:] == '+00' and x[4] == '-' else c{i}(x)",
+    "zoned": "x[:10] + 'T' + x[11:-3] + 'Z' if len(x := {b}.decode()) == 29 and x[-3:] == '+00' and x[4] == '-' else c{i}(x)",
 }
 
 

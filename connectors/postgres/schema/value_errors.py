@@ -8,14 +8,11 @@ from typing import Any
 from connect.errors import DataError
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 
 class ReplicaIdentityError(DataError):
     """The server does not send what the record key needs. This is no error of a value: no mode skips it."""
-
-
-CONVERSION_ERRORS = (DataError, ValueError, TypeError, ArithmeticError, LookupError)
-"""The errors that decoders of values raise."""
 
 
 def name_value(rows: TableRows, values: Sequence[Any], error: Exception) -> DataError:

@@ -20,7 +20,7 @@ from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.blocking import BlockingSnapshots
 from connectors.postgres.signals.channels import SignalFile, SignalTable
-from connectors.postgres.signals.topic import POSITION, SignalTopic
+from connectors.postgres.signals.topic import SignalTopic, stored_position
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import OffsetPairs
@@ -62,7 +62,7 @@ class SignalSession:
         """Opens the signal topic if the channel is enabled, and continues where the stored offset says. Raises ConfigError."""
         topic = self._settings.topic
         if "kafka" in self._settings.channels:
-            position = stored.get(POSITION)
+            position = stored_position(stored, topic.name)
             reader = context.open_topic(topic.name, topic.consumer, position)
             self._topic = SignalTopic(reader, topic.name, self._prefix, self.observers, position)
             self._channels.append(self._topic)

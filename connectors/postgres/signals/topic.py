@@ -13,8 +13,14 @@ from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)
 
-POSITION = "signal_topic_position"
-"""Our own key in offsets: the offset of the next signal."""
+_TOPIC, _POSITION = "signal_topic", "signal_topic_position"
+"""Our own keys in offsets: the topic, and the offset of the next signal in it."""
+
+
+def stored_position(offset: Mapping[str, Any], topic: str) -> int | None:
+    """The position in a topic that a stored offset says; None if it says none, or that of another topic."""
+    position = offset.get(_POSITION)
+    return int(position) if position is not None and offset.get(_TOPIC) == topic else None
 
 
 class SignalTopic:
@@ -32,14 +38,17 @@ class SignalTopic:
         self._observers = observers
         self._committed = position
         if position is not None:
-            observers.set_offset_extras(self, {POSITION: position})
+            self._store(position)
+
+    def _store(self, position: int) -> None:
+        self._observers.set_offset_extras(self, {_TOPIC: self._topic, _POSITION: position})
 
     def read(self) -> list[Signal]:
         """Returns the signals that have arrived. Those that cannot be read are logged."""
         records = self._reader.read()
         if not records:
             return []
-        self._observers.set_offset_extras(self, {POSITION: records[-1].offset + 1})
+        self._store(records[-1].offset + 1)
         found = []
         for record in records:
             if record.key != self._key:
@@ -52,9 +61,9 @@ class SignalTopic:
     def offsets_stored(self, offsets: Iterable[Mapping[str, Any]]) -> None:
         """Offsets are durable."""
         for offset in offsets:
-            if (position := offset.get(POSITION)) is not None and position != self._committed:
-                self._committed = int(position)
-                self._reader.commit(self._committed)
+            if (position := stored_position(offset, self._topic)) is not None and position != self._committed:
+                self._committed = position
+                self._reader.commit(position)
 
     def close(self) -> None:
         self._reader.close()

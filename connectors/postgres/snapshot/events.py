@@ -16,8 +16,9 @@ from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, copy_texts
+from connectors.postgres.schema.value_errors import ReplicaIdentityError, copy_texts
 from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
+from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,14 @@ class TableEvents:
         time_ = _now()
         return self._decoded(lines, self._source(marker, time_), offsets, time_)
 
-    def batch(self, lines: Sequence[str], traits: Traits, offsets: OffsetStep) -> TextRecords:
+    def batch(self, lines: Sequence[str], traits: Traits, offsets: OffsetStep) -> TextRecords | list[SourceRecord]:
         """The events of rows between the first and the last one of a table."""
-        if self._batches is None:
-            self._batches = TextBatches(self.rows)
         time_ = _now()
         source = self._source("true", time_)
+        if self.rows.judgment.error is not None:
+            return self._decoded(lines, source, offsets, time_)
+        if self._batches is None:
+            self._batches = TextBatches(self.rows)
 
         def create() -> list[SourceRecord]:
             return self._decoded(lines, source, offsets, time_)
@@ -100,6 +103,7 @@ class TableEvents:
         self, lines: Sequence[str], source: Struct, offset: Mapping[str, Any], time_: EventTime
     ) -> list[SourceRecord]:
         """Creates records. A column that is required but has a null becomes optional, for these lines and all later ones."""
+        self.rows.judgment.raise_error()
         while True:
             if self._decode is None:
                 self._decode = snapshot_decoder(self.rows)

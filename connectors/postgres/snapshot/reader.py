@@ -23,6 +23,7 @@ from connectors.postgres.snapshot.table_plan import count_ranges, split_table
 from connectors.postgres.snapshot.table_read import PendingRow, RangeRead, TableRead
 from connectors.postgres.snapshot.text_batches import Traits
 from connectors.postgres.snapshot.transaction import is_lock_timeout, select_statement
+from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +41,13 @@ class SnapshotOffsets(Protocol):
 
 
 class InitialOffsets:
-    """The offsets of the initial snapshot. ``state`` is None if a later attempt starts over in any case."""
+    """The offsets of the initial snapshot. ``state`` is None if a later attempt starts over in any case; ``observers`` add to the
+    offsets."""
 
-    def __init__(self, point: SnapshotPoint, state: SnapshotState | None) -> None:
+    def __init__(self, point: SnapshotPoint, state: SnapshotState | None, observers: StreamObservers | None = None) -> None:
         self._point = point
         self._state = state
+        self._observers = observers
         self._latest = self._offset(last=False)
 
     def table_emitted(self, table: TableRead, *, is_complete: bool = False) -> None:
@@ -63,7 +66,8 @@ class InitialOffsets:
 
     def _offset(self, *, last: bool) -> dict[str, object]:
         state = None if self._state is None or last else self._state.encode()
-        return snapshot_offset(self._point.lsn, self._point.tx_id, time.time_ns() // 1000, last=last, state=state)
+        offset = snapshot_offset(self._point.lsn, self._point.tx_id, time.time_ns() // 1000, last=last, state=state)
+        return offset if self._observers is None else {**offset, **self._observers.offset_extras}
 
 
 class SnapshotReader:

@@ -25,6 +25,7 @@ from connectors.postgres.snapshot.table_read import TableRead
 from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +47,17 @@ class SnapshotSession:
         """The tables of the snapshot, those included that an earlier attempt has read."""
         self.lsn = 0
 
-    def start(self, created: slots.CreatedSlot | None, before: str | None = None, offsets: SnapshotOffsets | None = None) -> None:
+    def start(
+        self,
+        created: slots.CreatedSlot | None,
+        before: str | None = None,
+        observers: StreamObservers | None = None,
+        offsets: SnapshotOffsets | None = None,
+    ) -> None:
         """Fixes the point in time: the start of a slot that exported its snapshot, or now. Reads no rows yet.
 
         ``before`` is what an interrupted attempt completed. It must not be used unless the stream has been, or will be, read from
-        there to this point first. ``offsets`` replace those of an initial snapshot.
+        there to this point first. ``observers`` add to offsets. ``offsets`` replace those of an initial snapshot.
         """
         connection, settings = self._connections.leader.connection, self._settings
         tables = start_snapshot(connection, created.snapshot if created else None, self._read_tables, settings)
@@ -85,7 +92,7 @@ class SnapshotSession:
                 len(state.done), len(plans), len(state.partial),
             )  # fmt: skip
         self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
-        offsets = offsets or InitialOffsets(point, state if resumes else None)
+        offsets = offsets or InitialOffsets(point, state if resumes else None, observers)
         self._reader = SnapshotReader(self._connections, reads, offsets, settings, self._progress, len(plans))
 
     def _read_tables(self, connection: Connection) -> list[TableRows]:
@@ -93,7 +100,7 @@ class SnapshotSession:
         include = self._settings.snapshot.include
         tables = publications.read_captured_tables(connection, self._settings, self._filters)
         return [
-            self._tables.rows_of(table)
+            self._tables.snapshot_rows(table)
             for table in tables
             if (not include or name_matches(include, str(table))) and not self._filters.is_signal_table(table.schema, table.name)
         ]

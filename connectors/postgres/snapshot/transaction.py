@@ -28,6 +28,12 @@ select c.oid::regclass from pg_class c
 where c.relkind = 'r' and c.relfilenode is distinct from pg_relation_filenode(c.oid)
   and (c.oid = any($1::oid[]) or c.oid in (select t.relid from unnest($1::oid[]) r, pg_partition_tree(r) t))
 """
+_DENIED = """
+select n.nspname, c.relname, has_schema_privilege(n.oid, 'USAGE') from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.oid = any($1::oid[]) and not (has_schema_privilege(n.oid, 'USAGE') and has_any_column_privilege(c.oid, 'SELECT'))
+order by 1, 2
+"""
+_MOST_NAMED = 5
 _PARTITIONS = "select r, t.relid::oid from unnest($1::oid[]) r, pg_partition_tree(r) t where t.relid <> r"
 
 
@@ -54,7 +60,7 @@ def start_snapshot(
         try:
             tables = read_tables(connection)
             captured = [rows.table for rows in tables]
-            check_row_security(connection, [t for t in captured if str(t) not in settings.snapshot.overrides])
+            check_access(connection, [t for t in captured if str(t) not in settings.snapshot.overrides])
             if tables:
                 connection.execute("; ".join(f"{select_statement(rows, settings)} LIMIT 0" for rows in tables))
             if not (changed := _changed_tables(connection, captured)):
@@ -104,15 +110,26 @@ def read_next_transaction_id(connection: Connection) -> int | None:
     return int(rows[0][0]) if rows and rows[0][0] else None
 
 
-def check_row_security(connection: Connection, tables: Iterable[CapturedTable]) -> None:
-    """Raises ConfigError if row-level security hides rows of a table from the user."""
-    oids = _oids(tables)
+def check_access(connection: Connection, tables: Iterable[CapturedTable]) -> None:
+    """Raises ConfigError if the user may not read a table, or if row-level security hides rows of one."""
+    oids, user = _oids(tables), connection.address.user
+    denied = connection.query(_DENIED, [oids])
+    if denied:
+        grants = [
+            f"GRANT USAGE ON SCHEMA {schema} TO {user}" for schema in {schema for schema, _, usage in denied if usage == "f"}
+        ]
+        grants += [f"GRANT SELECT ON {schema}.{table} TO {user}" for schema, table, _ in denied[:_MOST_NAMED]]
+        if len(denied) > _MOST_NAMED:
+            grants.append(f"the same for {len(denied) - _MOST_NAMED} more tables")
+        raise ConfigError(
+            f"user {user} may not read all captured tables, as a snapshot must: {'; '.join(grants)}; or leave the tables out",
+            key="database.user",
+        )
     rows = connection.query(
         "select c.oid::regclass from pg_class c where c.oid = any($1::oid[]) and c.relrowsecurity and row_security_active(c.oid)",
         [oids],
     )
     if rows:
-        user = connection.address.user
         raise ConfigError(
             f"row-level security of {', '.join(name or '' for (name,) in rows)} applies to user {user}, so snapshots would lack "
             f"rows: ALTER ROLE {user} BYPASSRLS, or leave the tables out of the snapshot (snapshot.include.collection.list)",

@@ -7,6 +7,7 @@ message determines columns and types, and the catalog only adds to them.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
 from connectors.postgres.schema.checks import check_topics
+from connectors.postgres.schema.contracts import ContractError, SchemaContracts
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.schema.value_errors import ReplicaIdentityError
@@ -37,6 +39,7 @@ class CapturedTables:
         self._rows: dict[tuple[str, str], TableRows] = {}
         self._topics: dict[str, CapturedTable] = {}
         self._sent_types: dict[int, tuple[str, str]] = {}
+        self.contracts = SchemaContracts(settings.contracts, filters)
         self._nullable: dict[tuple[str, str], set[str]] = {}
 
     def oids(self) -> dict[tuple[str, str], int]:
@@ -53,7 +56,7 @@ class CapturedTables:
 
     def rows_of(self, table: CapturedTable) -> TableRows:
         """Schemas and decoders of this version; the same object as long as the version does not change."""
-        name = (table.schema, table.name)
+        name, given = (table.schema, table.name), table
         if relaxed := self._nullable.get(name):
             columns = tuple(replace(c, not_null=False) if c.name in relaxed else c for c in table.columns)
             table = replace(table, columns=columns)
@@ -61,12 +64,24 @@ class CapturedTables:
         types = self._known_types(table)
         if known is not None and known.table == table and known.types is types:
             return known
-        rows = TableRows(table, types, self._settings, self._filters)
+        key = self._filters.key_columns(table.schema, table.name) or table.key
+        rows = TableRows(table, types, self._settings, self._filters, self.contracts.judge(given, key, types))
         if known is not None and known.table == table and known.schemas == rows.schemas:
             known.types = types
             return known
         self._rows[name] = rows
         return rows
+
+    def snapshot_rows(self, table: CapturedTable) -> TableRows:
+        """The same for a snapshot. Raises FrozenSchemaError if its rows must not be captured."""
+        rows = self.rows_of(table)
+        with contextlib.suppress(ContractError):  # each row is reported
+            self.capture(rows)
+        return rows
+
+    def capture(self, rows: TableRows) -> None:
+        """A row of this version is captured next. Raises FrozenSchemaError and ContractError if its contract forbids that."""
+        self.contracts.capture(rows.judgment)
 
     def _known_types(self, table: CapturedTable) -> dict[int, CatalogType]:
         if self._types is None or any(column.type_oid not in self._types for column in table.columns):

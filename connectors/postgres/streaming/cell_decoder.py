@@ -32,10 +32,10 @@ CellDecoder = Callable[[bytes, int], Cells | None]
 _KINDS = {**TEXT_KINDS, Inline.ZONED: TextKind.STRING, Inline.CALL: TextKind.VALUE}
 _CELL = {
     Inline.DECIMAL: "({x} if {x}[-1] < ':' else finite({x}))",
-    Inline.ZONED: "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
+    Inline.ZONED: "({x}[:10] + 'T' + {x}[11:-3] + 'Z' if len({x}) == 29 and {x}[-3:] == '+00' and {x}[4] == '-' else c{i}({x}))",
     Inline.CALL: "c{i}({x})",
 }
-_QUICK_ZONED = "f'{{{x}[1:11]}}T{{{x}[12:-3]}}Z' if {x}[-3:] == '+00' and {x}[5] == '-' else c{i}({x}[1:])"
+_QUICK_ZONED = "f'{{{x}[1:11]}}T{{{x}[12:-3]}}Z' if len({x}) == 30 and {x}[-3:] == '+00' and {x}[5] == '-' else c{i}({x}[1:])"
 """The same as for ZONED, of a text with one more character in front."""
 _VALUE = {
     Inline.INT: "int({x})",

@@ -17,6 +17,7 @@ from connectors.postgres.offsets import source_partition
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import Begin
+from connectors.postgres.streaming.position_tracker import PositionTracker
 
 _CONTEXT = "__debezium.context."
 
@@ -74,15 +75,17 @@ class ChangeEventBuilder:
         self.context = tuple(context_headers(settings.topic_prefix)) if settings.extended_headers else ()
         self._begin = Begin(0, 0, 0)
         self._done_lsn = 0
-        self._sequence_done = 0
+        self._commit_lsn = 0
+        self._commit_members: Mapping[str, Any] = {}
         self._origin: tuple[str | None, int | None] = (None, None)
         self.xmin: int | None = None
 
-    def start_transaction(self, begin: Begin, done_lsn: int, slot_lsn: int) -> None:
-        """Starts a transaction; ``done_lsn`` is the end of the one before, or ``slot_lsn``: then that is unknown."""
+    def start_transaction(self, begin: Begin, position: PositionTracker) -> None:
+        """Starts the transaction that comes after a position."""
         self._begin = begin
-        self._done_lsn = done_lsn
-        self._sequence_done = done_lsn if done_lsn != slot_lsn else 0
+        self._done_lsn = position.done_lsn
+        self._commit_lsn = position.commit_lsn
+        self._commit_members = position.commit_members()
         self._origin = None, None
 
     def set_origin(self, name: str, lsn: int) -> None:
@@ -92,9 +95,12 @@ class ChangeEventBuilder:
     def transaction_values(self, offset_extras: Mapping[str, Any]) -> TransactionValues:
         """What the next changes of the transaction share, with these members of offsets."""
         begin, ns = self._begin, time.time_ns()
-        extras = offset_extras if self.xmin is None else {"xmin": self.xmin, **offset_extras}
+        extras = offset_extras
+        if self.xmin is not None or self._commit_members:
+            xmin = {} if self.xmin is None else {"xmin": self.xmin}
+            extras = {**self._commit_members, **xmin, **offset_extras}
         us = ns // 1000
-        sequence = f'["{self._sequence_done}","' if self._sequence_done else '[null,"'
+        sequence = f'["{self._commit_lsn}","' if self._commit_lsn else '[null,"'
         return TransactionValues(
             sequence, begin.commit_us // 1000, begin.commit_us, begin.commit_us * 1000, begin.xid, self.xmin, *self._origin,
             us // 1000, us, ns, self._done_lsn, begin.final_lsn, extras,

@@ -17,7 +17,7 @@ from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StoredOffset, StreamPosition
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, TupleDecoder
-from connectors.postgres.schema.value_errors import CONVERSION_ERRORS, ReplicaIdentityError, name_value
+from connectors.postgres.schema.value_errors import ReplicaIdentityError, name_value
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables, sends_key
 from connectors.postgres.streaming.cell_decoder import Cells
@@ -36,9 +36,11 @@ from connectors.postgres.streaming.pgoutput import (
 )
 from connectors.postgres.streaming.position_tracker import PositionTracker
 from connectors.postgres.streaming.replication import HEADER_SIZE
+from connectors.postgres.streaming.reselection import Reselection
 from connectors.postgres.streaming.stream_offsets import StreamOffsets
 from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
 from connectors.postgres.streaming.transaction_metadata import MESSAGES, TransactionMetadata
+from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
@@ -71,14 +73,13 @@ class ChangeEventEmitter:
         self._builder = ChangeEventBuilder(settings, version)
         self.offsets = StreamOffsets(self._position, self._builder, self._observers)
         self._metadata = TransactionMetadata(settings) if settings.events.transaction_metadata else None
+        self._reselection = None if settings.reselection is None else Reselection(settings.reselection, tables)
         self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
         self._relations: dict[int, StreamedTable | None] = {}
         self._transaction: TransactionValues | None = None
         self.out = MixedTextRecords(self._builder.partition)
         self.events = 0
-        self.slot_lsn = 0
-        """The start of the slot, if the position is that: no commit is known before it."""
         self.stop_lsn: int | None = None
         """While set, CatchUpComplete ends the stream there."""
 
@@ -156,6 +157,8 @@ class ChangeEventEmitter:
             self._transaction = None  # it may have changed what offsets contain
         cells: Cells | None = ()
         try:
+            if self._reselection is not None:
+                data = self._reselection.apply(data, kind, capture.rows, position.xid)
             template = capture.templates.get(kind << 8 | marker) or self._template(capture, kind, marker)
             cells = template.decode(data, _COLUMNS_AT)
             if cells is None:
@@ -195,6 +198,8 @@ class ChangeEventEmitter:
 
     def _template(self, capture: StreamedTable, kind: int, marker: int) -> ChangeTemplate:
         """How to emit a kind of message without its record."""
+        self._tables.capture(capture.rows)
+        self._transaction = None  # that may have changed what offsets contain
         found = capture.templates[kind << 8 | marker] = change_template(capture, self._builder, kind, marker)
         return found
 
@@ -248,8 +253,7 @@ class ChangeEventEmitter:
             raise CatchUpComplete
         self._reach_mark(begin.final_lsn)
         self._observers.on_begin(begin.xid)
-        done_lsn = self._position.done_lsn
-        self._builder.start_transaction(begin, done_lsn, self.slot_lsn)
+        self._builder.start_transaction(begin, self._position)
         self._transaction = None
         self._position.begin(begin)
         if self._metadata is not None and not self._position.is_completed:

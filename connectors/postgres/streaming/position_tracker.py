@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from connectors.postgres.offsets import TX_EVENTS, TX_LSN, StreamPosition, change_offset
+from connectors.postgres.offsets import COMMIT_LSN, TX_EVENTS, TX_LSN, StreamPosition, change_offset
 from connectors.postgres.streaming import pgoutput
 
 _SKIP_ALL = 1 << 62
@@ -15,31 +15,33 @@ class PositionTracker:
     """The position of a task. It lives across connections, on which the server sends whole transactions again.
 
     ``done_lsn``: all transactions that commit before it are completed. ``change`` counts the changes of the current transaction,
-    and ``skip`` of them were emitted before. ``lsn`` is the newest LSN that was read.
+    and ``skip`` of them were emitted before. ``lsn`` is the newest LSN that was read. ``commit_lsn`` is the end of the last
+    completed transaction: unlike ``done_lsn``, it does not depend on when the server was idle.
     """
 
     __slots__ = (
-        "_emitted_events", "_emitted_tx", "_event_lsn", "_resume", "_same_lsn", "_skip_at_lsn", "change", "commit_us", "done_lsn",
-        "in_transaction", "lsn", "skip", "skip_lsn", "tx_lsn", "xid",
+        "_emitted", "_event_lsn", "_resume", "_same_lsn", "_skip_at_lsn", "change", "commit_lsn",
+        "commit_us", "done_lsn", "in_transaction", "lsn", "skip", "skip_lsn", "tx_lsn", "xid",
     )  # fmt: skip
 
     def __init__(self, position: StreamPosition) -> None:
         self._resume = position
         self.done_lsn = self.lsn = position.done_lsn
+        self.commit_lsn = position.done_lsn if position.commit_lsn is None else position.commit_lsn
         self.commit_us: int | None = None
         self.in_transaction = False
         self.tx_lsn = position.tx_lsn
         self.xid: int | None = None
         self.change = position.tx_events
         self.skip = self.skip_lsn = self._skip_at_lsn = 0
-        self._emitted_tx, self._emitted_events = position.tx_lsn, position.tx_events
+        self._emitted = position.tx_lsn, position.tx_events
         self._event_lsn = self._same_lsn = 0
 
     def position(self) -> StreamPosition:
         """The position to continue from after a lost connection: behind the last emitted change."""
         if self.in_transaction:
-            return StreamPosition(self.done_lsn, self.tx_lsn, self.change)
-        return replace(self._resume, done_lsn=self.done_lsn)
+            return StreamPosition(self.done_lsn, self.tx_lsn, self.change, commit_lsn=self.commit_lsn)
+        return replace(self._resume, done_lsn=self.done_lsn, commit_lsn=self.commit_lsn)
 
     def read_lsn(self) -> int:
         """All changes of transactions that commit before it were read. A transaction may have started before it, and be large."""
@@ -54,7 +56,8 @@ class PositionTracker:
         """Skips to ``lsn``: a snapshot contains everything that committed before."""
         self.done_lsn = max(self.done_lsn, lsn)
         self.lsn = max(self.lsn, lsn)
-        self._emitted_tx, self._emitted_events = lsn, 0
+        self.commit_lsn = self.done_lsn
+        self._emitted = lsn, 0
         self._resume = StreamPosition(self.done_lsn, lsn)
         self.in_transaction = False
 
@@ -84,8 +87,8 @@ class PositionTracker:
         """Completes the transaction."""
         self.in_transaction = False
         if end_lsn > self.done_lsn:
-            self.done_lsn = self.lsn = end_lsn
-            self._resume = StreamPosition(end_lsn, self._emitted_tx, self._emitted_events)
+            self.done_lsn = self.lsn = self.commit_lsn = end_lsn
+            self._resume = StreamPosition(end_lsn, *self._emitted)
 
     def skip_change(self, lsn: int) -> None:
         """Counts a change that was emitted before: Debezium counts the changes at an LSN."""
@@ -133,10 +136,11 @@ class PositionTracker:
         The offset of a record that is not the last of its change excludes the change: a restart repeats all of it.
         """
         done = self.change if last else self.change - 1
-        self._emitted_events = done
-        self._emitted_tx = self.tx_lsn
+        self._emitted = self.tx_lsn, done
         processed = self._same_lsn if last else self._same_lsn - 1
-        return change_offset(self.lsn, message_type, self.commit_us, self.xid, self.done_lsn, processed, self.tx_lsn, done)
+        return self._with_commit(
+            change_offset(self.lsn, message_type, self.commit_us, self.xid, self.done_lsn, processed, self.tx_lsn, done)
+        )
 
     def complete_change(self, lsn: int) -> int:
         """Notes that the change at an LSN was emitted completely. Returns the number of changes at the LSN."""
@@ -145,7 +149,7 @@ class PositionTracker:
         else:
             self._event_lsn, self._same_lsn = lsn, 1
         self.lsn = lsn
-        self._emitted_tx, self._emitted_events = self.tx_lsn, self.change
+        self._emitted = self.tx_lsn, self.change
         return self._same_lsn
 
     def position_offset(self) -> dict[str, Any] | None:
@@ -153,7 +157,7 @@ class PositionTracker:
 
         None inside a transaction: then the offset of the last record is the position.
         """
-        if self._emitted_tx > self.done_lsn or self._resume.xid is not None:
+        if self._emitted[0] > self.done_lsn or self._resume.xid is not None:
             return None
         done = self.done_lsn
         offset: dict[str, Any] = {"lsn": done, "lsn_proc": done, "lsn_commit": done, "messageType": "COMMIT"}
@@ -161,5 +165,13 @@ class PositionTracker:
             offset["txId"] = self.xid
         if self.commit_us is not None:
             offset["ts_usec"] = self.commit_us
-        offset[TX_LSN], offset[TX_EVENTS] = self._emitted_tx, self._emitted_events
+        offset[TX_LSN], offset[TX_EVENTS] = self._emitted
+        return self._with_commit(offset)
+
+    def commit_members(self) -> dict[str, Any]:
+        """More members of offsets."""
+        return {} if self.commit_lsn == self.done_lsn else {COMMIT_LSN: self.commit_lsn}
+
+    def _with_commit(self, offset: dict[str, Any]) -> dict[str, Any]:
+        offset.update(self.commit_members())
         return offset

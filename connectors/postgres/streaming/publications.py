@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from connect.errors import ConfigError, UnreachableError
-from connectors.postgres.config import CaptureSettings, PostgresConfig, SlotSettings
+from connect.errors import ConfigError, ConnectError, UnreachableError
+from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_name
 from connectors.postgres.errors import ServerError
 from connectors.postgres.schema.catalog import (
@@ -17,6 +17,7 @@ from connectors.postgres.schema.catalog import (
     CatalogTable,
     PublishedTable,
     ancestors,
+    describe_no_match,
     read_catalog_tables,
     read_parents,
     read_tables,
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 UPDATE_INTERVAL_S = 10.0
 _LOCK_TIMEOUT_MS = 500
 _LOCK_NOT_AVAILABLE = "55P03"
+_NOT_ALLOWED = "42501"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +112,7 @@ def require_captured_tables(connection: Connection, settings: PostgresConfig, fi
     if not tables and (settings.capture.table_include or settings.capture.schema_include):
         key = "table.include.list" if settings.capture.table_include else "schema.include.list"
         wanted = ",".join(settings.capture.table_include or settings.capture.schema_include)
-        everything = read_tables(connection, Filters(CaptureSettings()).captures_table)
-        existing = ", ".join(str(t) for t in everything[:10]) or "none"
-        raise ConfigError.invalid(
-            key,
-            wanted,
-            f"no table of database {settings.address.database} matches; names are schema.table; existing tables: {existing}",
-        )
+        raise ConfigError.invalid(key, wanted, describe_no_match(connection, filters.captures_table))
     return tables
 
 
@@ -181,14 +177,19 @@ class PublicationUpdater:
         try:
             added = _add_tables(connection, publication, self._filters, lock_timeout_ms=_LOCK_TIMEOUT_MS)
         except ServerError as e:
-            if e.sqlstate == _LOCK_NOT_AVAILABLE:
-                return []
-            self._is_enabled = False
-            log.warning("cannot add tables to publication %s until the next start: %s", publication.name, e.message)
+            if e.sqlstate != _LOCK_NOT_AVAILABLE:
+                self._give_up(publication, e)
+            return []
+        except ConfigError as e:
+            self._give_up(publication, e)
             return []
         for table in added:
             log.info("table %s is captured from now on", table)
         return with_partitions(connection, added)
+
+    def _give_up(self, publication: Publication, error: ConnectError) -> None:
+        self._is_enabled = False
+        log.warning("cannot add tables to publication %s until the next start: %s", publication.name, error.message)
 
 
 def with_partitions(connection: Connection, tables: Sequence[CatalogTable]) -> list[str]:
@@ -216,7 +217,7 @@ def update_publication(connection: Connection, publication: Publication, filters
         if table.oid in publication.listed - above and wanted.isdisjoint([table.oid, *ancestors(table.oid, parents)])
     ]
     if removed:
-        connection.execute(f"ALTER PUBLICATION {quote_identifier(publication.name)} DROP TABLE {_table_list(removed)}")
+        _alter(connection, publication, f"DROP TABLE {_table_list(removed)}")
         log.info("removed from publication %s: %s", publication.name, ", ".join(map(str, removed)))
     return added
 
@@ -233,12 +234,23 @@ def _add_tables(
 
     added = [table for table in publication_targets(read_catalog_tables(connection), parents, filters) if not is_published(table)]
     if added:
-        connection.execute(
-            f"SET LOCAL lock_timeout = {lock_timeout_ms}; "
-            f"ALTER PUBLICATION {quote_identifier(publication.name)} ADD TABLE {_table_list(added)}"
-        )
+        _alter(connection, publication, f"ADD TABLE {_table_list(added)}", before=f"SET LOCAL lock_timeout = {lock_timeout_ms}; ")
         log.info("added to publication %s: %s", publication.name, ", ".join(map(str, added)))
     return added
+
+
+def _alter(connection: Connection, publication: Publication, change: str, before: str = "") -> None:
+    """Alters a publication. Raises ConfigError if the user may not."""
+    try:
+        connection.execute(f"{before}ALTER PUBLICATION {quote_identifier(publication.name)} {change}")
+    except ServerError as e:
+        if e.sqlstate != _NOT_ALLOWED:
+            raise
+        raise ConfigError(
+            f"user {connection.address.user} may not change publication {publication.name}: ALTER PUBLICATION {publication.name} "
+            f"{change} as its owner, and set publication.autocreate.mode=disabled. {e}",
+            key="publication.autocreate.mode",
+        ) from e
 
 
 def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int, int], filters: Filters) -> list[CatalogTable]:
@@ -260,16 +272,6 @@ def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int
         if (table.oid in whole or (table.kind == "r" and table.oid in captured))
         and whole.isdisjoint(ancestors(table.oid, parents))
     ]
-
-
-def find_loss(connection: Connection, settings: SlotSettings) -> str | None:
-    """Says that changes are missing if the publication does not exist although the task has a position in its stream."""
-    if read_publication(connection, settings.publication, with_tables=False) is not None:
-        return None
-    return (
-        f"publication {settings.publication} does not exist on PostgreSQL at {connection.address}: nothing was published "
-        "since it was dropped"
-    )
 
 
 def require_publication(connection: Connection, settings: SlotSettings) -> None:
@@ -306,7 +308,7 @@ def _create_publication(connection: Connection, settings: SlotSettings, filters:
     try:
         connection.execute(f"CREATE PUBLICATION {quote_identifier(name)}{what}{options}")
     except ServerError as e:
-        if e.sqlstate != "42501":
+        if e.sqlstate != _NOT_ALLOWED:
             raise
         raise ConfigError(
             f"user {connection.address.user} may not create publication {name}{what.lower()}: create it as its owner or a "

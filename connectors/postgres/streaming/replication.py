@@ -109,7 +109,7 @@ class ReplicationStream:
     def start(self, start_lsn: int) -> None:
         """Starts at a position, or at the slot's confirmed position if that is later.
 
-        Raises SlotInUseError, ConfigError for a missing publication, and ConnectError otherwise.
+        Raises SlotInUseError, SlotSynchronizedError, ConfigError for a missing publication, and ConnectError otherwise.
         """
         settings = self._settings
         options = {
@@ -124,6 +124,8 @@ class ReplicationStream:
         try:
             self._connection.query(command)
         except ServerError as e:
+            if e.sqlstate == _NOT_IN_PREREQUISITE_STATE and self._is_synchronized():
+                raise SlotSynchronizedError(f"{e.message}; waiting until the standby is promoted") from e
             raise self._explain(e) from e
         self._keepalive_thread.start()
         log.info("streaming from slot %s at %s", settings.name, format_lsn(start_lsn))
@@ -135,8 +137,6 @@ class ReplicationStream:
                 f"was created: create the publication, then drop and recreate the slot. {error.message}",
                 key="publication.name",
             )
-        if error.sqlstate == _NOT_IN_PREREQUISITE_STATE and self._is_synchronized():
-            return SlotSynchronizedError(f"{error.message}; waiting until the standby is promoted")
         return error
 
     def _is_synchronized(self) -> bool:
@@ -152,6 +152,8 @@ class ReplicationStream:
         """Passes on received messages, without waiting, until ``out`` has ``max_records`` or the messages ``max_bytes``. Returns
         whether there were any.
 
+        Then passes on ends and beginnings of transactions, up to the next content, so that :attr:`has_more` is certain.
+
         Raises ConnectionLostError if the server ended the stream, or is silent although it was asked for an answer.
         """
         with self._lock:
@@ -163,18 +165,22 @@ class ReplicationStream:
                 if (ahead := self._ahead) is not None:
                     self._ahead, found, received = None, True, len(ahead)
                     on_data(ahead)
-                while len(out) < max_records and received < max_bytes:
+                while True:
                     size, view = get(1)
                     if size > 0:
-                        found = True
-                        received += size
                         data = view.obj
                         if data.__class__ is not bytes:
                             data = bytes(view)
                         if data[0] == _XLOG_DATA:
+                            is_full = len(out) >= max_records or received >= max_bytes
+                            if is_full and data[HEADER_SIZE] not in _TRANSACTION_LIMITS:
+                                self._ahead = data
+                                break
                             on_data(data)
                         elif data[0] == _KEEP:
                             self._on_keepalive(data, on_keepalive)
+                        found = True
+                        received += size
                     elif size == 0:
                         if fresh:
                             break
@@ -184,8 +190,6 @@ class ReplicationStream:
                     else:
                         raise self._end_error()
                     fresh = False
-                else:
-                    self._look_ahead(on_data, on_keepalive)
             except ConnectError:
                 raise
             except OSError as e:
@@ -203,29 +207,6 @@ class ReplicationStream:
             if self._flush_timeout.is_pending:
                 self._check_flush()
             return found
-
-    def _look_ahead(self, on_data: OnData, on_keepalive: OnKeepalive) -> None:
-        """Passes on what has arrived up to the next message of a transaction's content, and keeps that one for the next read."""
-        pgconn = self._connection.pgconn
-        fresh = False
-        while True:
-            size, view = pgconn.get_copy_data(1)
-            if size < 0:
-                raise self._end_error()
-            if size == 0:
-                if fresh:
-                    return
-                pgconn.consume_input()
-                fresh = True
-                continue
-            data = bytes(view)
-            if data[0] == _KEEP:
-                self._on_keepalive(data, on_keepalive)
-            elif data[HEADER_SIZE] in _TRANSACTION_LIMITS:
-                on_data(data)
-            else:
-                self._ahead = data
-                return
 
     def _check_flush(self) -> None:
         """Sends what the network did not take before. Raises ConnectError after ``lsn.flush.timeout.ms``."""

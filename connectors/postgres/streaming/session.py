@@ -61,6 +61,8 @@ class StreamingSession:
         self._stream: ReplicationStream | None = None
         self._catalog = sessions.catalog
         self._reads_standby = False
+        self._standby_lsn = 0
+        """What was read from a standby when it was last asked whether it was promoted."""
         self._latest: Mapping[str, Any] | None = None
 
     @property
@@ -86,9 +88,7 @@ class StreamingSession:
 
     def start_at_slot(self, lsn: int) -> None:
         """Sets the position to the start of a slot: nothing is known about earlier commits."""
-        self.continue_from(StreamPosition(lsn))
-        assert self._emitter is not None
-        self._emitter.slot_lsn = lsn
+        self.continue_from(StreamPosition(lsn, commit_lsn=0))
 
     def skip_to(self, lsn: int) -> None:
         """Continues behind a snapshot, which contains everything that committed before ``lsn``."""
@@ -125,23 +125,44 @@ class StreamingSession:
 
         Raises CatchUpComplete and ConnectionLostError.
         """
-        stream, emitter, settings = self._stream, self._emitter, self._settings
+        stream, emitter = self._stream, self._emitter
         assert stream is not None
         assert emitter is not None
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
         emitter.set_xmin(self._xmin.read())
-        out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
-        if not stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) or not out:
-            if emitter.stop_lsn is not None or self._observers.awaits_mark:
-                stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
-            if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
-                stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
-            if self._observers.awaits_mark and not out:
-                stream.wait(_MARK_RETRY_S)
-        self._pace.start(has_changes=bool(out), is_full=len(out) >= settings.max_batch)
+        try:
+            self._read_available(stream, emitter)
+        finally:
+            if self._reads_standby:
+                self._note_promotion(emitter)
+        out = emitter.out
+        self._pace.start(kinds=out.count_kinds(), is_full=stream.has_more)
         if emitter.stop_lsn is None and self._heartbeat.is_due and (offset := self._heartbeat_offset(emitter)) is not None:
             out.append(self._heartbeat.beat(offset))
+
+    def _read_available(self, stream: ReplicationStream, emitter: ChangeEventEmitter) -> None:
+        settings = self._settings
+        out, limits = emitter.out, (settings.max_batch, settings.max_batch_bytes)
+        if (stream.read(emitter.on_data, emitter.on_keepalive, out, *limits) and out) or stream.has_more:
+            return
+        if emitter.stop_lsn is not None or self._observers.awaits_mark:
+            stream.send_status(want_reply=True)  # the reply contains the position up to which the server has read
+        if stream.wait(self._heartbeat.limit_wait_s(settings.poll_interval_s)):
+            stream.read(emitter.on_data, emitter.on_keepalive, out, *limits)
+        if self._observers.awaits_mark and not out:
+            stream.wait(_MARK_RETRY_S)
+
+    def _note_promotion(self, emitter: ChangeEventEmitter) -> None:
+        """Notes that the standby was promoted from which changes were read. What was read is part of its new timeline then."""
+        if emitter.lsn == self._standby_lsn:
+            return
+        self._standby_lsn = emitter.lsn
+        with contextlib.suppress(ConnectError):  # the next read reports it
+            timeline = read_promoted_timeline(self._catalog())
+            if timeline is not None:
+                self._flush_tracker.promoted(timeline)
+                self._reads_standby = False
 
     def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
         latest = emitter.out.source_offset if emitter.out else self._latest
@@ -162,16 +183,6 @@ class StreamingSession:
         if emitter is None or emitter.out or emitter.stop_lsn is not None:
             return None
         return emitter.offsets.of_position()
-
-    def note_promotion(self) -> None:
-        """Notes that the standby from which changes are read was promoted, since which offsets belong to its new timeline."""
-        if not self._reads_standby or self._stream is None:
-            return
-        with contextlib.suppress(ConnectError):  # the next read reports it
-            timeline = read_promoted_timeline(self._catalog())
-            if timeline is not None:
-                self._flush_tracker.promoted(timeline)
-                self._reads_standby = False
 
     def confirm(self) -> None:
         """Reports the confirmed LSN to the server. Raises ConnectionLostError."""

@@ -83,8 +83,9 @@ def _check_privileges(connection: Connection) -> None:
 
 
 def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
-    """Reads a slot; None if it does not exist. Raises ConfigError when it belongs to another database or plugin."""
+    """Reads a slot; None if it does not exist. Raises ConfigError when its database, plugin, or two_phase is wrong."""
     newer = "failover, invalidation_reason" if connection.server_version >= 170000 else "false, null"
+    newer += ", two_phase" if connection.server_version >= 140000 else ", false"
     rows = connection.query(
         f"select plugin, database, active_pid, confirmed_flush_lsn, wal_status, {newer} from pg_replication_slots "
         "where slot_name = $1",
@@ -92,11 +93,18 @@ def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
     )
     if not rows:
         return None
-    plugin, database, pid, confirmed, wal_status, failover, invalidation = rows[0]
+    plugin, database, pid, confirmed, wal_status, failover, invalidation, two_phase = rows[0]
     if plugin != "pgoutput" or database != connection.address.database:
+        use = "physical replication" if plugin is None else f"database {database} and plugin {plugin}"
         raise ConfigError(
-            f"replication slot {name} already exists for database {database} and plugin {plugin}; this connector needs one for "
-            f"{connection.address.database} and pgoutput: choose another slot.name",
+            f"replication slot {name} already exists for {use}; this connector needs one for {connection.address.database} and "
+            "pgoutput: choose another slot.name",
+            key="slot.name",
+        )
+    if two_phase == "t":
+        raise ConfigError(
+            f"replication slot {name} was created with two_phase, so it sends transactions before they commit: choose another "
+            "slot.name, or drop the slot and let the connector create it",
             key="slot.name",
         )
     return ReplicationSlot(

@@ -1,4 +1,4 @@
-"""Values that a key change did not send: read from the table itself.
+"""Values that the stream does not contain: read from the table itself.
 
 An update leaves out TOASTed values that it did not change. Everyone downstream still has them, except after a change of the
 primary key: that is a new row to them, and a placeholder in a new row means a value that nobody has. So it is looked up. What is
@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ConnectionLostError, ServerError
@@ -34,41 +34,56 @@ def fetch_unavailable_values(connect: Callable[[], Connection], rows: TableRows,
     Raises ConnectionLostError when the connection is lost or the change does not become visible: read the stream again from
     before it.
     """
+    wanted = [i for i, value in enumerate(new) if value is UNCHANGED]
+    found = read_row_again(connect, rows, new, wanted, rows.table.key, xid)
+    return new if found is None else found
+
+
+def read_row_again(
+    connect: Callable[[], Connection],
+    rows: TableRows,
+    new: Tuple,
+    wanted: Sequence[int],
+    key: Sequence[str],
+    xid: int | None,
+) -> Tuple | None:
+    """The new row with the values that the table now has in the columns ``wanted``, as far as they exist; None if it has no such
+    row, by the columns ``key``. Raises ConnectionLostError as :func:`fetch_unavailable_values` does."""
     connection = connect()
     if xid is not None:
         _wait_until_visible(connection, xid)
     while True:
         try:
-            return _filled(connection, rows, new)
+            return _filled(connection, rows, new, wanted, key)
         except ServerError as e:
             if e.sqlstate not in _ALTERED:  # the table was altered in between
                 raise
 
 
-def _filled(connection: Connection, rows: TableRows, new: Tuple) -> Tuple:
+def _filled(connection: Connection, rows: TableRows, new: Tuple, wanted: Sequence[int], key: Sequence[str]) -> Tuple | None:
     columns = rows.table.columns
     current = read_table(connection, rows.table.oid)
     types = {column.name: column.type_oid for column in current.columns} if current else {}
     usable = [types.get(column.name) == column.type_oid for column in columns]
-    wanted = [i for i, value in enumerate(new) if value is UNCHANGED and usable[i]]
-    lost = [column.name for i, column in enumerate(columns) if new[i] is UNCHANGED and not usable[i]]
+    lost = [columns[i].name for i in wanted if new[i] is UNCHANGED and not usable[i]]
     if lost:
         log.warning("table %s was altered or dropped: unchanged values of %s are unavailable", rows.table, ", ".join(lost))
-    key = [(i, new[i]) for i, column in enumerate(columns) if column.name in rows.table.key]
-    if current is None or not wanted or not key or not all(usable[i] and isinstance(value, bytes) for i, value in key):
+    wanted = [i for i in wanted if usable[i]]
+    values = [(i, new[i]) for i, column in enumerate(columns) if column.name in key]
+    if current is None or not wanted or not values or not all(usable[i] and isinstance(value, bytes) for i, value in values):
         return new
     selected = ", ".join(quote_identifier(columns[i].name) for i in wanted)
-    condition = " AND ".join(f"{quote_identifier(columns[i].name)} = ${n}" for n, (i, _) in enumerate(key, 1))
+    condition = " AND ".join(f"{quote_identifier(columns[i].name)} = ${n}" for n, (i, _) in enumerate(values, 1))
     connection.execute("SET row_security = off")  # a policy would hide the row
     try:
         found = connection.query(
             f"SELECT {selected} FROM {current.own_rows} WHERE {condition}",
-            [value.decode() for _, value in key if isinstance(value, bytes)],
+            [value.decode() for _, value in values if isinstance(value, bytes)],
         )
     finally:
         connection.execute("RESET row_security")
     if not found:
-        return new
+        return None
     filled = list(new)
     for i, value in zip(wanted, found[0], strict=True):
         filled[i] = None if value is None else value.encode()

@@ -13,6 +13,9 @@ from connect.text_records import TextKind
 
 Decoder = Callable[[str], Any]
 
+CONVERSION_ERRORS = (DataError, ValueError, TypeError, ArithmeticError, LookupError)
+"""The errors that decoders of values raise."""
+
 
 class Inline(Enum):
     """Conversions that generated row decoders inline instead of calling a function."""
@@ -50,6 +53,8 @@ class ColumnType:
     zero: Any
     placeholder: Any = None
     inline: Inline = Inline.CALL
+    default_scale: int = 0
+    """Fraction digits of a default that is a number as text."""
     rebuild: Callable[[Schema], ColumnType] | None = None
     """For struct types: returns the mapping with values of that schema, because a struct must have the schema of its field."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from connect.data.schema import Schema, Type
+from connect.data.schema import Type
 from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
 from connectors.postgres.types.column_type import ColumnType
@@ -37,16 +37,16 @@ def parse_default(expression: str | None, column_type: ColumnType) -> Any:
 
 def _decoded(text: str, column_type: ColumnType) -> Any:
     try:
-        value = column_type.decode(_in_scale(text, column_type.schema))
+        value = column_type.decode(_in_scale(text, column_type))
         validate_value(column_type.schema, value)
     except (DataError, ValueError, IndexError, ArithmeticError):
         return None  # a stored default may differ from the form in which the server prints values
     return value
 
 
-def _in_scale(text: str, schema: Schema) -> str:
+def _in_scale(text: str, column_type: ColumnType) -> str:
     """Adds fraction digits to a decimal default: the server prints ``0`` for a numeric(12,2)."""
-    scale = int((schema.parameters or {}).get("scale", "0"))
+    scale = int((column_type.schema.parameters or {}).get("scale", column_type.default_scale))
     if scale <= 0:
         return text
     whole, _, fraction = text.partition(".")

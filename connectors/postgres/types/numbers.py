@@ -51,15 +51,19 @@ def variable_scale(schema: Schema = VARIABLE_SCALE) -> ColumnType:
     return ColumnType(schema, decode, Struct(schema, [0, b"\0"]), rebuild=variable_scale)
 
 
+def _scale(typmod: int) -> int:
+    return 0 if typmod < 0 else (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+
+
 def numeric(typmod: int, settings: TypeSettings) -> ColumnType:
     """numeric(p, s) by its typmod; -1 is a numeric without a scale."""
     if settings.decimal_mode == "string":
-        return ColumnType(Schema.STRING, str, "0", inline=Inline.TEXT)
+        return ColumnType(Schema.STRING, str, "0", inline=Inline.TEXT, default_scale=_scale(typmod))
     if settings.decimal_mode == "double":
         return ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
     if typmod < 0:
         return variable_scale()
-    precision, scale = ((typmod - 4) >> 16) & 0xFFFF, (((typmod - 4) & 0x7FF) ^ 1024) - 1024
+    precision, scale = ((typmod - 4) >> 16) & 0xFFFF, _scale(typmod)
     schema = _decimal(scale, precision)
     zero = decimal.Decimal((0, (0,), -scale))
     if scale >= 0:

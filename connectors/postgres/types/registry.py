@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from connect.data.schema import Schema, Type
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types import arrays, geometric, numbers, temporal, text, vectors
+from connectors.postgres.types import arrays, geometric, numbers, structured, temporal, text, vectors
 from connectors.postgres.types.column_type import DROPPED, CatalogType, ColumnType
 
 TypeFactory = Callable[[int, TypeSettings], ColumnType]
@@ -36,7 +36,7 @@ _BUILT_IN: dict[str, TypeFactory] = {
     "date": lambda typmod, settings: temporal.date(settings),
     "time": temporal.time,
     "timestamp": temporal.timestamp,
-    "timestamptz": lambda typmod, settings: temporal.timestamptz(),
+    "timestamptz": lambda typmod, settings: temporal.timestamptz(typmod),
     "timetz": lambda typmod, settings: temporal.timetz(),
     "interval": lambda typmod, settings: temporal.interval(settings),
     "point": _fixed(geometric.point()),
@@ -52,6 +52,15 @@ _BUILT_IN: dict[str, TypeFactory] = {
         ("text", "varchar", "bpchar", "char", "name", "inet", "cidr", "macaddr", "macaddr8"), _plain()
     ),
 }  # fmt: skip
+
+_STRUCTURED: dict[str, TypeFactory] = {
+    "date": lambda typmod, settings: structured.date(),
+    "time": lambda typmod, settings: structured.time(typmod),
+    "timestamp": lambda typmod, settings: structured.timestamp(typmod),
+    "timestamptz": lambda typmod, settings: structured.timestamptz(typmod),
+    "timetz": lambda typmod, settings: structured.timetz(typmod),
+    "interval": lambda typmod, settings: structured.interval(typmod),
+}
 
 # Types of extensions are found by name, in any schema.
 _EXTENSIONS: dict[str, TypeFactory] = {
@@ -89,6 +98,8 @@ def _find_mapping(types: Mapping[int, CatalogType], oid: int, typmod: int, setti
         return _array(types, pg_type.element_oid, typmod, settings)
     if pg_type.schema == "pg_catalog":
         maker = _BUILT_IN.get(pg_type.name)
+        if settings.time_mode == "structured":
+            maker = _STRUCTURED.get(pg_type.name, maker)
     else:
         maker = _EXTENSIONS.get(pg_type.name)
     return None if maker is None else maker(typmod, settings)

@@ -12,10 +12,13 @@ from collections.abc import Callable
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
-from connectors.databases.calendar import epoch_day_of_date
 from connectors.databases.postgresql.dates import (
     INFINITY_MS,
     MINUS_INFINITY_MS,
+    NEGATIVE_INFINITY,
+    NEGATIVE_INFINITY_DAYS,
+    POSITIVE_INFINITY,
+    POSITIVE_INFINITY_DAYS,
     parse_distant_day,
     parse_time_micros,
     parse_timetz,
@@ -33,9 +36,9 @@ def named(type: Type, name: str) -> Schema:
     return Schema(type, name=name, version=1)
 
 
-# Debezium writes the Java driver's LocalDate extremes, wrapped into an int32.
-POSITIVE_INFINITY_DAYS = epoch_day_of_date(-5_877_611, 6, 21)
-NEGATIVE_INFINITY_DAYS = epoch_day_of_date(-5_877_611, 6, 22)
+_ISO_DATES = {"infinity": "+5877611-06-21Z", "-infinity": "-5877611-06-22Z"}
+_ISO_TIMESTAMPS = {"infinity": "+292278994-08-16T23:00:00Z", "-infinity": "-292275055-05-16T23:00:00Z"}
+_FULL_FRACTION = 6
 
 
 def days(text: str) -> int:
@@ -53,7 +56,7 @@ def timestamp_micros(text: str) -> int:
         since = _fromisoformat(text) - _NAIVE_EPOCH
         return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     if text.endswith("infinity"):
-        return MINUS_INFINITY_MS if text[0] == "-" else INFINITY_MS  # Debezium writes the driver's sentinels unchanged
+        return NEGATIVE_INFINITY if text[0] == "-" else POSITIVE_INFINITY
     date, _, rest = text.partition(" ")
     time, _, era = rest.partition(" ")
     return days(date + (" BC" if era else "")) * _DAY_US + parse_time_micros(time)
@@ -68,15 +71,24 @@ def _java_year(date: str, era: bool) -> str:
     return f"{'-' if number < 0 else ''}{abs(number):04d}-{month}-{day}"
 
 
-def zoned_timestamp(text: str) -> str:
-    """timestamptz -> ISO-8601 in UTC; ``infinity`` and ``-infinity`` stay."""
-    if text[-3:] == "+00" and text[4] == "-":
-        return text[:10] + "T" + text[11:-3] + "Z"
+def zoned_timestamp(text: str, digits: int = _FULL_FRACTION) -> str:
+    """timestamptz -> ISO-8601 in UTC, with ``digits`` digits of the fraction; ``infinity`` and ``-infinity`` stay."""
     if text.endswith("infinity"):
         return text
     date, _, rest = text.partition(" ")
     time, _, era = rest.partition(" ")
-    return f"{_java_year(date, bool(era))}T{time.removesuffix('+00')}Z"
+    clock, _, fraction = time.removesuffix("+00").partition(".")
+    point = "." if digits else ""
+    return f"{_java_year(date, bool(era))}T{clock}{point}{fraction.ljust(digits, '0')}Z"
+
+
+def _iso_timestamp(text: str) -> str:
+    """timestamp -> ISO-8601, as if in UTC, without superfluous zeros."""
+    if (infinite := _ISO_TIMESTAMPS.get(text)) is not None:
+        return infinite
+    date, _, rest = text.partition(" ")
+    time, _, era = rest.partition(" ")
+    return f"{_java_year(date, bool(era))}T{time}Z"
 
 
 def zoned_time(text: str) -> str:
@@ -98,7 +110,8 @@ _INTERVAL = re.compile(
 _MONTH_US = 2_629_800_000_000  # 365.25 / 12 days
 
 
-def _interval_parts(text: str) -> tuple[int, int, int, int, int, int, int]:
+def interval_parts(text: str) -> tuple[int, int, int, int, int, int, int]:
+    """Years, months, days, hours, minutes, the sign of the seconds, and their microseconds without it."""
     match = _INTERVAL.fullmatch(text)
     if match is None:
         raise refuse(text, "finite interval")
@@ -110,22 +123,24 @@ def _interval_parts(text: str) -> tuple[int, int, int, int, int, int, int]:
     )  # fmt: skip
 
 
-_INFINITE_INTERVALS = {"infinity": (1 << 63) - 1, "-infinity": -(1 << 63)}
+_INFINITIES = {"infinity": POSITIVE_INFINITY, "-infinity": NEGATIVE_INFINITY}
+_INFINITE_MS = {"infinity": INFINITY_MS, "-infinity": MINUS_INFINITY_MS}
+"""The Java driver's."""
 
 
 def interval_micros(text: str) -> int:
     """interval -> microseconds, a month as 30.4375 days; infinities are the extremes of int64, as in the server's storage."""
-    if (infinite := _INFINITE_INTERVALS.get(text)) is not None:
+    if (infinite := _INFINITIES.get(text)) is not None:
         return infinite
-    years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
+    years, months, whole_days, hours, minutes, sign, micros = interval_parts(text)
     return (years * 12 + months) * _MONTH_US + whole_days * _DAY_US + (hours * 60 + minutes) * 60_000_000 + sign * micros
 
 
 def interval_text(text: str) -> str:
     """interval -> ISO-8601 with every part, as Debezium writes it; ``infinity`` and ``-infinity`` stay."""
-    if text in _INFINITE_INTERVALS:
+    if text in _INFINITIES:
         return text
-    years, months, whole_days, hours, minutes, sign, micros = _interval_parts(text)
+    years, months, whole_days, hours, minutes, sign, micros = interval_parts(text)
     seconds, fraction = divmod(micros, 1_000_000)
     shown = f"{'-' if sign < 0 and micros else ''}{seconds}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
     return f"P{years}Y{months}M{whole_days}DT{hours}H{minutes}M{shown}S"
@@ -133,6 +148,8 @@ def interval_text(text: str) -> str:
 
 def _int64(scale: int, micros: Callable[[str], int], what: str) -> Callable[[str], int]:
     def nanos(text: str) -> int:
+        if (infinite := _INFINITIES.get(text)) is not None:
+            return infinite
         value = micros(text) * scale
         if not -(1 << 63) <= value < 1 << 63:
             raise refuse(text, f"{what} that fits 64 bits of nanoseconds (1677 to 2262)")
@@ -143,7 +160,7 @@ def _int64(scale: int, micros: Callable[[str], int], what: str) -> Callable[[str
 
 def _millis(micros: Callable[[str], int]) -> Callable[[str], int]:
     # Only for columns whose precision is milliseconds, or in time.precision.mode=connect, which cuts as Debezium does.
-    return lambda text: micros(text) // 1000
+    return lambda text: micros(text) // 1000 if text not in _INFINITE_MS else _INFINITE_MS[text]
 
 
 def date(settings: TypeSettings) -> ColumnType:
@@ -162,7 +179,7 @@ def time(typmod: int, settings: TypeSettings) -> ColumnType:
             return ColumnType(time_schema(), _time, dt.time(0))
         case "isostring":
             schema = named(Type.STRING, "io.debezium.time.IsoTime")
-            return ColumnType(schema, lambda text: _clock(parse_time_micros(text)) + "Z", "00:00:00Z")
+            return ColumnType(schema, lambda text: _clock(parse_time_micros(text) % _DAY_US) + "Z", "00:00:00Z")
         case "nanoseconds":
             return ColumnType(named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: parse_time_micros(text) * 1000, 0)
         case "adaptive" if short:
@@ -177,7 +194,7 @@ def timestamp(typmod: int, settings: TypeSettings) -> ColumnType:
             return ColumnType(timestamp_schema(), _datetime, EPOCH)
         case "isostring":
             schema = named(Type.STRING, "io.debezium.time.IsoTimestamp")
-            return ColumnType(schema, lambda text: zoned_timestamp(_with_zone(text)), "1970-01-01T00:00:00Z")
+            return ColumnType(schema, _iso_timestamp, "1970-01-01T00:00:00Z")
         case "nanoseconds":
             schema = named(Type.INT64, "io.debezium.time.NanoTimestamp")
             return ColumnType(schema, _int64(1000, timestamp_micros, "timestamp"), 0)
@@ -186,9 +203,11 @@ def timestamp(typmod: int, settings: TypeSettings) -> ColumnType:
     return ColumnType(named(Type.INT64, "io.debezium.time.MicroTimestamp"), timestamp_micros, 0)
 
 
-def timestamptz() -> ColumnType:
+def timestamptz(typmod: int) -> ColumnType:
     schema = named(Type.STRING, "io.debezium.time.ZonedTimestamp")
-    return ColumnType(schema, zoned_timestamp, "1970-01-01T00:00:00Z", inline=Inline.ZONED)
+    if typmod in (-1, _FULL_FRACTION):
+        return ColumnType(schema, zoned_timestamp, "1970-01-01T00:00:00Z", inline=Inline.ZONED)
+    return ColumnType(schema, lambda text: zoned_timestamp(text, typmod), "1970-01-01T00:00:00Z")
 
 
 def timetz() -> ColumnType:
@@ -201,15 +220,11 @@ def interval(settings: TypeSettings) -> ColumnType:
     return ColumnType(named(Type.INT64, "io.debezium.time.MicroDuration"), interval_micros, 0)
 
 
-def _with_zone(text: str) -> str:
-    return text if text.endswith("infinity") else f"{text[:-3]}+00 BC" if text.endswith(" BC") else text + "+00"
-
-
 def _iso_date(text: str) -> str:
     if len(text) == 10 and text[4] == "-":
         return text + "Z"
-    if text.endswith("infinity"):
-        return text
+    if (infinite := _ISO_DATES.get(text)) is not None:
+        return infinite
     era = text.endswith(" BC")
     return _java_year(text[:-3] if era else text, era) + "Z"
 

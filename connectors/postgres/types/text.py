@@ -54,12 +54,17 @@ def unknown(settings: TypeSettings) -> ColumnType:
 
 
 def bits(length: int | None) -> ColumnType:
-    """bit(1) is a boolean; longer ones, and varbit (length None if unlimited), are little-endian bytes."""
+    """bit(1) is a boolean; longer ones, and varbit (length None if unlimited), are little-endian bytes without trailing zeros."""
     if length == 1:
         return ColumnType(Schema.BOOLEAN, lambda value: value == "1", False)
     parameters = {"length": str(2_147_483_647 if length is None else length)}
     schema = Schema(Type.BYTES, name="io.debezium.data.Bits", version=1, parameters=parameters)
-    return ColumnType(schema, lambda value: int(value or "0", 2).to_bytes((len(value) + 7) // 8, "little"), b"")
+    return ColumnType(schema, _little_endian, b"")
+
+
+def _little_endian(value: str) -> bytes:
+    number = int(value or "0", 2)
+    return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
 def parse_hstore(value: str) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ import pytest
 
 from connect.record import SourceRecord
 from connect.source import TopicReader
-from connectors.postgres import PostgresSourceTask
+from connectors.postgres import PostgresSource, PostgresSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
 from worker.kafka.first_partition import FirstPartitionReader
 
@@ -89,6 +89,15 @@ class Source:
         found += self.quiet()
         return found
 
+    def read_before_failure(self, count: int, timeout_s: float = 20) -> list[SourceRecord]:
+        """Polls until there are ``count`` records, and no further: the next poll may fail."""
+        found: list[SourceRecord] = []
+        deadline = time.monotonic() + timeout_s
+        while len(found) < count:
+            assert time.monotonic() < deadline, [shown(r) for r in found]
+            found += self.poll()
+        return found
+
     def quiet(self) -> list[SourceRecord]:
         """What comes until the stream has been silent for three polls."""
         found: list[SourceRecord] = []
@@ -155,6 +164,24 @@ def shown(record: SourceRecord) -> tuple[Any, ...]:
         return (table, "tombstone", record.key.as_dict())
     value = record.value.as_dict()
     return (table, value["op"], value["before"], value["after"])
+
+
+def errors_of(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """What validation finds, by key."""
+    return {value.name: value.errors for value in PostgresSource().validate(config) if value.errors}
+
+
+@pytest.fixture
+def role(source: Source, unique_name: Callable[[str], str]) -> Iterator[str]:
+    """A role that may replicate, and nothing else. The source connects as it."""
+    name = unique_name("role")
+    with source.sql() as db:
+        db.execute(f"create role {name} login replication password 'secret'")
+    source.config |= {"database.user": name, "database.password": "secret"}
+    yield name
+    source.kill()
+    with source.sql() as db:
+        db.execute(f"drop owned by {name}; drop role {name}")
 
 
 @pytest.fixture

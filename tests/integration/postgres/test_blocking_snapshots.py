@@ -100,3 +100,23 @@ def test_a_condition_does_not_bring_in_rows_of_inheriting_tables(source: Any, db
     while not any(r.value is not None and r.value["source"]["snapshot"] == "last" for r in found):
         found += source.poll()
     assert [c for c in changes(found) if c[1] == "r"] == [("t", "r", 19), ("t", "r", 20)]
+
+
+def test_notifications_are_those_of_a_snapshot(source: Any, db: Any) -> None:
+    source.kill()
+    source.wait_for_slot(db)
+    source.start(notification_enabled_channels="sink", notification_sink_topic_name="notes")
+    source.until("streaming")
+    source.quiet()
+    execute(db, "public.t", "public.u")
+    found = source.poll()
+    while "COMPLETED" not in [note["type"] for note in _notes(found)]:
+        found += source.poll()
+    assert [(note["type"], note["additional_data"].get("scanned_collection")) for note in _notes(found)] == [
+        ("STARTED", None), ("IN_PROGRESS", None), ("TABLE_SCAN_COMPLETED", "public.t"), ("IN_PROGRESS", None),
+        ("TABLE_SCAN_COMPLETED", "public.u"), ("COMPLETED", None),
+    ]  # fmt: skip
+
+
+def _notes(records: list[SourceRecord]) -> list[dict[str, Any]]:
+    return [r.value.as_dict() for r in records if r.topic == "notes"]

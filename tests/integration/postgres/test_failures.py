@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
-from connectors.postgres import PostgresSource
 from connectors.postgres.streaming import slots
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.call_timeout import call_with_timeout
+from tests.integration.postgres.conftest import errors_of
 
 
 def test_lost_connection_loses_and_repeats_no_records(source: Any, show: Any) -> None:
@@ -132,10 +132,6 @@ def test_slot_is_dropped_on_stop_if_configured(source: Any) -> None:
 # --- configuration mistakes -------------------------------------------------------------------------------------------------
 
 
-def errors_of(config: dict[str, str]) -> dict[str, list[str]]:
-    return {value.name: value.errors for value in PostgresSource().validate(config) if value.errors}
-
-
 def test_correct_configuration_is_valid(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
@@ -217,26 +213,19 @@ def test_wal_level_replica_is_reported_with_the_fix(source: Any, tmp_path: Any) 
         server.remove()
 
 
-def test_missing_replication_privilege_is_reported_with_the_fix(source: Any, unique_name: Any) -> None:
-    role = unique_name("plain")
+def test_missing_replication_privilege_is_reported_with_the_fix(source: Any, role: str) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key)")
-        db.execute(f"create role {role} login password 'secret'; grant select on all tables in schema public to {role}")
-        config = {**source.config, "database.user": role, "database.password": "secret"}
-        try:
-            (message,) = errors_of(config)["database.user"]
-            assert f"ALTER ROLE {role} REPLICATION" in message
-            source.config = config
-            with pytest.raises(ConfigError, match=f"ALTER ROLE {role} REPLICATION"):
-                source.start()
-            source.kill()
-            db.execute(f"alter role {role} replication")
+        db.execute(f"alter role {role} noreplication; grant select on all tables in schema public to {role}")
+        (message,) = errors_of(source.config)["database.user"]
+        assert f"ALTER ROLE {role} REPLICATION" in message
+        with pytest.raises(ConfigError, match=f"ALTER ROLE {role} REPLICATION"):
             source.start()
-            with pytest.raises(ConfigError, match=r"may not create publication sluice .*publication\.autocreate\.mode=disabled"):
-                source.quiet()
-        finally:
-            source.kill()
-            db.execute(f"drop owned by {role}; drop role {role}")
+        source.kill()
+        db.execute(f"alter role {role} replication")
+        source.start()
+        with pytest.raises(ConfigError, match=r"may not create publication sluice .*publication\.autocreate\.mode=disabled"):
+            source.quiet()
 
 
 def test_missing_publication_with_autocreate_disabled_is_reported(source: Any) -> None:

@@ -340,6 +340,50 @@ def test_a_table_that_joins_the_publication_is_backfilled(source: Any, table: An
     assert "r" in replayed.operations
 
 
+def test_a_backfill_survives_a_kill_before_the_next_flush(source: Any, table: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(publications, "UPDATE_INTERVAL_S", 0.1)
+    source.start(snapshot_mode="no_data", publication_autocreate_mode="filtered", source_check_interval_ms="0")
+    source.until("streaming")
+    table.execute("insert into t values (0, 'x')")
+    source.store(source.read(1)[-1])
+    table.execute("create table n(id int primary key); insert into n values (1), (2)")
+    while not table.execute("select 1 from pg_publication_tables where tablename = 'n'").fetchone():
+        assert source.poll() == []
+    for _ in range(2):
+        source.kill()
+        source.wait_for_slot(table)
+        source.start()
+        records = source.read(2)
+        assert [(r.value["op"], r.key["id"]) for r in records] == [("r", 1), ("r", 2)]
+    source.store(records[-1])
+    source.kill()
+    source.wait_for_slot(table)
+    source.start()
+    source.until("streaming")
+    assert source.quiet() == []
+
+
+def test_a_backfill_survives_a_kill_after_an_older_record_was_stored(source: Any, table: Any, monkeypatch: Any) -> None:
+    """The offset of a record says which tables the publication had when it was read."""
+    monkeypatch.setattr(publications, "UPDATE_INTERVAL_S", 0.1)
+    source.start(snapshot_mode="no_data", publication_autocreate_mode="filtered", source_check_interval_ms="0")
+    source.until("streaming")
+    table.execute("insert into t values (0, 'x')")
+    (older,) = source.read(1)
+    table.execute("create table n(id int primary key); insert into n values (1), (2)")
+    table.execute("insert into t values (-1, 'x')")
+    while not table.execute("select 1 from pg_publication_tables where tablename = 'n'").fetchone():
+        source.poll()
+    source.quiet()
+    table.execute("insert into t values (-2, 'x')")
+    source.read(1)
+    source.store(older)
+    source.kill()
+    source.wait_for_slot(table)
+    source.start()
+    assert {(r.topic, r.value["op"]) for r in source.read(4)} == {("shop.public.t", "c"), ("shop.public.n", "r")}
+
+
 @pytest.mark.parametrize(("mode", "read"), [("created", 0), ("all", 2)])
 def test_tables_added_at_a_start_are_backfilled_if_asked_for(source: Any, table: Any, mode: str, read: int) -> None:
     table.execute("create table n(id int primary key); insert into n values (1), (2)")

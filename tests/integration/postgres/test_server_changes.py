@@ -200,49 +200,9 @@ def test_a_failover_that_lost_changes_is_refused(source: Any, copies: Path) -> N
         server.remove()
 
 
-def test_streaming_continues_on_a_promoted_standby_with_a_synchronized_slot(
-    source: Any, copies: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The old primary wrote more than the standby has, but nothing that is captured."""
-    with source.sql() as db:
-        db.execute("create table noise(id int); select pg_create_physical_replication_slot('standby', true)")
-        source.config["table.include.list"] = "public.t"
-        source.config["slot.failover"] = "true"
-        stream_one(source, db)
-        upstream = f"{source.server.dsn(source.database)} application_name=standby"
-        copy = ServerCopy(
-            source.server, copies / "standby", primary_conninfo=upstream, primary_slot_name="standby", hot_standby_feedback="on"
-        )
-        try:
-            copy.server.start()
-            with copy.server.connect(source.database) as standby:
-                synchronize_slot(source, db, standby)
-            copy.server.stop()
-            stored = source.offsets.stored
-            db.execute("insert into noise select generate_series(1, 1000)")
-            wait_for_position(source, stored["lsn_commit"] + 10_000)
-            source.kill()
-            server = copy.promote(primary_conninfo="")
-            source.config["database.port"] = str(server.port)
-            source.start()
-            source.until("streaming")
-            assert "left timeline 1" in caplog.text
-            with server.connect(source.database) as promoted:
-                promoted.execute("insert into t values (3)")
-                (record,) = source.read(1)
-                assert record.key["id"] == 3
-                source.store(record)
-                assert source.offsets.stored["timeline"] == 2
-            source.kill()
-        finally:
-            copy.server.remove()
-            db.execute("select pg_drop_replication_slot('standby')")
-
-
-def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
-    source: Any, copies: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """After a failover the address may lead to the standby before its promotion has ended."""
+@pytest.fixture
+def failover_standby(source: Any, copies: Path) -> Iterator[ServerCopy]:
+    """A running standby that has the source's slot; the source streams from its primary."""
     with source.sql() as db:
         db.execute("create table noise(id int); select pg_create_physical_replication_slot('standby', true)")
         source.config.update({"table.include.list": "public.t", "slot.failover": "true"})
@@ -255,19 +215,52 @@ def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
             copy.server.start()
             with copy.server.connect(source.database) as standby:
                 synchronize_slot(source, db, standby)
-                source.kill()
-                source.config["database.port"] = str(copy.server.port)
-                source.start(retriable_restart_connector_wait_ms="50")
-                while "waiting until the standby is promoted" not in caplog.text:
-                    assert source.poll() == []
-                assert standby.execute("select pg_promote()").fetchone() == (True,)
-                source.until("streaming")
-                standby.execute("insert into t values (3)")
-                assert [r.key["id"] for r in source.read(1)] == [3]
+            yield copy
             source.kill()
         finally:
             copy.server.remove()
             db.execute("select pg_drop_replication_slot('standby')")
+
+
+def test_streaming_continues_on_a_promoted_standby_with_a_synchronized_slot(
+    source: Any, failover_standby: ServerCopy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The old primary wrote more than the standby has, but nothing that is captured."""
+    failover_standby.server.stop()
+    stored = source.offsets.stored
+    with source.sql() as db:
+        db.execute("insert into noise select generate_series(1, 1000)")
+    wait_for_position(source, stored["lsn_commit"] + 10_000)
+    source.kill()
+    server = failover_standby.promote(primary_conninfo="")
+    source.config["database.port"] = str(server.port)
+    source.start()
+    source.until("streaming")
+    assert "left timeline 1" in caplog.text
+    with server.connect(source.database) as promoted:
+        promoted.execute("insert into t values (3)")
+    (record,) = source.read(1)
+    assert record.key["id"] == 3
+    source.store(record)
+    assert source.offsets.stored["timeline"] == 2
+
+
+def test_a_synchronized_slot_is_waited_for_until_its_standby_is_promoted(
+    source: Any, failover_standby: ServerCopy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After a failover the address may lead to the standby before its promotion has ended."""
+    source.kill()
+    source.config["database.port"] = str(failover_standby.server.port)
+    source.start(retriable_restart_connector_wait_ms="50")
+    deadline = time.monotonic() + 20
+    while "waiting until the standby is promoted" not in caplog.text:
+        assert time.monotonic() < deadline
+        assert source.poll() == []
+    with failover_standby.server.connect(source.database) as standby:
+        assert standby.execute("select pg_promote()").fetchone() == (True,)
+        source.until("streaming")
+        standby.execute("insert into t values (3)")
+    assert [r.key["id"] for r in source.read(1)] == [3]
 
 
 def synchronize_slot(source: Any, db: Any, standby: Any) -> None:

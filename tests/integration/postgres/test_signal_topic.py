@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.chaos.pipeline import create_tables
 from tests.chaos.source_pipeline import SourcePipeline
@@ -74,15 +75,13 @@ def test_a_signal_is_neither_lost_nor_run_twice(source: Any, broker: EmbeddedBro
     records = read_rows(source, 3)
     source.store(records[-1])
     assert source.offsets.stored["signal_topic_position"] == 3
-    deadline = time.monotonic() + _TIMEOUT_S
-    while committed(broker, f"group-{topic}", topic) != 3:
-        assert time.monotonic() < deadline
-        source.poll()
     source.kill()
+    assert committed(broker, f"group-{topic}", topic) == 3
     source.start()
+    deadline = time.monotonic() + _TIMEOUT_S
     send(broker, topic, ("shop", json.dumps({"id": "x", "type": "log", "data": {"message": "seen again"}})))
     while "signal x: seen again" not in caplog.text:
-        assert time.monotonic() < deadline + _TIMEOUT_S
+        assert time.monotonic() < deadline
         assert source.poll() == []
 
 
@@ -105,6 +104,41 @@ def test_without_an_offset_of_its_own_a_task_continues_where_the_group_is(
         source.poll()
     assert "message 1" not in caplog.text
     assert f"signal {topic}-2: message 2" in caplog.text
+
+
+def test_a_topic_that_does_not_exist_yet_is_named_and_read_later(
+    source: Any, broker: EmbeddedBroker, topic: str, unique_name: Callable[[str], str], caplog: Any
+) -> None:
+    """The position of another topic says nothing about it."""
+    send(broker, topic, ("shop", _EXECUTE))
+    start(source, broker, topic)
+    source.store(read_rows(source, 3)[-1])
+    source.kill()
+    other = unique_name("signals")
+    source.start(signal_kafka_topic=other)
+    deadline = time.monotonic() + _TIMEOUT_S
+    while f"topic {other} cannot be read now" not in caplog.text:
+        assert time.monotonic() < deadline
+        assert source.poll() == []
+    send(broker, other, ("shop", _EXECUTE))
+    assert len(read_rows(source, 3)) == 3
+
+
+def test_brokers_that_do_not_answer_are_named(source: Any, topic: str, caplog: Any) -> None:
+    """Streaming goes on."""
+    (port,) = free_ports(1)
+    source.start(
+        snapshot_mode="no_data", signal_enabled_channels="kafka", signal_kafka_topic=topic, signal_poll_interval_ms="50",
+        signal_kafka_bootstrap_servers=f"127.0.0.1:{port}",
+    )  # fmt: skip
+    source.until("streaming")
+    deadline = time.monotonic() + _TIMEOUT_S
+    while f"No Kafka broker answers at 127.0.0.1:{port}" not in caplog.text:
+        assert time.monotonic() < deadline
+        source.poll()
+    with source.sql() as db:
+        db.execute("insert into t values (4)")
+    assert [record.key["id"] for record in source.read(1)] == [4]
 
 
 def test_a_worker_reads_signals_from_its_own_cluster(

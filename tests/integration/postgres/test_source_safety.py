@@ -53,6 +53,13 @@ def poll_until_error(source: Any) -> None:
         source.poll()
 
 
+def stop_behind_a_row(source: Any, db: Any) -> None:
+    """Stops the task with an offset in the stream."""
+    db.execute("insert into t values (1)")
+    source.store(source.read(1)[-1])
+    source.kill()
+
+
 # --- lag --------------------------------------------------------------------------------------------------------------------
 
 
@@ -190,9 +197,7 @@ def test_a_dropped_publication_stops_the_task(watched: Any, recreated: bool) -> 
 
 def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silently(watched: Any) -> None:
     with watched.sql() as db:
-        db.execute("insert into t values (1)")
-        watched.store(watched.read(1)[-1])
-        watched.kill()
+        stop_behind_a_row(watched, db)
         db.execute("drop publication sluice; insert into t values (2)")
         watched.start()
         with pytest.raises(PositionLostError, match="publication sluice does not exist"):
@@ -202,6 +207,95 @@ def test_a_publication_dropped_while_the_task_is_stopped_is_not_recreated_silent
         assert {r.key["id"] for r in watched.until("streaming")} == {1, 2}
         db.execute("insert into t values (3)")
         assert [r.key["id"] for r in watched.read(1)] == [3]
+
+
+def test_a_publication_recreated_while_the_task_is_stopped_is_noticed(watched: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """PostgreSQL 18 silently skips the changes in between."""
+    with watched.sql() as db:
+        stop_behind_a_row(watched, db)
+        db.execute("drop publication sluice; insert into t values (2)")
+        db.execute("create publication sluice for all tables; insert into t values (3)")
+        for _ in range(2):
+            watched.start()
+            with pytest.raises(PositionLostError, match=r"publication sluice on PostgreSQL .* was dropped and recreated"):
+                poll_until_error(watched)
+            watched.kill()
+        before = dict(watched.offsets.stored)
+        watched.start(offset_mismatch_strategy="trust_slot")
+        assert [r.key["id"] for r in watched.read(1)] == [3]
+        assert "was dropped and recreated; continuing without the changes that were not published" in caplog.text
+        watched.kill()
+        watched.offsets.stored = before
+        watched.start(snapshot_mode="when_needed", offset_mismatch_strategy="trust_offset")
+        records = watched.until("streaming")
+        assert {r.key["id"] for r in records} == {1, 2, 3}
+        watched.store(records[-1])
+        watched.kill()
+        watched.start(snapshot_mode="never")
+        db.execute("insert into t values (4)")
+        assert [r.key["id"] for r in watched.read(1)] == [4]
+
+
+def test_a_snapshot_for_lost_changes_is_taken_after_a_lost_connection_too(watched: Any) -> None:
+    with watched.sql() as db:
+        stop_behind_a_row(watched, db)
+        db.execute("drop publication sluice; insert into t values (2); create publication sluice for all tables")
+        watched.start(snapshot_mode="when_needed", retriable_restart_connector_wait_ms="50")
+        watched.until("catching up")
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = %s",
+            [watched.database],
+        )
+        records = watched.until("reconnecting") + watched.until("streaming")
+    assert {r.key["id"] for r in records} == {1, 2}
+
+
+def test_changes_of_a_publication_while_the_task_is_stopped_are_reported(watched: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with watched.sql() as db:
+        watched.kill()
+        db.execute("create table u(id int primary key); create table v(id int primary key); create schema s")
+        db.execute("create table s.w(id int primary key); create schema kept; create table kept.x(id int)")
+        db.execute("drop publication sluice; create publication sluice for table t, u, v, tables in schema s, kept")
+        watched.offsets.stored = None
+        watched.drop_slot()
+        watched.start(publication_autocreate_mode="disabled")
+        watched.until("streaming")
+        stop_behind_a_row(watched, db)
+        db.execute("alter publication sluice drop table t; insert into t values (2); alter publication sluice add table t")
+        db.execute("alter publication sluice set table t, u where (id > 5), tables in schema kept")
+        db.execute("alter publication sluice set (publish = 'insert')")
+        watched.start()
+        watched.until("streaming")
+        wait_for(watched, lambda p: "operations_not_published" in problems(p))
+        for message in (
+            "table public.t was removed from publication sluice and added again: changes in between are missing",
+            "publication sluice has another row filter or column list for public.u",
+            "table public.v was removed from publication sluice: its changes are missing",
+            "schema s was removed from publication sluice: changes of its tables are missing",
+        ):
+            assert caplog.text.count(message) == 1, message
+        assert "kept" not in caplog.text
+        db.execute("alter publication sluice drop tables in schema kept; alter publication sluice add tables in schema kept")
+        wait_for(watched, lambda p: "schema kept was removed from publication sluice and added again" in str(p))
+        db.execute("insert into t values (3)")
+        watched.store(watched.read(1)[-1])
+        watched.kill()
+        watched.start()
+        watched.until("streaming")
+        assert problems(wait_for(watched, lambda p: "slot" in p)) == {}
+
+
+def test_another_publication_is_named(watched: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with watched.sql() as db:
+        db.execute("insert into t values (1)")
+        watched.store(watched.read(1)[-1])
+        db.execute("create publication second for all tables")
+        watched.kill()
+        db.execute("insert into t values (2)")
+        watched.start(publication_name="second")
+        assert [r.key["id"] for r in watched.read(1)] == [2]
+        wait_for(watched, lambda p: "slot" in p)
+        assert "reading publication second instead of sluice" in caplog.text
 
 
 def test_changes_of_publication_and_tables_are_reported(watched: Any) -> None:
@@ -345,26 +439,16 @@ def test_an_existing_slot_becomes_a_failover_slot_and_a_lagging_standby_is_named
         wait_for(watched, lambda p: "standby_lagging" not in problems(p))
 
 
-def test_checks_take_no_connection_that_the_task_needs(source: Any, unique_name: Any) -> None:
+def test_checks_take_no_connection_that_the_task_needs(source: Any, role: str) -> None:
     """A role that may have one connection, apart from replication."""
-    role = unique_name("one")
     with source.sql() as db:
-        db.execute("create table t(id int primary key); create publication sluice for all tables")
-        db.execute(f"create role {role} login replication password 'secret' connection limit 1")
-        try:
-            source.start(
-                database_user=role,
-                database_password="secret",
-                snapshot_mode="never",
-                source_check_interval_ms="10",
-                retriable_restart_connector_wait_ms="50",
-            )
-            source.until("streaming")
-            for number in range(3):
-                wait_for(source, lambda p: "source_not_checked" in problems(p))
-                db.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [role])
-                db.execute("insert into t values (%s)", [number])
-                assert [r.key["id"] for r in source.read(1)] == [number]
-        finally:
-            source.kill()
-            db.execute(f"drop owned by {role}; drop role {role}")
+        db.execute(
+            f"create table t(id int primary key); create publication sluice for all tables; alter role {role} connection limit 1"
+        )
+        source.start(snapshot_mode="never", source_check_interval_ms="10", retriable_restart_connector_wait_ms="50")
+        source.until("streaming")
+        for number in range(3):
+            wait_for(source, lambda p: "source_not_checked" in problems(p))
+            db.execute("select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", [role])
+            db.execute("insert into t values (%s)", [number])
+            assert [r.key["id"] for r in source.read(1)] == [number]

@@ -92,6 +92,23 @@ def test_a_standby_that_is_promoted_while_it_is_read_goes_on(source: Any, standb
         assert [r.key["id"] for r in read(source, 1)] == [4]
 
 
+def test_a_connection_that_breaks_after_a_promotion_loses_nothing(source: Any, standby: EmbeddedPostgres) -> None:
+    """What was read belongs to the new timeline, before an offset of it is stored."""
+    source.start(snapshot_mode="never", retriable_restart_connector_wait_ms="50")
+    source.until("streaming")
+    with standby.connect(source.database) as promoted:
+        assert promoted.execute("select pg_promote()").fetchone() == (True,)
+        promoted.execute("insert into t values (3)")
+        assert [r.key["id"] for r in read(source, 1)] == [3]
+        promoted.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename is not null"
+        )
+        source.until("reconnecting")
+        source.until("streaming")
+        promoted.execute("insert into t values (4)")
+        assert [r.key["id"] for r in read(source, 1)] == [4]
+
+
 def test_without_the_primary_only_an_existing_publication_is_enough(source: Any, standby: EmbeddedPostgres) -> None:
     wrong = {**source.config, "database.primary.port": source.config["database.port"]}
     found = {value.name: value.errors for value in PostgresSource().validate(wrong) if value.errors}
@@ -103,7 +120,9 @@ def test_without_the_primary_only_an_existing_publication_is_enough(source: Any,
     source.kill()
     with source.sql() as db, standby.connect(source.database) as replica:
         db.execute("create publication sluice for all tables")
+        deadline = time.monotonic() + _TIMEOUT_S
         while replica.execute("select 1 from pg_publication").fetchone() is None:
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         source.start(create_slot_command_timeout="20", poll_interval_ms="10")
         log_snapshots = threading.Timer(0.5, log_running_transactions, [source])

@@ -314,7 +314,8 @@ def test_offset_that_debezium_stored_is_continued(
         source.start()
         again = source.read(len(expected))
     assert [show(r)[3]["id"] for r in again] == expected
-    assert again[-1].source_offset == records[-1].source_offset  # Debezium can continue from it, too
+    expected_offset = {k: v for k, v in records[-1].source_offset.items() if k != "last_commit_lsn"}
+    assert again[-1].source_offset == expected_offset  # Debezium can continue from it, too
 
 
 def test_offsets_count_the_changes_at_one_lsn_after_a_restart(source: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect.data.schema import Type
+from connect.errors import DataError
 
 
 def line_string(*points: tuple[float, float]) -> bytes:
@@ -61,7 +62,7 @@ COLUMNS: list[tuple[str, str, str, Any]] = [
     ("a_date", "date", "'2026-11-21'", 20778),
     ("old_date", "date", "'0044-03-15 BC'", -735160),
     ("far_date", "date", "'12345-01-01'", 3789391),
-    ("never_date", "date", "'infinity'", -2147472692),
+    ("never_date", "date", "'infinity'", 2146033979),
     ("a_time", "time", "'12:34:56.789012'", 45296789012),
     ("short_time", "time(3)", "'12:34:56.789'", 45296789),
     ("midnight", "time", "'24:00:00'", 86400000000),
@@ -69,12 +70,12 @@ COLUMNS: list[tuple[str, str, str, Any]] = [
     ("a_timestamp", "timestamp", "'2016-11-04 13:51:30.123456'", 1478267490123456),
     ("short_timestamp", "timestamp(3)", "'2016-11-04 13:51:30.123'", 1478267490123),
     ("before_1970", "timestamp", "'1969-12-31 23:59:59.999999'", -1),
-    ("ever", "timestamp", "'infinity'", 9223372036825200000),
-    ("never", "timestamp", "'-infinity'", -9223372036832400000),
-    ("a_timestamptz", "timestamptz", "'2016-11-04 13:51:30.5+02'", "2016-11-04T11:51:30.5Z"),
-    ("whole_second", "timestamptz", "'2016-11-04 13:51:30+02'", "2016-11-04T11:51:30Z"),
-    ("far_timestamptz", "timestamptz", "'12345-01-02 03:04:05+00'", "+12345-01-02T03:04:05Z"),
-    ("old_timestamptz", "timestamptz", "'0044-03-15 12:00:00+00 BC'", "-0043-03-15T12:00:00Z"),
+    ("ever", "timestamp", "'infinity'", 9223372036854775807),
+    ("never", "timestamp", "'-infinity'", -9223372036854775808),
+    ("a_timestamptz", "timestamptz", "'2016-11-04 13:51:30.5+02'", "2016-11-04T11:51:30.500000Z"),
+    ("whole_second", "timestamptz", "'2016-11-04 13:51:30+02'", "2016-11-04T11:51:30.000000Z"),
+    ("far_timestamptz", "timestamptz", "'12345-01-02 03:04:05+00'", "+12345-01-02T03:04:05.000000Z"),
+    ("old_timestamptz", "timestamptz", "'0044-03-15 12:00:00+00 BC'", "-0043-03-15T12:00:00.000000Z"),
     ("for_ever", "timestamptz", "'infinity'", "infinity"),
     ("an_interval", "interval", "'1 year 2 months 3 days 04:05:06.78'", 37091106780000),
     ("back", "interval", "'-1 days -00:00:00.5'", -86400500000),
@@ -135,7 +136,7 @@ COLUMNS: list[tuple[str, str, str, Any]] = [
     ("bools", "bool[]", "array[true, false, null]", [True, False, None]),
     ("byteas", "bytea[]", "array['\\x00ff'::bytea]", [b"\x00\xff"]),
     ("jsons", "jsonb[]", "array['{\"a\": 1}']::jsonb[]", ['{"a": 1}']),
-    ("timestamps", "timestamptz[]", "array['2016-11-04 13:51:30.5+02'::timestamptz]", ["2016-11-04T11:51:30.5Z"]),
+    ("timestamps", "timestamptz[]", "array['2016-11-04 13:51:30.5+02'::timestamptz]", ["2016-11-04T11:51:30.500000Z"]),
     ("reals", "real[]", "array[1.5, null]", [1.5, None]),
     ("an_internal_char", '"char"', "'x'", "x"),
     ("a_mac8", "macaddr8", "'08:00:2b:01:02:03:04:05'", "08:00:2b:01:02:03:04:05"),
@@ -225,8 +226,6 @@ def test_snapshot_and_stream_agree_on_every_type(source: Any) -> None:
 
 
 def test_nan_is_retained_in_a_double_and_rejected_in_a_decimal(source: Any) -> None:
-    from connect.errors import DataError
-
     with source.sql() as db:
         db.execute("create table t(id int primary key, d double precision, n numeric(6,2)); insert into t values (1, 'NaN', 1)")
         source.start()
@@ -239,6 +238,28 @@ def test_nan_is_retained_in_a_double_and_rejected_in_a_decimal(source: Any) -> N
         source.kill()
         source.start(decimal_handling_mode="string", snapshot_mode="never")
         assert [r.value["after"]["n"] for r in source.read(1)] == ["NaN"]
+
+
+@pytest.mark.parametrize("mode", ["warn", "skip"])
+def test_values_that_cannot_be_converted_become_null_if_chosen(source: Any, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Except required ones and those of keys."""
+    with source.sql() as db:
+        db.execute(
+            "create table t(id int primary key, n numeric(6,2), r numeric(6,2) not null, a numeric(6,2)[]);"
+            "alter table t replica identity full; insert into t values (1, 'NaN', 1, null)"
+        )
+        source.start(event_converting_failure_handling_mode=mode)
+        snapshot = source.until("streaming")
+        db.execute(
+            "insert into t values (2, 'NaN', 2, '{1,NaN}'); update t set n = 3 where id = 2; insert into t values (3, 3, 'NaN')"
+        )
+        created, updated, errant = source.read(3)
+    assert [r.value["after"]["n"] for r in (snapshot[0], created)] == [None, None]
+    assert created.value["after"]["a"] is None
+    assert (updated.value["before"]["n"], updated.value["after"]["n"]) == (None, Decimal("3.00"))
+    with pytest.raises(DataError, match=r"\(id=3\) .*column r: NaN"):
+        assert errant.value
+    assert ("a value of public.t.n cannot be converted and becomes null: NaN" in caplog.text) == (mode == "warn")
 
 
 def test_handling_modes_determine_types_and_values(source: Any) -> None:

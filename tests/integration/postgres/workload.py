@@ -350,9 +350,12 @@ class Workload:
         raise psycopg.errors.UndefinedColumn
 
     def _describe(self, session: Session, change: str, table: Table, *arguments: Any) -> None:
-        """Writes what DDL does to the rows into the log, where it is rolled back with it."""
-        described = json.dumps([change, table.name, *arguments])
-        session.run("SELECT pg_logical_emit_message(true, 'workload', %s)", [described])
+        """Writes what DDL does to the rows into the log, where it is rolled back with it: those of partitions, too."""
+        names = [table.name]
+        if table.kind == "p":
+            names += [name for (name,) in session.run("SELECT relid::text FROM pg_partition_tree('p') WHERE isleaf")]
+        for name in names:
+            session.run("SELECT pg_logical_emit_message(true, 'workload', %s)", [json.dumps([change, name, *arguments])])
 
     def _tables(self, session: Session) -> list[Table]:
         found = session.run(

@@ -16,7 +16,17 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.databases.calendar import NS_PER_DAY
 from connectors.databases.postgresql.arrays import format_array, quote_element
-from connectors.databases.postgresql.dates import INFINITY_MS, MINUS_INFINITY_MS, format_day, format_time, format_timestamp
+from connectors.databases.postgresql.dates import (
+    INFINITY_MS,
+    MINUS_INFINITY_MS,
+    NEGATIVE_INFINITY,
+    NEGATIVE_INFINITY_DAYS,
+    POSITIVE_INFINITY,
+    POSITIVE_INFINITY_DAYS,
+    format_day,
+    format_time,
+    format_timestamp,
+)
 from connectors.jdbc.dialects.conversion import (
     Geometry,
     to_day,
@@ -31,6 +41,7 @@ from connectors.jdbc.dialects.text_values import to_json, to_text
 from connectors.jdbc.options import Calendar, WriteOptions
 
 One = Callable[[Any], str]
+_INFINITE_DAYS = {POSITIVE_INFINITY_DAYS: "infinity", NEGATIVE_INFINITY_DAYS: "-infinity"}
 _UTC = dt.UTC
 _GREGORIAN = "1582-10-16"
 _USUAL_INSTANT = re.compile(
@@ -185,7 +196,8 @@ def _temporal(logical: LogicalType, target: str, options: WriteOptions, what: st
         day = to_day(logical, options, what)
 
         def written_day(value: Any) -> str:
-            return format_day(day(value))
+            number = day(value)
+            return _INFINITE_DAYS.get(number) or format_day(number)
 
         if connect and options.date_zone is _UTC:
             return ColumnEncoder(written_day, TextStyle.CLEAN, dt.date, str, least)
@@ -234,14 +246,14 @@ def _zoned_timestamp(logical: LogicalType, options: WriteOptions, what: str, lea
 
 
 def _or_infinity(logical: LogicalType, one: One) -> One:
-    """Also encodes infinity: as text in PostgreSQL's form, otherwise as the numbers of the Java driver."""
-    plus: Any = FarInstant(INFINITY_MS)
-    minus: Any = FarInstant(MINUS_INFINITY_MS)
+    """Also encodes infinity: as text in PostgreSQL's form, otherwise as Debezium's numbers."""
+    plus: tuple[Any, ...] = (FarInstant(INFINITY_MS),)
+    minus: tuple[Any, ...] = (FarInstant(MINUS_INFINITY_MS),)
     if logical.form is TemporalForm.TEXT:
-        plus, minus = "infinity", "-infinity"
+        plus, minus = ("infinity",), ("-infinity",)
     elif logical.form is TemporalForm.NUMBER:
-        plus, minus = INFINITY_MS, MINUS_INFINITY_MS
-    return lambda value: "infinity" if value == plus else "-infinity" if value == minus else one(value)
+        plus, minus = (INFINITY_MS, POSITIVE_INFINITY), (MINUS_INFINITY_MS, NEGATIVE_INFINITY)
+    return lambda value: "infinity" if value in plus else "-infinity" if value in minus else one(value)
 
 
 def _geometry(logical: LogicalType, type: PostgresType, options: WriteOptions, what: str) -> ColumnEncoder:

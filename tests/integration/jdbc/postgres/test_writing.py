@@ -109,6 +109,11 @@ def test_debezium_types_are_written_to_created_columns(desk: Desk) -> None:
     time, data = "io.debezium.time.", "io.debezium.data."
     cases: list[tuple[str, Schema, Any, str, str]] = [
         ("d", semantic(Type.INT32, time + "Date"), 19782, "date", "2024-02-29"),
+        ("inf_d", semantic(Type.INT32, time + "Date"), 2_146_033_979, "date", "infinity"),
+        ("least_d", semantic(Type.INT32, time + "Date"), -2_147_472_691, "date", "-infinity"),
+        ("inf_ts", semantic(Type.INT64, time + "Timestamp"), 9223372036825200000, "timestamp without time zone", "infinity"),
+        ("inf_us", semantic(Type.INT64, time + "MicroTimestamp"), (1 << 63) - 1, "timestamp without time zone", "infinity"),
+        ("least_ns", semantic(Type.INT64, time + "NanoTimestamp"), -(1 << 63), "timestamp without time zone", "-infinity"),
         ("iso_d", semantic(Type.STRING, time + "IsoDate"), "2024-02-29Z", "date", "2024-02-29"),
         ("ts", semantic(Type.INT64, time + "Timestamp"), 1709210096789, "timestamp without time zone", "2024-02-29 12:34:56.789"),
         ("us", semantic(Type.INT64, time + "MicroTimestamp"), -1, "timestamp without time zone", "1969-12-31 23:59:59.999999"),

@@ -7,7 +7,8 @@ import pytest
 from connect.errors import ConfigError
 from connectors.postgres import PostgresSource
 from connectors.postgres.config import parse_config
-from connectors.postgres.unsupported_keys import find_dynamic_key_errors
+from connectors.postgres.contract_keys import ContractMode
+from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 BASE = {
     "topic.prefix": "p",
@@ -31,7 +32,7 @@ def test_the_password_is_never_printed() -> None:
         ("incremental.snapshot.chunk.size", "0"),
         ("backfill.new.tables", "some"),
         ("notification.enabled.channels", "jmx"),
-        ("time.precision.mode", "structured"),
+        ("time.precision.mode", "structure"),
         ("plugin.name", "wal2json"),
         ("snapshot.mode", "custom"),
         ("column.mask.with.x.chars", "public.t.c"),
@@ -64,7 +65,7 @@ def test_debeziums_defaults_and_ignored_keys_are_accepted() -> None:
 
 
 def test_include_and_exclude_are_mutually_exclusive() -> None:
-    (finding,) = find_dynamic_key_errors({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
+    (finding,) = check_dynamic_keys({**BASE, "table.include.list": "a", "table.exclude.list": "b"})
     assert finding.name == "table.exclude.list"
 
 
@@ -104,3 +105,26 @@ def test_a_sink_of_notifications_without_a_topic_is_found_in_validation_too() ->
     assert [v.name for v in PostgresSource().validate(config) if v.errors] == ["notification.sink.topic.name"]
     with pytest.raises(ConfigError, match="needs a topic"):
         parse_config(config)
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"), [("signal.enabled.channels", "/signals"), ("notification.enabled.channels", "/progress")]
+)
+def test_jmx_is_refused_with_what_replaces_it(key: str, instead: str) -> None:
+    with pytest.raises(ConfigError, match=f"in place of JMX, .* /sluice/connectors/<name>{instead}"):
+        parse_config({**BASE, key: "jmx"})
+
+
+@pytest.mark.parametrize("text", ["public.t", "public.t:melt", "(:freeze", ":freeze:"])
+def test_wrong_contracts_are_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"schema\.contract\.overrides: expected|not a regular expression"):
+        parse_config({**BASE, "schema.contract.overrides": text})
+
+
+def test_the_contract_of_a_column_precedes_that_of_its_table() -> None:
+    contracts = parse_config(
+        {**BASE, "schema.contract": "freeze", "schema.contract.overrides": r"public\.t:evolve, PUBLIC\.t\.s.*:drop_column"}
+    ).contracts
+    assert contracts.mode_of("public.t", "secret") is ContractMode.DROP_COLUMN
+    assert contracts.mode_of("public.t", "name") is ContractMode.EVOLVE
+    assert contracts.mode_of("public.u", "name") is ContractMode.FREEZE

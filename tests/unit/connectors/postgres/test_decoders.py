@@ -139,7 +139,8 @@ def printed(value: dt.datetime) -> str:
 def test_timestamps_are_micros_and_zoned_ones_iso_text(value: dt.datetime) -> None:
     micros = (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
     assert temporal.timestamp_micros(printed(value)) == micros
-    assert temporal.zoned_timestamp(printed(value) + "+00") == printed(value).replace(" ", "T") + "Z"
+    assert temporal.zoned_timestamp(printed(value) + "+00") == value.isoformat("T", "microseconds") + "Z"
+    assert temporal.zoned_timestamp(printed(value.replace(microsecond=0)) + "+00", 0) == value.isoformat("T", "seconds") + "Z"
     assert parse_time_micros(printed(value)[11:]) == micros % 86_400_000_000
 
 

@@ -464,6 +464,24 @@ def test_secrets_are_not_shown() -> None:
     assert "other-secret" not in shown
 
 
+def test_keys_without_a_fixed_name_are_known() -> None:
+    config = {
+        "name": "p",
+        "connector.class": "PostgresSource",
+        "signal.consumer.security.protocol": "SSL",
+        "signal.consumr.security.protocol": "SSL",
+        "column.mask.with.5.chars": "public.t.a",
+        "column.truncate.to.5.chars": "public.t.b",
+        "snapshot.select.statement.overrides": "public.t",
+        "snapshot.select.statement.overrides.public.t": "select 1",
+        "post.processors": "again",
+        "post.processors.again.type": "io.debezium.processors.reselect.ReselectColumnsPostProcessor",
+        "post.processors.again.reselect.null.values": "false",
+    }
+    unknown = [one.path for one in check_connector(config, Plugins.discover()) if one.code == "unknown-key"]
+    assert unknown == ["signal.consumr.security.protocol"]
+
+
 def test_nothing_outside_is_looked_at() -> None:
     """The database of this connector is not there; REST validation would try to reach it."""
     config = {

@@ -54,7 +54,7 @@ class Stream:
 
     def __init__(self, tables: Sequence[TableRows], configured: PostgresConfig) -> None:
         self.tables = tables
-        bound: Any = SimpleNamespace(bind_relation=lambda relation: tables[relation.oid])
+        bound: Any = SimpleNamespace(bind_relation=lambda relation: tables[relation.oid], capture=lambda rows: None)
         self.emitter = ChangeEventEmitter(configured, bound, StreamPosition(0), "1")
         self._lsn = 1000
 
@@ -331,7 +331,9 @@ def test_a_null_in_a_required_column_makes_it_optional() -> None:
     configured = parse_config(CONFIG)
     required, relaxed = (table(0, [i in KEY or i == at for i in range(len(TYPES))], False, True, configured) for at in (1, 0))
     stream = Stream([required], configured)
-    tables: Any = SimpleNamespace(bind_relation=lambda relation: required, make_nullable=lambda rows, column: relaxed)
+    tables: Any = SimpleNamespace(
+        bind_relation=lambda relation: required, make_nullable=lambda rows, column: relaxed, capture=lambda rows: None
+    )
     stream.emitter._tables = tables
     stream.begin(1)
     stream.describe(0, b"d")

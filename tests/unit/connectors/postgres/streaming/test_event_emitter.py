@@ -37,7 +37,7 @@ class Stream:
         )
         table = CapturedTable(1, "public", "t", columns, ("id",), identity, "r", -1)
         rows = TableRows(table, TYPES, settings, Filters(settings.capture))
-        tables: Any = SimpleNamespace(bind_relation=lambda relation: rows)
+        tables: Any = SimpleNamespace(bind_relation=lambda relation: rows, capture=lambda rows: None)
         self.emitter = ChangeEventEmitter(settings, tables, StreamPosition(0), "1")
         names = ((name, name in flagged or identity == "f") for name in ("id", "code", "bits"))
         described = b"".join(

@@ -1,0 +1,132 @@
+"""Dates, times, and intervals as structs of their parts (``time.precision.mode=structured``), which hold all values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connect.data.schema import Schema, SchemaBuilder
+from connect.data.struct import Struct
+from connectors.databases.postgresql.dates import parse_timetz
+from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.temporal import interval_parts
+
+_NS = 1_000_000_000
+_MOST_DIGITS = 6
+_INFINITIES = {"infinity": "POSITIVE_INFINITY", "-infinity": "NEGATIVE_INFINITY"}
+_INT8, _INT32 = Schema.OPTIONAL_INT8, Schema.OPTIONAL_INT32
+_DATE = (("year", _INT32), ("month", _INT8), ("day", _INT8))
+_TIME = (("hour", _INT8), ("minute", _INT8), ("second", _INT8), ("nanos", _INT32))
+_OFFSET = ("offsetSeconds", _INT32)
+_SPECIAL, _PRECISION = ("specialValue", Schema.OPTIONAL_STRING), ("precision", _INT32)
+
+
+def _schema(name: str, *fields: tuple[str, Schema]) -> Schema:
+    builder = SchemaBuilder.struct().name(f"io.debezium.time.{name}").version(1)
+    for field, schema in fields:
+        builder = builder.field(field, schema)
+    return builder.build()
+
+
+_STRUCTURED_DATE = _schema("StructuredDate", *_DATE, _SPECIAL)
+_STRUCTURED_TIME = _schema("StructuredTime", *_TIME, _PRECISION)
+_STRUCTURED_TIMESTAMP = _schema("StructuredTimestamp", *_DATE, *_TIME, _SPECIAL, _PRECISION)
+_ZONED_TIMESTAMP = _schema(
+    "StructuredZonedTimestamp", *_DATE, *_TIME, _OFFSET, ("zoneId", Schema.OPTIONAL_STRING), _SPECIAL, _PRECISION
+)
+_ZONED_TIME = _schema("StructuredZonedTime", *_TIME, _OFFSET, _PRECISION)
+_DURATION = _schema(
+    "StructuredDuration",
+    *((name, _INT32) for name in ("years", "months", "days", "hours", "minutes")),
+    ("seconds", Schema.OPTIONAL_INT64),
+    ("nanos", _INT32),
+    _PRECISION,
+)
+
+
+def _type(schema: Schema, parts: Callable[[str], list[Any]], zero: str) -> ColumnType:
+    """A mapping whose values are structs of the ``parts`` of a text."""
+    return ColumnType(
+        schema,
+        lambda text: Struct(schema, parts(text)),
+        Struct(schema, parts(zero)),
+        rebuild=lambda other: _type(other, parts, zero),
+    )
+
+
+def _precision(typmod: int) -> int:
+    return typmod if 0 <= typmod <= _MOST_DIGITS else _MOST_DIGITS
+
+
+def _date_parts(text: str, *, is_bc: bool) -> list[int]:
+    year, month, day = text.split("-")
+    return [1 - int(year) if is_bc else int(year), int(month), int(day)]
+
+
+def _time_parts(text: str) -> list[int]:
+    """The parts of a time of a day. Its end is 24:00, which Debezium makes null."""
+    clock, _, fraction = text.partition(".")
+    hour, minute, second = clock.split(":")
+    return [int(hour), int(minute), int(second), int(fraction.ljust(9, "0")) if fraction else 0]
+
+
+def _moment_parts(text: str) -> list[int]:
+    """The parts of a timestamp, without its zone."""
+    date, _, rest = text.partition(" ")
+    time, _, era = rest.partition(" ")
+    return [*_date_parts(date, is_bc=bool(era)), *_time_parts(time.removesuffix("+00"))]
+
+
+def date() -> ColumnType:
+    def parts(text: str) -> list[Any]:
+        if (infinite := _INFINITIES.get(text)) is not None:
+            return [None, None, None, infinite]
+        return [*_date_parts(text.removesuffix(" BC"), is_bc=text.endswith(" BC")), None]
+
+    return _type(_STRUCTURED_DATE, parts, "1970-01-01")
+
+
+def time(typmod: int) -> ColumnType:
+    return _type(_STRUCTURED_TIME, lambda text: [*_time_parts(text), _precision(typmod)], "00:00:00")
+
+
+def timestamp(typmod: int) -> ColumnType:
+    def parts(text: str) -> list[Any]:
+        if (infinite := _INFINITIES.get(text)) is not None:
+            return [*[None] * 7, infinite, _precision(typmod)]
+        return [*_moment_parts(text), None, _precision(typmod)]
+
+    return _type(_STRUCTURED_TIMESTAMP, parts, "1970-01-01 00:00:00")
+
+
+def timestamptz(typmod: int) -> ColumnType:
+    """timestamptz in UTC."""
+
+    def parts(text: str) -> list[Any]:
+        if (infinite := _INFINITIES.get(text)) is not None:
+            return [*[None] * 9, infinite, _precision(typmod)]
+        return [*_moment_parts(text), 0, "Z", None, _precision(typmod)]
+
+    return _type(_ZONED_TIMESTAMP, parts, "1970-01-01 00:00:00+00")
+
+
+def timetz(typmod: int) -> ColumnType:
+    """timetz with its offset."""
+
+    def parts(text: str) -> list[Any]:
+        ns, offset_ns = parse_timetz(text)
+        seconds, nanos = divmod(ns, _NS)
+        return [seconds // 3600, seconds // 60 % 60, seconds % 60, nanos, offset_ns // _NS, _precision(typmod)]
+
+    return _type(_ZONED_TIME, parts, "00:00:00+00")
+
+
+def interval(typmod: int) -> ColumnType:
+    precision = _precision(-1 if typmod == -1 else typmod & 0xFFFF)
+
+    def parts(text: str) -> list[Any]:
+        years, months, days, hours, minutes, sign, micros = interval_parts(text)
+        seconds, fraction = divmod(micros, 1_000_000)
+        return [years, months, days, hours, minutes, sign * seconds, sign * fraction * 1000, precision]
+
+    return _type(_DURATION, parts, "PT0S")
