@@ -101,6 +101,13 @@ class Connector(ABC):
 class SourceConnector(Connector):
     """Copies data from a system into topics."""
 
+    producer_defaults: ClassVar[Mapping[str, str]] = {}
+    """Settings of the tasks' producers, in Java's names. Those in the worker's file (``producer.*``) and in the connector's
+    configuration (``producer.override.*``) take precedence.
+
+    If a topic takes no batches of the ``batch.size`` given here, the task restarts with the worker's. The ``linger.ms`` given
+    here is for backlogs: a batch of a few topics is sent at once if the task's ``has_more`` is False then."""
+
     @abstractmethod
     def task_class(self) -> type[SourceTask]: ...
 

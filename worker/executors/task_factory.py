@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
@@ -16,7 +17,7 @@ from connect.sink import SinkTask
 from connect.source import SourceTask, TopicReader
 from connect.strict import STRICT
 from connect.transforms.chain import build_steps
-from worker.config.client_overrides import client_properties, with_transactions
+from worker.config.client_overrides import DEFAULT_BATCH_SIZE, client_properties, with_transactions
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.errors.config import DeadLetterTopic, error_settings
@@ -36,7 +37,7 @@ from worker.model import ErrorCounts, TaskId
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
 from worker.sink.topic_discovery import parse_subscription
-from worker.source.runtime import FlushTiming, SourceTaskRuntime, TransactionRuntime
+from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import parse_boundary
 from worker.tasks.converters import Converters, converter_settings
@@ -83,8 +84,8 @@ class TaskFactory:
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
-            def source_runtime(stopping: Callable[[], bool], idempotent: bool) -> SourceTaskRuntime:
-                return self._create_source_runtime(request, task_class, stopping, idempotent)
+            def source_runtime(stopping: Callable[[], bool], options: ProducerOptions) -> SourceTaskRuntime:
+                return self._create_source_runtime(request, task_class, stopping, options)
 
             return SourceWorkerTask(
                 request.id,
@@ -117,7 +118,7 @@ class TaskFactory:
         return FlushTiming(self._worker.offset_flush_interval_ms / 1000, timeout_s, min(timeout_s, graceful_s * 0.8))
 
     def _create_source_runtime(
-        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], idempotent: bool
+        self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], options: ProducerOptions
     ) -> SourceTaskRuntime:
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
@@ -125,15 +126,26 @@ class TaskFactory:
         rules = topic_creation_rules(config) if self._worker.topic_creation_enable else None
         if rules is not None:
             topic_creator = TopicCreator(self._client(ClientKind.ADMIN, request), rules)
-        configured = self._client(ClientKind.PRODUCER, request)
+        assert issubclass(request.connector_class, SourceConnector)
+        defaults = dict(request.connector_class.producer_defaults)
+        if not options.large_batches:
+            defaults.pop("batch.size", None)
+        configured = self._client(ClientKind.PRODUCER, request, defaults=defaults)
         java, replaceable = configured, False
         if request.transactional_id is not None:
             java = with_transactions(configured, request.transactional_id)
-        elif idempotent:
+        elif options.idempotent:
             java = with_idempotence(configured)
             replaceable = java != configured
         confirms_each = task_class.wants_commit_record
-        producer = RecordProducer(java, stopping=stopping, confirms_each=confirms_each, replaceable=replaceable)
+        has_own_batches = _has_default(configured, defaults, "batch.size")
+        producer = RecordProducer(
+            java,
+            stopping=stopping,
+            confirms_each=confirms_each,
+            replaceable=replaceable,
+            smaller_batch_size=DEFAULT_BATCH_SIZE if has_own_batches else 0,
+        )
         task, errors = task_class(), self._error_handler(request, "source")
         rejected = RejectedRecords(task, producer, errors)
         transaction = None
@@ -147,7 +159,17 @@ class TaskFactory:
             return FirstPartitionReader({**own, **settings}, topic, position)
 
         return SourceTaskRuntime(
-            task, request.task_config, converters, chain, producer, topic_creator, errors, rejected, open_topic, transaction
+            task,
+            request.task_config,
+            converters,
+            chain,
+            producer,
+            topic_creator,
+            errors,
+            rejected,
+            open_topic,
+            transaction,
+            lingers_for_backlog=_has_default(configured, defaults, "linger.ms"),
         )
 
     def _create_sink_runtime(
@@ -163,9 +185,15 @@ class TaskFactory:
         consumer = SinkConsumer(java, rebalance, request.connector_class.consumer_defaults)
         return SinkTaskRuntime(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
 
-    def _client(self, kind: ClientKind, request: TaskRequest, client_id: str | None = None) -> dict[str, str]:
+    def _client(
+        self,
+        kind: ClientKind,
+        request: TaskRequest,
+        client_id: str | None = None,
+        defaults: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, str]:
         of_task = request.id.connector, request.id.task, request.connector_config
-        return client_properties(kind, self._worker, *of_task, client_id=client_id)
+        return client_properties(kind, self._worker, *of_task, client_id=client_id, defaults=defaults)
 
     def _error_handler(self, request: TaskRequest, connector_type: str) -> ErrorHandler:
         settings = error_settings(request.connector_config, connector_type)
@@ -224,3 +252,8 @@ class TaskFactory:
     def chain(self, config: Mapping[str, str]) -> TransformationChain:
         """Creates the connector's transformations."""
         return TransformationChain(build_steps(config, self._plugins))
+
+
+def _has_default(configured: Mapping[str, str], defaults: Mapping[str, str], key: str) -> bool:
+    """Whether the connector's default of a client setting is in effect."""
+    return key in defaults and configured[key] == defaults[key]

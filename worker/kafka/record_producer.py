@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
+from worker.kafka.batch_size import BatchSizeCheck
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
 from worker.kafka.idempotence import CLIENT_ENDED, PURGED, find_client_error, is_idempotence_denied
 
 _SLICE_S = 0.1
 """How long to wait before checking whether the task must stop."""
+
+_SEND_WAIT_S = 0.001
 
 HeaderBytes = list[tuple[str, bytes | None]]
 DeliveryCallback = Callable[[KafkaError | None, Message], None]
@@ -72,11 +75,12 @@ class ProducerLostError(ConnectError):
     """The idempotent client has failed, for a reason other than a record. A new client can continue after the last
     acknowledged record."""
 
-    def __init__(self, message: str, *, idempotence_denied: bool = False) -> None:
+    def __init__(self, message: str, *, idempotence_denied: bool = False, batch_too_large: bool = False) -> None:
         """``idempotence_denied``: the broker assigns no producer ID at all, or not to this principal. Nothing was written
-        then."""
+        then. ``batch_too_large``: the topic takes smaller batches only."""
         super().__init__(message)
         self.idempotence_denied = idempotence_denied
+        self.batch_too_large = batch_too_large
 
 
 def unrecoverable(error: ConnectError) -> ConnectError:
@@ -98,17 +102,19 @@ class RecordProducer:
         stopping: Callable[[], bool],
         confirms_each: bool = False,
         replaceable: bool = False,
+        smaller_batch_size: int = 0,
     ) -> None:
         """``stopping`` is called while the broker accepts no records; True gives up (ProduceCancelled).
 
         With ``confirms_each``, every record is sent by :meth:`send_one`, whose callbacks also report success. A ``replaceable``
-        producer raises ProducerLostError if the client has failed rather than a record.
+        producer raises ProducerLostError if the client has failed rather than a record. So does one with a
+        ``smaller_batch_size`` if the broker refuses a batch whose record would fit into one of this size.
         """
         self.bootstrap = java["bootstrap.servers"]
         self._stopping = stopping
         self._replaceable = replaceable
-        self._max_bytes = java.get("max.request.size", "1048576")
-        self._buffer_bytes = java.get("buffer.memory", "33554432")
+        self._batch_size = BatchSizeCheck(java, smaller_batch_size)
+        self._java = java
         self._error: ConnectError | None = None
         self._cancelled = False
         self._discarding = False
@@ -216,7 +222,7 @@ class RecordProducer:
                     size = len(key or b"") + len(value or b"")
                     raise RecordRejectedError(
                         f"a record for topic {topic} ({_key_hint(key)}, {size} bytes) does not fit into the producer's memory, "
-                        f"buffer.memory={self._buffer_bytes}; raise producer.override.buffer.memory"
+                        f"buffer.memory={self._java.get('buffer.memory', '33554432')}; raise producer.override.buffer.memory"
                     ) from e
                 error = e
             else:
@@ -227,6 +233,11 @@ class RecordProducer:
         """Handles delivery reports. Raises the error of a record that failed since the last call."""
         self._poll(0)
         self.raise_error()
+
+    def send_now(self) -> None:
+        """Sends what ``linger.ms`` would hold back. Waits a millisecond, so that the client's threads notice."""
+        if len(self._producer):
+            self._flush(_SEND_WAIT_S)
 
     def _poll(self, timeout_s: float) -> None:
         try:
@@ -264,6 +275,8 @@ class RecordProducer:
 
     def raise_error(self) -> None:
         """Raises the first delivery error, on every call."""
+        if not self._cancelled and self._batch_size.refusal is not None:
+            raise ProducerLostError(self._batch_size.refusal, batch_too_large=True)
         if self._replaceable and not self._cancelled and (lost := self._lost()) is not None:
             raise lost
         if self._error is not None:
@@ -319,6 +332,7 @@ class RecordProducer:
             self.fatal = error
         if self._discarding and error.code() in PURGED:
             return
+        self._batch_size.on_error(error, message)
         known = self.failed_by
         is_more_specific = (
             self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
@@ -370,7 +384,8 @@ class RecordProducer:
             size = len(key or b"") + len(value or b"")
             return RecordRejectedError(
                 f"a record for topic {topic} ({_key_hint(key)}) has {size} bytes, which is more than max.request.size="
-                f"{self._max_bytes}; raise producer.override.max.request.size (and max.message.bytes of the topic)"
+                f"{self._java.get('max.request.size', '1048576')}; raise producer.override.max.request.size (and "
+                "max.message.bytes of the topic)"
             )
         found = self.delivery_error(error, topic, key, value)
         return RecordRejectedError(found.message) if is_about_the_record(error) else found

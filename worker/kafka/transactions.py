@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from connect.errors import ConnectError
 from worker.kafka.clients import UNREACHABLE, kafka_error
 from worker.kafka.idempotence import PURGED
-from worker.kafka.record_producer import ProduceCancelled, RecordProducer
+from worker.kafka.record_producer import ProduceCancelled, ProducerLostError, RecordProducer
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class Transactions:
     def explain(self, error: ConnectError) -> ConnectError:
         """Returns what the error means for the transaction: the producer was fenced, or the transaction has expired; else the
         error."""
-        if isinstance(error, TransactionLostError):
+        if isinstance(error, TransactionLostError | ProducerLostError):
             return error
         cause = self._producer.fatal or self._producer.failed_by
         if cause is None or cause.code() in PURGED:
@@ -259,6 +259,8 @@ class Transactions:
             )
         try:
             self._producer.raise_error()
+        except ProducerLostError as lost:
+            return lost
         except ConnectError as first:
             # The error of the record says more than that the transaction cannot continue.
             return type(first)(f"{what}: {first.message}")

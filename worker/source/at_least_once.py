@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _NEW_TOPIC_TIMEOUT_S = 1.0
 """How long to wait for the acknowledgment of the first record for a topic before the topic is reported later."""
+_MOST_HURRIED_TOPICS = 8
+"""Records of more topics wait for the producer's ``linger.ms`` in any case: each partition needs a request."""
 
 
 class AtLeastOnceDelivery:
@@ -42,6 +44,8 @@ class AtLeastOnceDelivery:
         errors: ErrorHandler,
         store: OffsetStore,
         timing: FlushTiming,
+        *,
+        lingers_for_backlog: bool = False,
     ) -> None:
         self.context: TransactionContext | None = None
         self.made_progress = False
@@ -52,6 +56,7 @@ class AtLeastOnceDelivery:
         self._errors = errors
         self._store = store
         self._timing = timing
+        self._lingers_for_backlog = lingers_for_backlog
         self._next_flush = 0.0
         self._flushed_at = time.monotonic()
 
@@ -70,7 +75,9 @@ class AtLeastOnceDelivery:
 
     def send(self, batch: Sequence[SourceRecord] | None) -> None:
         if batch:
-            self._sender.send(batch)
+            topics = self._sender.send(batch)
+            if self._lingers_for_backlog and topics <= _MOST_HURRIED_TOPICS and not self._task.has_more():
+                self._producer.send_now()
         else:
             self._producer.serve()
         if self._sender.new_topics and self._producer.drain(_NEW_TOPIC_TIMEOUT_S):

@@ -29,6 +29,15 @@ OpenTopic = Callable[[str, Mapping[str, str], int | None], TopicReader]
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """What a task's producer may do."""
+
+    idempotent: bool = True
+    large_batches: bool = True
+    """Whether ``batch.size`` may be the connector's (:attr:`connect.connector.SourceConnector.producer_defaults`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceTaskRuntime:
     """The components of one source task. Created on the task's thread, which loads and configures its plugins."""
 
@@ -44,6 +53,8 @@ class SourceTaskRuntime:
     open_topic: OpenTopic
     transaction: TransactionRuntime | None = None
     """Set for a task that writes records and offsets in transactions."""
+    lingers_for_backlog: bool = False
+    """Whether the producer's ``linger.ms`` holds for a task with a backlog only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ class RecordSender:
         """All topics that were written to."""
         self.new_topics: set[str] = set()
 
-    def send(self, batch: Sequence[SourceRecord]) -> None:
-        """Passes a batch to the producer and tracks its offsets.
+    def send(self, batch: Sequence[SourceRecord]) -> int:
+        """Passes a batch to the producer and tracks its offsets. Returns the number of topics that get records.
 
         Raises errors that must fail the task; ProduceCancelled or TaskStopped if the task must stop first. Part of the batch may
         have been sent then; :attr:`pending` has the offsets of those records that were certainly sent.
@@ -66,9 +66,9 @@ class RecordSender:
         failures = self._errors.start_batch()
         changed: Sequence[ConnectRecord | None] = self._chain.apply_batch(batch, failures) if self._chain else batch
         if self._confirms_each:
-            self._send_with_callbacks(batch, changed, failures)
+            topics = self._send_with_callbacks(batch, changed, failures)
         else:
-            self._send_in_runs(batch, changed, failures)
+            topics = self._send_in_runs(batch, changed, failures)
         if not failures.are_tolerated:
             # Records before the failed one are sent; the failed one ends the task.
             self.pending.track(batch[: int(failures.end)])
@@ -77,13 +77,14 @@ class RecordSender:
         self._producer.serve()
         if self._rejected and not self.resend_rejected(None):
             raise ProduceCancelled
+        return len(topics)
 
     def _send_in_runs(
         self,
         batch: Sequence[SourceRecord],
         changed: Sequence[ConnectRecord | None],
         failures: BatchFailures,
-    ) -> None:
+    ) -> set[str]:
         runs = encode(self._converters, changed, failures)
         if failures and failures.are_tolerated:
             self._report(batch, failures)
@@ -97,6 +98,7 @@ class RecordSender:
                     self.pending.track(batch[: self._producer.sent])
                 raise
             self._count(run)
+        return {run.topic for run, _ in runs}
 
     def _report(self, batch: Sequence[SourceRecord], failures: BatchFailures) -> None:
         for index, failure in failures:
@@ -135,8 +137,9 @@ class RecordSender:
         batch: Sequence[SourceRecord],
         changed: Sequence[ConnectRecord | None],
         failures: BatchFailures,
-    ) -> None:
+    ) -> set[str]:
         """Sends one record at a time, for tasks that implement ``commit_record``."""
+        topics = set()
         for index, record in enumerate(changed):
             original = batch[index]
             if index >= failures.end:
@@ -152,12 +155,14 @@ class RecordSender:
                 continue
             self._prepare(run.topic)
             self._send_confirmed(run, original)
+            topics.add(run.topic)
         if failures and failures.are_tolerated:
             self._report(batch, failures)
             # Promise 7: the source may forget a record once it is confirmed.
             self._errors.flush_or_stop()
             for index, _ in failures:
                 self._confirm(batch[index], None)
+        return topics
 
     def _send_confirmed(self, run: ProducerRun, original: SourceRecord) -> None:
         confirm = partial(self._confirm, original)

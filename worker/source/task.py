@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from connect.backoff import Backoff
@@ -19,7 +20,7 @@ from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal, TaskStop
 from worker.source.at_least_once import AtLeastOnceDelivery
 from worker.source.delivery import RunOutcome, SourceDelivery, confirm_record
 from worker.source.exactly_once import ExactlyOnceDelivery
-from worker.source.runtime import FlushTiming, SourceTaskRuntime
+from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime
 from worker.source.sender import RecordSender
 from worker.source.transaction_boundary import TransactionBoundaries
 from worker.storage.offset_store import ConnectorOffsetReader
@@ -69,7 +70,7 @@ class SourceWorkerTask(WorkerTask):
         self,
         task_id: TaskId,
         listener: TaskListener,
-        create_runtime: Callable[[Callable[[], bool], bool], SourceTaskRuntime],
+        create_runtime: Callable[[Callable[[], bool], ProducerOptions], SourceTaskRuntime],
         services: WorkerServices,
         timing: FlushTiming,
         *,
@@ -78,7 +79,7 @@ class SourceWorkerTask(WorkerTask):
         paused: bool = False,
     ) -> None:
         """``create_runtime`` is called on the task's thread. Its arguments: a function that says whether the producer must give
-        up, and whether the producer may be idempotent. ``run`` is the worker's start ID of the task."""
+        up, and what the producer may do. ``run`` is the worker's start ID of the task."""
         super().__init__(task_id, listener, version=version, paused=paused)
         self._create_runtime = create_runtime
         self._services = services
@@ -89,7 +90,7 @@ class SourceWorkerTask(WorkerTask):
         self._started = False
         self._counts = ErrorCounts()
         self._failed_restarts = 0
-        self._idempotent = True
+        self._producer_options = ProducerOptions()
 
     def progress(self) -> TaskProgress:
         runtime = self._runtime
@@ -129,7 +130,7 @@ class SourceWorkerTask(WorkerTask):
 
     def _run_instance(self) -> bool:
         """Runs one instance of the connector's task. Returns True if another one should follow."""
-        runtime = self._create_runtime(self.control.is_stopping, self._idempotent)
+        runtime = self._create_runtime(self.control.is_stopping, self._producer_options)
         runtime.errors.counts.add(self._counts)
         self._runtime, self._counts = runtime, runtime.errors.counts
         self._started = False
@@ -165,8 +166,12 @@ class SourceWorkerTask(WorkerTask):
 
     def _should_restart(self, delivery: SourceDelivery, error: TransactionLostError | ProducerLostError) -> bool:
         if isinstance(error, ProducerLostError) and error.idempotence_denied:
-            self._idempotent = False
+            self._producer_options = replace(self._producer_options, idempotent=False)
             log.warning("Task %s restarts with a non-idempotent producer: %s. %s", self.id, error.message, NOT_IDEMPOTENT_HINT)
+            return True
+        if isinstance(error, ProducerLostError) and error.batch_too_large:
+            self._producer_options = replace(self._producer_options, large_batches=False)
+            log.warning("Task %s restarts with smaller batches from its last committed offsets: %s", self.id, error.message)
             return True
         self._failed_restarts = 0 if delivery.made_progress or delivery.broker_unavailable else self._failed_restarts + 1
         if self._failed_restarts > _MAX_FAILED_RESTARTS:
@@ -191,7 +196,14 @@ class SourceWorkerTask(WorkerTask):
         if runtime.transaction is None:
             sender = RecordSender(self, runtime, partial(confirm_record, self.id, runtime.task))
             return AtLeastOnceDelivery(
-                self, runtime.task, sender, runtime.producer, runtime.errors, self._services.offsets, self._timing
+                self,
+                runtime.task,
+                sender,
+                runtime.producer,
+                runtime.errors,
+                self._services.offsets,
+                self._timing,
+                lingers_for_backlog=runtime.lingers_for_backlog,
             )
         boundaries = TransactionBoundaries(runtime.transaction.boundary, self._timing.interval_s)
         transactions = runtime.transaction.transactions

@@ -14,7 +14,7 @@ from connect.record import SourceRecord
 
 log = logging.getLogger(__name__)
 
-_MERGED_S = 0.2
+_MERGED_S = 0.5
 """For how long batches of a backlog are put into one transaction."""
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-GATHER_S = 0.002
+GATHER_S = 0.004
 """How long changes of one kind of record gather."""
-MOST_KINDS = 8
+MOST_KINDS = 4
 """More kinds do not gather longer."""
 
 

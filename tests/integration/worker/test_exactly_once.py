@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from connect import ConnectError, SourceRecord
 from connect.plugins import Plugins
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import FAKES, eventually
 from tests.integration.worker.fakes import source_record
-from tests.integration.worker.transactions import Setting, read_topic
+from tests.integration.worker.transactions import Setting, read_topic, script_large_batch
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, TaskSpec
@@ -250,6 +250,23 @@ def test_a_record_that_the_topic_rejects_fails_the_task_even_with_tolerance(sett
     assert f"a record for topic {small}" in text, text
     assert "max.message.bytes" in text
     assert setting.read() == []
+
+
+def test_a_topic_that_takes_no_large_batches_gets_smaller_ones(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ConfigResource(
+        ResourceType.TOPIC,
+        setting.topic,
+        incremental_configs=[ConfigEntry("max.message.bytes", "400000", incremental_operation=AlterConfigOpType.SET)],
+    )
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    admin.incremental_alter_configs([config])[config].result(20)
+    values = script_large_batch(setting.name, setting.topic, monkeypatch)
+    run = setting.tasks.start(setting.name)
+    eventually(lambda: setting.offset() == 1999, "all records")
+    setting.wait_for_markers()
+    assert setting.read() == values
+    run.stop()
+    assert run.listener.error is None
 
 
 def test_overrides_that_would_end_exactly_once_are_ignored(setting: Setting) -> None:

@@ -14,6 +14,7 @@ from connect import RetriableError, SourceRecord
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import FAKES, STRING, StartWorker, Worker, eventually
 from tests.integration.worker.fakes import SCRIPTS, source_record
+from tests.integration.worker.transactions import script_large_batch
 from worker.model import State, TargetState
 
 Name = Callable[[str], str]
@@ -228,6 +229,20 @@ def test_a_record_that_the_topic_refuses_fails_the_task(worker: Worker, unique_n
     worker.wait_for(name, State.FAILED)
     assert "max.message.bytes" in worker.trace(name).splitlines()[0]
     assert worker.herder.offsets(name) == []
+
+
+def test_a_topic_that_takes_no_large_batches_gets_smaller_ones(
+    worker: Worker, unique_name: Name, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, topic = unique_name("source"), unique_name("topic")
+    admin = AdminClient({"bootstrap.servers": worker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "400000"})])[topic].result(10)
+    values = script_large_batch(name, topic, monkeypatch)
+    worker.create(name, config_of(name))
+    eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1999}], "all records")
+    # Those that the first producer sent after the refused batch come again.
+    assert worker.values(topic, len(values))[-2000:] == values
+    assert f"restarts with smaller batches from its last committed offsets: topic {topic} takes no batches of" in caplog.text
 
 
 def test_pause_stores_offsets_and_resume_continues_without_loss(worker: Worker, unique_name: Name) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
@@ -228,6 +229,27 @@ def count_up(name: str, topic: str, count: int, done: Callable[[], None], pause_
         return [source_record(topic, str(at - 1), at - 1)]
 
     script.poll = poll
+
+
+def script_large_batch(name: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Scripts a connector whose own ``batch.size`` is 1 MB to return 800 KB in one poll, from the stored offset on. Returns the
+    values."""
+    monkeypatch.setattr(ScriptedSource, "producer_defaults", {"batch.size": "1000000", "linger.ms": "100"})
+    values = [f"{i:0400}" for i in range(2_000)]
+    script, context = SCRIPTS[name], None
+
+    def poll() -> list[SourceRecord] | None:
+        nonlocal context
+        if context is script.context:
+            threading.Event().wait(0.02)
+            return None
+        context = script.context
+        assert context is not None
+        first = int((context.offset_reader.offset({"source": "p"}) or {"offset": -1})["offset"]) + 1
+        return [source_record(topic, values[i], i) for i in range(first, len(values))]
+
+    script.poll = poll
+    return values
 
 
 class Setting:

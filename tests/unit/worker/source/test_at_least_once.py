@@ -20,12 +20,19 @@ ALWAYS = FlushTiming(interval_s=0, timeout_s=0.01, last_timeout_s=0.01)
 class Delivery(Rig):
     """A delivery that flushes after each batch."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, lingers_for_backlog: bool = False, **options: Any) -> None:
         super().__init__(monkeypatch, **options)
         sender = RecordSender(self.handle, self.runtime, lambda *done: confirm_record(TASK_ID, self.task, *done))
         self.delivery = AtLeastOnceDelivery(
-            self.handle, self.task, sender, self.producer, self.errors, self.store, ALWAYS
-        )  # fmt: skip
+            self.handle,
+            self.task,
+            sender,
+            self.producer,
+            self.errors,
+            self.store,
+            ALWAYS,
+            lingers_for_backlog=lingers_for_backlog,
+        )
         self.delivery.start()
 
 
@@ -93,6 +100,37 @@ def test_a_task_that_was_cut_off_stores_nothing(monkeypatch: pytest.MonkeyPatch)
     rig.delivery.flush()
     rig.delivery.finish(RunOutcome.STOPPED)
     assert rig.store.puts == []
+
+
+class Flushes:
+    """Counts the flushes of a client."""
+
+    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._flush = rig.client.flush
+        monkeypatch.setattr(rig.client, "flush", self)
+
+    def __call__(self, timeout_s: float) -> int:
+        self.count += 1
+        return self._flush(timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("lingers_for_backlog", "has_more", "topics", "expected"),
+    [(True, False, 1, 1), (True, True, 1, 0), (True, False, 30, 0), (False, False, 1, 0)],
+)
+def test_without_a_backlog_records_are_sent_at_once(
+    monkeypatch: pytest.MonkeyPatch, lingers_for_backlog: bool, has_more: bool, topics: int, expected: int
+) -> None:
+    rig = Delivery(monkeypatch, lingers_for_backlog=lingers_for_backlog)
+    rig.client.acknowledges = True
+    batch = [record for i in range(topics) for record in records(i, topic=f"t{i}")]
+    rig.delivery.send(batch)  # reports the topics and flushes offsets, which the next one does not
+    monkeypatch.setattr(rig.delivery, "_next_flush", float("inf"))
+    monkeypatch.setattr(rig.task, "has_more", lambda: has_more)
+    flushes = Flushes(rig, monkeypatch)
+    rig.delivery.send(batch)
+    assert flushes.count == expected
 
 
 def test_offsets_that_could_not_be_stored_are_retried_with_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from worker.kafka.transactions import ProducerFencedError, TransactionLostError,
 from worker.model import TaskId
 from worker.source import exactly_once
 from worker.source import task as source_task
-from worker.source.runtime import FlushTiming, SourceTaskRuntime, TransactionRuntime
+from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import Boundary, BoundarySettings
 from worker.tasks.converters import Converters
@@ -79,7 +79,7 @@ class Scene(Listener):
         task.start()
         return task
 
-    def _parts(self, stopping: Callable[[], bool], idempotent: bool) -> SourceTaskRuntime:
+    def _parts(self, stopping: Callable[[], bool], options: ProducerOptions) -> SourceTaskRuntime:
         self.instances += 1
         task, errors = Idle(), ErrorHandler(ID, error_settings({}, "source"))
         producer = cast(RecordProducer, FakeProducer())

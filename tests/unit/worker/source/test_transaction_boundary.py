@@ -95,7 +95,7 @@ def test_a_backlog_is_committed_after_a_limited_time() -> None:
     continues = []
     for _ in range(4):
         continues.append(merging.continues_after_batch(has_more=True))
-        clock.advance(0.09)
+        clock.advance(0.2)
     assert continues == [True, True, True, False]
 
 
