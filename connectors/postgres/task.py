@@ -46,7 +46,7 @@ class PostgresSourceTask(SourceTask):
         if settings.snapshot.delay_s:
             self._retries.wait(settings.snapshot.delay_s)
         capture = self._capture = ChangeCapture(settings, parse_offset(offset) if offset else None)
-        capture.signals.open_topic(self.context, offset or {})
+        capture.signals.open_channels(self.context, offset or {})
         if self._stopped:
             capture.sessions.interrupt.set()
         try:
@@ -128,7 +128,7 @@ class PostgresSourceTask(SourceTask):
             return
         capture.monitor.close()
         capture.disconnect()
-        capture.signals.close_topic()
+        capture.signals.close_channels()
         if self._stopped and capture.uses_slot and self.settings.slot.drop_on_stop:
             slots.drop_slot_on_stop(self.settings.address, self.settings.slot.name)
         capture.sessions.interrupt.close()

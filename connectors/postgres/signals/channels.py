@@ -1,11 +1,10 @@
-"""Where signals come from besides REST: the signal table in the stream, and a file."""
+"""Signals in the signal table, and the format of signals that are JSON."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
@@ -42,25 +41,6 @@ class SignalTable:
 
     def on_disconnect(self) -> None:
         """Does nothing: signals that are emitted are not sent again."""
-
-
-class SignalFile:
-    """A file with one signal per line, as JSON; lines that were read are removed, as in Debezium."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-
-    def read(self) -> list[Signal]:
-        """Returns new signals. Problems are logged."""
-        try:
-            lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
-            if not lines:
-                return []
-            self._path.write_text("", encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as e:
-            log.warning("cannot read the signal file %s: %s", self._path, e)
-            return []
-        return [signal for line in lines if line.strip() and (signal := parse_json_signal(line)) is not None]
 
 
 def parse_json_signal(text: str | bytes, default_id: str | None = None) -> Signal | None:

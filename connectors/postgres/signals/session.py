@@ -19,7 +19,8 @@ from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.blocking import BlockingSnapshots
-from connectors.postgres.signals.channels import SignalFile, SignalTable
+from connectors.postgres.signals.channels import SignalTable
+from connectors.postgres.signals.file import SignalFile
 from connectors.postgres.signals.topic import SignalTopic, stored_position
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -42,9 +43,6 @@ class SignalSession:
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
         self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
         self._channels: list[SignalFile | SignalTopic] = []
-        if "file" in settings.signals.channels:
-            self._channels.append(SignalFile(settings.signals.file))
-        self._topic: SignalTopic | None = None
         self._received: deque[Signal] = deque()
         self._next_poll = 0.0
         self._skips_snapshot = False
@@ -58,19 +56,20 @@ class SignalSession:
         self._incremental.load(offset)
         self.blocking.load(offset)
 
-    def open_topic(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
-        """Opens the signal topic if the channel is enabled, and continues where the stored offset says. Raises ConfigError."""
+    def open_channels(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
+        """Opens the file and the topic if they are enabled, and continues where the stored offset says. Raises ConfigError."""
+        if "file" in self._settings.channels:
+            self._channels.append(SignalFile(self._settings.file, self.observers, stored))
         topic = self._settings.topic
         if "kafka" in self._settings.channels:
             position = stored_position(stored, topic.name)
             reader = context.open_topic(topic.name, topic.consumer, position)
-            self._topic = SignalTopic(reader, topic.name, self._prefix, self.observers, position)
-            self._channels.append(self._topic)
+            self._channels.append(SignalTopic(reader, topic.name, self._prefix, self.observers, position))
 
     def offsets_stored(self, offsets: OffsetPairs) -> None:
         """Offsets are durable."""
-        if self._topic is not None:
-            self._topic.offsets_stored([offset for _, offset in offsets])
+        for channel in self._channels:
+            channel.offsets_stored([offset for _, offset in offsets])
 
     def receive(self, signal: Signal) -> None:
         """Takes note of a signal; safe from any thread."""
@@ -123,9 +122,9 @@ class SignalSession:
         self._incremental.close()
         self.blocking.close()
 
-    def close_topic(self) -> None:
-        if self._topic is not None:
-            self._topic.close()
+    def close_channels(self) -> None:
+        for channel in self._channels:
+            channel.close()
 
     # --- SnapshotControl ------------------------------------------------------------------------------------------------------
 

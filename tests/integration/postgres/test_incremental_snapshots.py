@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -425,28 +424,6 @@ def test_notifications_of_a_snapshot(source: Any, table: Any) -> None:
     by_table = {n["additional_data"]["scanned_collection"]: n["additional_data"] for n in notes[2:4]}
     assert (by_table["public.t"]["status"], by_table["public.t"]["total_rows_scanned"]) == ("SUCCEEDED", "3000")
     assert by_table["public.empty"]["status"] == "EMPTY"
-
-
-def test_signals_from_a_file(source: Any, table: Any, tmp_path: Path, caplog: Any) -> None:
-    file = tmp_path / "signals.txt"
-    source.start(
-        snapshot_mode="no_data",
-        signal_enabled_channels="file",
-        signal_file=str(file),
-        signal_poll_interval_ms="50",
-        read_only="true",
-    )
-    source.until("streaming")
-    file.write_text(
-        '{"id": "1", "type": "no-such-type", "data": {}}\nnot json\n'
-        '{"id": "2", "type": "execute-snapshot", "data": {"data-collections": ["public.t"], "type": "incremental"}}\n'
-    )
-    replayed = Replayed("t")
-    until_read(source, replayed)
-    assert len(replayed.rows) == 3000
-    assert file.read_text() == ""
-    assert "signal 1 has the unknown type no-such-type" in caplog.text
-    assert "skipping a signal that cannot be read" in caplog.text
 
 
 def test_an_incremental_snapshot_of_debezium_is_continued(source: Any, table: Any) -> None:
