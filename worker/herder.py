@@ -110,8 +110,8 @@ class SignalOperations(Protocol):
     def connector_status(self, name: str) -> ConnectorStatus: ...
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
-        """Sends a signal to a task. Returns False if it does not run on this worker. Raises BadRequestError if the connector's
-        tasks take no signals, or not this one."""
+        """Sends a signal to a task. Returns False if the task does not run at the moment. Raises BadRequestError if the
+        connector's tasks take no signals, or not this one, NotLeaderError if another worker runs the task."""
 
 
 class PluginCatalog(Protocol):

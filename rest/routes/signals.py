@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import BadRequestError, IllegalStateError
+from connect.errors import BadRequestError, IllegalStateError, NotLeaderError
 from rest.errors import UnreadableBodyError
 from rest.requests import read_json
 from rest.responses import json_response
@@ -45,12 +45,19 @@ def add_signals_routes(router: APIRouter, herder: SignalOperations) -> None:
     @router.post(
         "/sluice/connectors/{connector}/signals",
         tags=["sluice"],
-        summary="Send a signal to a connector's tasks on this worker, such as execute-snapshot to a CDC source",
+        summary="Send a signal to a connector's tasks, such as execute-snapshot to a CDC source",
     )
     def send(connector: str, signal: SignalBody) -> Response:
-        tasks = herder.connector_status(connector).tasks
-        sent = [number for number, _ in tasks if herder.signal_task(TaskId(connector, number), signal)]
+        sent: list[int] = []
+        elsewhere: NotLeaderError | None = None
+        for number, _ in herder.connector_status(connector).tasks:
+            try:
+                if herder.signal_task(TaskId(connector, number), signal):
+                    sent.append(number)
+            except NotLeaderError as e:
+                elsewhere = e
+        if not sent and elsewhere is not None:
+            raise elsewhere
         if not sent:
-            workers = ", ".join(sorted({status.worker_id for _, status in tasks})) or "no worker"
-            raise IllegalStateError(f"No task of connector {connector} runs on this worker; its tasks are assigned to {workers}")
+            raise IllegalStateError(f"No task of connector {connector} runs at the moment; try again in a moment")
         return json_response({"id": signal.id, "tasks": sent}, 202)

@@ -151,7 +151,10 @@ class DistributedHerder(HerderOperations):
         return self._executor.progress(task)
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
-        return self._executor.signal_task(task, signal)
+        if self._executor.signal_task(task, signal):
+            return True
+        self._requests.require_here(task)
+        return False  # it is about to start or to end
 
     def topics(self, name: str) -> list[str]:
         self._require_topic_tracking()

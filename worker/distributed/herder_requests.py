@@ -99,17 +99,34 @@ class HerderRequests:
                 raise NotFoundError(f"Unknown task: {instance}")
             if self._instances.find(instance) is not None:
                 return self._restarts.restart(instance)
-            if self._group.is_rebalancing or self._is_stopping():
-                raise _retry_before(deadline)
-            current = self._group.current
-            owner = self._leader.owner_url(instance) if current.is_leader else current.leader_url
-            if owner == self._own_url:
-                raise IllegalStateError(f"{instance} is not running on any worker at the moment; try again in a moment")
-            what = "connector" if isinstance(instance, str) else "task"
-            raise NotLeaderError(f"This worker does not run {what} {instance}", owner or None)
+            raise self._runs_elsewhere(instance, deadline)
 
         self._attempt(attempt, done)
         self.wait(done, f"restarting {instance}")
+
+    def require_here(self, task: TaskId) -> None:
+        """Raises NotLeaderError with the owner's URL, or the leader's, if a task runs elsewhere; IllegalStateError if nowhere."""
+        done: Future[None] = Future()
+        deadline = time.monotonic() + _REBALANCE_WAIT_S
+
+        def attempt() -> Future[None]:
+            if self._instances.find(task) is None:
+                raise self._runs_elsewhere(task, deadline)
+            return outcome(lambda: None)
+
+        self._attempt(attempt, done)
+        self.wait(done, f"finding {task}")
+
+    def _runs_elsewhere(self, instance: Instance, deadline: float) -> Exception:
+        """The error for an instance that does not run on this worker."""
+        if self._group.is_rebalancing or self._is_stopping():
+            return _retry_before(deadline)
+        current = self._group.current
+        owner = self._leader.owner_url(instance) if current.is_leader else current.leader_url
+        if owner == self._own_url:
+            return IllegalStateError(f"{instance} is not running on any worker at the moment; try again in a moment")
+        what = "connector" if isinstance(instance, str) else "task"
+        return NotLeaderError(f"This worker does not run {what} {instance}", owner or None)
 
     def wait(self, future: Future[T], what: str) -> T:
         """Returns the result of a future. Raises its error without secrets (promise 9), or ConnectError after the timeout."""

@@ -138,3 +138,22 @@ def failures(cluster: Cluster) -> list[int]:
     records = read_topic(cluster.bootstrap, cluster.status_topic)
     statuses = [record.json for record in records if record.key_text == "status-task-ill-0" and record.value is not None]
     return [one["restarts"]["count"] for one in statuses if one["state"] == "FAILED"]
+
+
+def test_every_worker_takes_signals(broker: EmbeddedBroker, tmp_path: Path, unique_name: Callable[[str], str]) -> None:
+    topic = unique_name("signals")
+    string = "org.apache.kafka.connect.storage.StringConverter"
+    with Cluster(broker, tmp_path, 3, {"task.executors": "0", "value.converter": string}) as cluster:
+        cluster.start()
+        cluster.create("s", {"connector.class": "tests.integration.worker.signal_source:SignalSource", "topic": topic})
+        cluster.wait_for_state("s", "RUNNING", tasks=1)
+        sent = [worker.client.signal("s", "log") for worker in cluster.live]
+        cluster.wait_for(
+            lambda: sorted((one.value or b"").decode() for one in read_topic(broker.bootstrap, topic)) == sorted(sent),
+            30,
+            "the signals in the topic",
+        )
+        cluster.send("PUT", "/connectors/s/stop")
+        cluster.wait_for_state("s", "STOPPED", tasks=0)
+        status, answer = cluster.client().send("POST", "/sluice/connectors/s/signals", {"type": "log"})
+        assert (status, answer["message"]) == (409, "No task of connector s runs at the moment; try again in a moment")

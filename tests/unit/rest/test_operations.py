@@ -125,7 +125,7 @@ def test_signals_reach_the_tasks_of_a_connector(client: ConnectClient, target: T
         assert post(target, path, body).status == 400, body
     answer = post(target, "/sluice/connectors/elsewhere/signals", {"type": "log"})
     assert answer.status == 409
-    assert "its tasks are assigned to" in answer.body["message"]
+    assert "runs at the moment" in answer.body["message"]
     assert post(target, "/sluice/connectors/d/signals", {"type": "log"}).status == 404
 
 

@@ -40,7 +40,7 @@ class FakeCapture:
         self.disconnects = 0
         self.check_error: Exception | None = None
         self.signals = SimpleNamespace(
-            open_topic=lambda context, stored: None, offsets_stored=lambda offsets: None, close_topic=lambda: None
+            open_channels=lambda context, stored: None, offsets_stored=lambda offsets: None, close_channels=lambda: None
         )
 
     def check(self) -> None:
