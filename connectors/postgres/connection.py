@@ -219,13 +219,21 @@ class Connection:
         except Exception as e:
             raise self.lost_error() from e
 
-    def read_copy(self) -> bytes:
-        """Reads all data of a COPY, and its results. Raises the error that ended it early."""
+    def read_copy(self, max_bytes: float = math.inf) -> bytes:
+        """Reads the data of a COPY, and its results. Raises the error that ended it early.
+
+        If there are more than ``max_bytes``, it stops behind the row that exceeds them, and closes the connection.
+        """
         parts: list[memoryview] = []
+        size = 0
         try:
             while (found := self.pgconn.get_copy_data(1))[0] >= 0:
                 if found[0]:
+                    if size > max_bytes:
+                        self.close()
+                        return b"".join(parts)
                     parts.append(found[1])
+                    size += found[0]
                 else:
                     self.wait(math.inf)
                     self.pgconn.consume_input()
@@ -266,6 +274,11 @@ class Connection:
         with contextlib.suppress(Exception):
             reason = _text(self.pgconn.error_message)
         return ConnectionLostError(f"lost the connection to PostgreSQL at {self.address}: {reason or 'closed'}")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called, or the connection was lost."""
+        return bool(self.pgconn.status == ConnStatus.BAD)
 
     def close(self) -> None:
         """Closes the connection. May be called twice; never raises."""

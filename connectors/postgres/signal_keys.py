@@ -170,7 +170,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         1024,
         group=group,
         validator=at_least(1),
-        doc="Maximum number of rows that an incremental snapshot reads at a time.",
+        doc="Maximum number of rows that an incremental snapshot reads at a time, up to about 8 MB.",
     )
     keys.define(
         "incremental.snapshot.watermarking.strategy",

@@ -60,7 +60,7 @@ class Chunk:
 
 
 class ChunkReader:
-    """Reads on a connection that the caller closes."""
+    """Reads on a connection that the caller opens and closes. It is closed early if a chunk has too many bytes."""
 
     def __init__(
         self, settings: PostgresConfig, filters: Filters, tables: CapturedTables, streamed: StreamedTransactions
@@ -84,11 +84,12 @@ class ChunkReader:
             raise ChunkDelayed(f"{waiting} transactions that write to {table} must end first")
         try:
             with _transaction(connection, table):
-                ((snapshot,),) = connection.query("select txid_current_snapshot()")
+                # The position is determined after the snapshot was taken, so it is behind everything in it.
+                ((snapshot, lsn),) = connection.query(f"select txid_current_snapshot(), ({_LSN})")
                 if not self._streamed.precedes(snapshot or ""):
                     raise ChunkDelayed("a streamed transaction is not visible yet")
                 rows = self._tables.snapshot_rows(self._current(connection, table))
-                return self._read(connection, collection, rows, scan)
+                return self._read(connection, collection, rows, scan, _record_end(parse_lsn(lsn or "0/0")))
         except ServerError as e:
             if e.sqlstate == _LOCK_NOT_AVAILABLE:
                 raise ChunkDelayed(e.message) from e
@@ -115,7 +116,7 @@ class ChunkReader:
             self._table, self._seen = found[table.oid], seen
         return self._table or table
 
-    def _read(self, connection: Connection, collection: DataCollection, rows: TableRows, scan: TableScan) -> Chunk:
+    def _read(self, connection: Connection, collection: DataCollection, rows: TableRows, scan: TableScan, lsn: int) -> Chunk:
         order = _order_columns(collection, rows)
         if scan.columns not in ((), tuple(order)) or (scan.end is not None and len(scan.end) != len(order)):
             log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
@@ -136,12 +137,13 @@ class ChunkReader:
             limit = f"FETCH FIRST {size} ROWS WITH TIES" if collection.surrogate_key else f"LIMIT {size}"
             columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
             where = " AND ".join([*source.conditions, *bounds])
-            lines, traits = _copy(
-                connection, f"SELECT {columns} FROM {source.table} WHERE {where} ORDER BY {order_by(list(order))} {limit}"
-            )
-        ((lsn,),) = connection.query(_LSN)
+            # A surrogate key need not be unique: rows with one value cannot be divided.
+            max_bytes = math.inf if collection.surrogate_key else self._settings.max_batch_bytes
+            select = f"SELECT {columns} FROM {source.table} WHERE {where} ORDER BY {order_by(list(order))} {limit}"
+            lines, traits = _copy(connection, select, max_bytes)
         window, end = _window(rows, lines, traits, list(order))
-        return Chunk(window, scan, end, len(lines), len(lines) < size, _record_end(parse_lsn(lsn or "0/0")))
+        is_last = len(lines) < size and not connection.is_closed
+        return Chunk(window, scan, end, len(lines), is_last, lsn)
 
 
 @contextmanager
@@ -160,7 +162,8 @@ def _transaction(connection: Connection, table: CapturedTable) -> Iterator[None]
             raise
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if not connection.is_closed:
+            connection.execute("ROLLBACK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,10 @@ def _maximum(connection: Connection, source: _Source, columns: Sequence[str]) ->
     return found[0] if found else None
 
 
-def _copy(connection: Connection, select: str) -> tuple[list[str], Traits]:
+def _copy(connection: Connection, select: str, max_bytes: float) -> tuple[list[str], Traits]:
+    """The first rows, and not many more bytes than ``max_bytes``. Closes the connection if there are more."""
     connection.query(f"COPY ({select}) TO STDOUT", timeout_s=math.inf)
-    data = connection.read_copy()
+    data = connection.read_copy(max_bytes)
     lines = data.decode().split("\n")
     lines.pop()
     return lines, Traits.of(data)

@@ -240,7 +240,7 @@ class IncrementalSnapshot:
             self._notifier.completed(signal_id)
 
     def _session(self) -> Connection:
-        if self._connection is None:
+        if self._connection is None or self._connection.is_closed:
             self._connection = self._sessions.open()
         return self._connection
 

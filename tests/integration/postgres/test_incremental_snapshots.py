@@ -399,6 +399,34 @@ def test_tables_added_at_a_start_are_backfilled_if_asked_for(source: Any, table:
     assert [r.value["op"] for r in source.quiet()] == ["r"] * read
 
 
+@pytest.mark.parametrize("surrogate_key", ["", "grp"])
+def test_chunks_of_large_rows_are_smaller(source: Any, table: Any, surrogate_key: str) -> None:
+    table.execute("create table large(id int primary key, grp int, body text)")
+    table.execute("alter table large alter body set storage external")
+    table.execute("insert into large select n, n / 2, repeat('x', 100000) from generate_series(1, 60) n")
+    source.start(
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        max_queue_size_in_bytes="1000000",
+        notification_enabled_channels="sink",
+        notification_sink_topic_name="notes",
+        table_include_list="public.large",
+    )
+    source.until("streaming")
+    execute(table, "public.large", **({"surrogate-key": surrogate_key} if surrogate_key else {}))
+    replayed = Replayed("large")
+    records = until_read(source, replayed)
+    assert [row[0] for row in replayed.listed()] == list(range(1, 61))
+    assert len(replayed.operations) == 60
+    last_keys = [
+        record.value["additional_data"]["last_processed_key"]
+        for record in records
+        if record.topic == "notes" and record.value["type"] == "IN_PROGRESS"
+    ]
+    # A surrogate key need not be unique: rows with one value cannot be divided.
+    assert last_keys == ([] if surrogate_key else ["10", "20", "30", "40", "50"])
+
+
 def test_notifications_of_a_snapshot(source: Any, table: Any) -> None:
     source.start(
         snapshot_mode="no_data",
