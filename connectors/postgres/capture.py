@@ -161,6 +161,7 @@ class ChangeCapture:
         self._streaming.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
+            self.signals.note_steps(self._snapshot)
             if not self._snapshot_done:
                 self._snapshot = None
         self.signals.close()

@@ -17,7 +17,7 @@ from tests.cluster.topics import Stored, latest, read_topic
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
-ROWS = 20_000
+ROWS = 40_000
 PROPERTIES = {
     "exactly.once.source.support": "enabled",
     "task.executors": "0",
@@ -27,8 +27,9 @@ PROPERTIES = {
     "key.converter.schemas.enable": "false",
     "value.converter.schemas.enable": "false",
 }
-CRASHES = ["postgres.snapshot:4", "source.produced:4"]
-"""While rows are read, and before the transaction of rows and their offset is committed."""
+CRASHES = {"postgres.snapshot": 5, "source.produced": 3}
+"""While rows are read, and before the transaction of rows and their offset is committed; with the highest number of the batch or
+transaction, whose batches become more and more."""
 KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
 SEED = os.environ.get("SLUICE_CHAOS_SEED", "snapshot")
 
@@ -36,9 +37,10 @@ SEED = os.environ.get("SLUICE_CHAOS_SEED", "snapshot")
 def crashes(run: int) -> list[str]:
     """Where the kills of a run are: the first run has both points, others choose by the seed."""
     if run == 0:
-        return CRASHES
+        return [f"{point}:{most}" for point, most in CRASHES.items()]
     choice = random.Random(f"{SEED}-{run}")
-    return [f"{choice.choice(CRASHES).partition(':')[0]}:{choice.randint(1, 5)}" for _ in CRASHES]
+    chosen = [choice.choice(list(CRASHES)) for _ in CRASHES]
+    return [f"{point}:{choice.randint(1, CRASHES[point])}" for point in chosen]
 
 
 @pytest.mark.parametrize("threads", [1, 3] if KILLS else [3])

@@ -99,11 +99,15 @@ class SignalSession:
     def note_snapshot(self, snapshot: SnapshotSession, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         """The events of an initial or blocking snapshot with the notifications behind them."""
         self._skips_snapshot = False
-        for step in snapshot.take_steps():
-            self._notifier.snapshot_step(step, snapshot.tables)
+        self.note_steps(snapshot)
         if not self._notifier.has_records or not records:
             return records
         return [*records, *self._notifier.take_records(records[-1].source_offset or {})]
+
+    def note_steps(self, snapshot: SnapshotSession) -> None:
+        """Notifies of what has happened to an initial or blocking snapshot; records follow with the next events."""
+        for step in snapshot.take_steps():
+            self._notifier.snapshot_step(step, snapshot.tables)
 
     def add_notifications(
         self, records: Sequence[SourceRecord], position_offset: Callable[[], Mapping[str, Any] | None]
@@ -120,7 +124,10 @@ class SignalSession:
     def close(self) -> None:
         """Closes connections; snapshots continue later."""
         self._incremental.close()
+        blocking = self.blocking.session
         self.blocking.close()
+        if blocking is not None:
+            self.note_steps(blocking)
 
     def close_channels(self) -> None:
         for channel in self._channels:

@@ -20,6 +20,7 @@ class StepKind(Enum):
     TABLE_STARTED = "IN_PROGRESS"
     TABLE_COMPLETED = "TABLE_SCAN_COMPLETED"
     COMPLETED = "COMPLETED"
+    ABORTED = "ABORTED"
 
 
 class SnapshotStep(NamedTuple):
@@ -58,6 +59,10 @@ class SnapshotProgress:
 
     def completed(self) -> None:
         self._steps.append(SnapshotStep(StepKind.COMPLETED))
+
+    def aborted(self) -> None:
+        """The snapshot ends early."""
+        self._steps.append(SnapshotStep(StepKind.ABORTED))
 
     def take_steps(self) -> list[SnapshotStep]:
         """Returns what has happened since the last call. Called on the task's thread."""

@@ -43,6 +43,7 @@ class SnapshotSession:
         self._connections = SnapshotConnections(sessions, settings.snapshot.max_threads)
         self._reader: SnapshotReader | None = None
         self._progress: SnapshotProgress | None = None
+        self._is_aborted = False
         self.tables: tuple[str, ...] = ()
         """The tables of the snapshot, those included that an earlier attempt has read."""
         self.lsn = 0
@@ -133,4 +134,7 @@ class SnapshotSession:
 
     def close(self) -> None:
         """Closes the connections. May be called twice."""
+        if self._progress is not None and not self.done and not self._is_aborted:
+            self._is_aborted = True
+            self._progress.aborted()
         self._connections.close()

@@ -118,5 +118,20 @@ def test_notifications_are_those_of_a_snapshot(source: Any, db: Any) -> None:
     ]  # fmt: skip
 
 
+def test_a_snapshot_that_fails_is_reported_as_aborted(source: Any, db: Any) -> None:
+    source.kill()
+    source.wait_for_slot(db)
+    source.start(notification_enabled_channels="sink", notification_sink_topic_name="notes")
+    source.until("streaming")
+    source.quiet()
+    execute(db, "public.t", **{"additional-conditions": [{"data-collection": "public.t", "filter": "1 / (id - 10) > 0"}]})
+    found = source.poll()
+    deadline = time.monotonic() + 20
+    while "ABORTED" not in [note["type"] for note in _notes(found)]:
+        assert time.monotonic() < deadline, _notes(found)
+        found += source.poll()
+    assert "COMPLETED" not in [note["type"] for note in _notes(found)]
+
+
 def _notes(records: list[SourceRecord]) -> list[dict[str, Any]]:
     return [r.value.as_dict() for r in records if r.topic == "notes"]

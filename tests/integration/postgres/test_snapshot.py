@@ -376,6 +376,32 @@ def test_notifications_of_a_snapshot(source: Any) -> None:
     assert [note["type"] for note in notes(source.read(1))] == ["SKIPPED"]
 
 
+def test_an_interrupted_snapshot_is_reported_as_aborted(source: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table a(id int primary key); insert into a select generate_series(1, 300000)")
+        source.start(
+            notification_enabled_channels="sink",
+            notification_sink_topic_name="notes",
+            max_batch_size="500",
+            retriable_restart_connector_wait_ms="100",
+        )
+        source.until("snapshot")
+        found = source.poll()
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()",
+            [source.database],
+        )
+        found += source.until("streaming")
+        found += source.quiet()
+    types = [note["type"] for note in notes(found)]
+    assert [type_ for type_ in types if type_ in ("STARTED", "ABORTED", "COMPLETED")] == [
+        "STARTED",
+        "ABORTED",
+        "STARTED",
+        "COMPLETED",
+    ]
+
+
 _BOTH = "public.a,public.b"
 
 
