@@ -116,8 +116,8 @@ def _row_columns(
         if column.name not in key and not filters.captures_column(table.schema, table.name, column.name):
             continue
         mapped = column_type(types, column.type_oid, column.typmod, settings.types)
+        pg_type = types.get(column.type_oid)
         if mapped is None:
-            pg_type = types.get(column.type_oid)
             log.warning(
                 "column %s.%s of type %s is not supported and is not captured; include.unknown.datatypes=true "
                 "captures it as bytes",
@@ -125,7 +125,8 @@ def _row_columns(
             )  # fmt: skip
             continue
         schema = mapped.schema if column.not_null else mapped.schema.as_optional()
-        default = parse_default(column.default, mapped)
+        is_domain = pg_type is not None and pg_type.kind == "d"  # Debezium has no defaults for these
+        default = None if is_domain else parse_default(column.default, mapped)
         if default is not None:
             schema = schema.replace(default=default)
         row_column = _row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key)
