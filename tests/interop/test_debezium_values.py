@@ -132,6 +132,16 @@ OTHERS = {
     "i2s": ("smallint[]", ["{1,2}"]),
     "vs": ("varchar(5)[]", ["{a,bc}"]),
     "cs": ("char(3)[]", ["{a,bc}"]),
+    "qd": ("\"char\" not null default 'a'", ["b"]),
+    "md": ("money not null default '1.5'", ["2"]),
+    "td": ("timetz not null default '01:02:03+00'", ["01:02:03+00"]),
+    "cd": ("cidr not null default '10.0.0.0/8'", ["10.0.0.0/8"]),
+    "ip": ("inet not null default '10.0.0.1'", ["10.0.0.2"]),
+    "bd": ("bytea not null default '\\x00'", ["\\x01"]),
+    "od": ("oid not null default 5", ["6"]),
+    "rd": ("int4range not null default '[1,2)'", ["[1,3)"]),
+    "fd": ("double precision not null default '-1e3'", ["1"]),
+    "vd": ("varbit not null default '1'", ["11"]),
     "js": ("jsonb[]", ['{"{\\"a\\": 1}"}']),
 }
 MASKED = {

@@ -30,7 +30,7 @@ from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.lenient_columns import lenient_column
 from connectors.postgres.types import ColumnType, column_type
 from connectors.postgres.types.column_type import CatalogType
-from connectors.postgres.types.defaults import parse_default
+from connectors.postgres.types.defaults import may_have_default, parse_default
 from connectors.postgres.types.numbers import finite_decimal
 from connectors.postgres.types.source_type import source_type
 
@@ -125,8 +125,7 @@ def _row_columns(
             )  # fmt: skip
             continue
         schema = mapped.schema if column.not_null else mapped.schema.as_optional()
-        is_domain = pg_type is not None and pg_type.kind == "d"  # Debezium has no defaults for these
-        default = None if is_domain else parse_default(column.default, mapped)
+        default = parse_default(column.default, mapped) if pg_type is not None and may_have_default(pg_type) else None
         if default is not None:
             schema = schema.replace(default=default)
         row_column = _row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key)

@@ -12,12 +12,25 @@ from typing import Any
 from connect.data.schema import Type
 from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
-from connectors.postgres.types.column_type import ColumnType
+from connectors.postgres.types.column_type import CatalogType, ColumnType
 
 _LITERAL = re.compile(r"'((?:[^']|'')*)'(?:::[\w .\"\[\](),]+)?", re.DOTALL)
 _RAW = re.compile(r"\(?(-?[0-9][0-9.eE+-]*|true|false)\)?(?:::[\w .\"(),]+)?")
 _FUNCTION = re.compile(r"[(]?[A-Za-z0-9_.]+\(.*\)", re.DOTALL)
 _NOW = frozenset({"current_timestamp", "current_time", "current_date", "localtime", "localtimestamp"})
+
+
+_TYPES = frozenset(
+    (
+        "bit", "bool", "bpchar", "date", "float4", "float8", "int2", "int4", "int8", "interval", "json", "jsonb", "numeric",
+        "text", "time", "timestamp", "timestamptz", "uuid", "varbit", "varchar", "xml",
+    )
+)  # fmt: skip
+
+
+def may_have_default(pg_type: CatalogType) -> bool:
+    """Whether Debezium gives columns of a type defaults: those of some built-in types, and enums."""
+    return pg_type.kind == "e" or (pg_type.schema == "pg_catalog" and pg_type.name in _TYPES)
 
 
 def parse_default(expression: str | None, column_type: ColumnType) -> Any:

@@ -110,7 +110,7 @@ def _array(types: Mapping[int, CatalogType], element_oid: int, typmod: int, sett
     if element is None:
         return None
     mapped = _find_mapping(types, element_oid, typmod, settings)
-    if mapped is None or mapped.schema.type in (Type.ARRAY, Type.MAP):
+    if mapped is None or mapped.schema.type is Type.ARRAY:
         return None
     # Only box separates its elements by a semicolon.
     delimiter = ";" if (element.schema, element.name) == ("pg_catalog", "box") else ","

@@ -25,6 +25,7 @@ from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder
 from connectors.postgres.types import column_type, numbers, temporal, text
 from connectors.postgres.types.arrays import parse_array
 from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.defaults import may_have_default
 
 SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -182,6 +183,30 @@ def test_money_is_exact(value: str, expected: str) -> None:
 
 def type_of(name: str, schema: str = "pg_catalog", **settings: Any) -> Any:
     return column_type({1: CatalogType(1, schema, name, "b", 0, 0, -1)}, 1, -1, TypeSettings(**settings))
+
+
+def test_arrays_of_hstore_as_maps() -> None:
+    types = {1: CatalogType(1, "public", "hstore", "b", 0, 0, -1), 2: CatalogType(2, "public", "_hstore", "b", 1, 0, -1)}
+    mapped = column_type(types, 2, -1, TypeSettings(hstore_mode="map"))
+    assert mapped is not None
+    assert mapped.schema.value_schema is not None
+    assert mapped.schema.value_schema.optional
+    assert mapped.decode(r'{"\"a\"=>\"1\", \"b\"=>NULL",NULL,""}') == [{"a": "1", "b": None}, None, {}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "kind", "expected"),
+    [
+        ("pg_catalog", "int4", "b", True),
+        ("pg_catalog", "inet", "b", False),
+        ("public", "citext", "b", False),
+        ("public", "price", "d", False),
+        ("public", "mood", "e", True),
+        ("pg_catalog", "int4range", "r", False),
+    ],
+)
+def test_only_some_types_have_defaults(schema: str, name: str, kind: str, expected: bool) -> None:
+    assert may_have_default(CatalogType(1, schema, name, kind, 0, 0, -1)) == expected
 
 
 def test_extension_types_are_known_in_any_schema() -> None:
