@@ -378,15 +378,20 @@ def test_notifications_of_a_snapshot(source: Any) -> None:
 
 def test_an_interrupted_snapshot_is_reported_as_aborted(source: Any) -> None:
     with source.sql() as db:
-        db.execute("create table a(id int primary key); insert into a select generate_series(1, 300000)")
+        db.execute("create table a(id int primary key, v text); create unlogged table is_slow as select 1")
+        db.execute("insert into a select i, repeat('x', 1000) from generate_series(1, 4000) i")
+        sleep = "select case when id > 3000 and exists (select from is_slow) then pg_sleep(100) end"
         source.start(
+            table_include_list="public.a",
+            snapshot_select_statement_overrides="public.a",
+            snapshot_select_statement_overrides_public_a=f"select a.* from a cross join lateral ({sleep}) s",
             notification_enabled_channels="sink",
             notification_sink_topic_name="notes",
-            max_batch_size="500",
             retriable_restart_connector_wait_ms="100",
         )
         source.until("snapshot")
         found = source.poll()
+        db.execute("delete from is_slow")
         db.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()",
             [source.database],
