@@ -63,6 +63,8 @@ class RejectedRecords:
                 if confirm is not None:
                     confirm(message)
                 return
+            if self._producer.is_refused_batch(error, message):
+                return
             content = message.key() or b"", message.value() or b""
             index = _find_record(run, content, matched.get(content, 0)) if is_about_the_record(error) else None
             if index is None:

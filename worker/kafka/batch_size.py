@@ -19,11 +19,13 @@ class BatchSizeCheck:
         self.refusal: str | None = None
         """What to tell the user of a refused batch that a smaller ``batch.size`` may avoid."""
 
-    def on_error(self, error: KafkaError, message: Message) -> None:
-        """Called for each record that was not written."""
+    def is_to_blame(self, error: KafkaError, message: Message) -> bool:
+        """Whether a record was not written because its batch was too large; then there is a :attr:`refusal`."""
         size = len(message.key() or b"") + len(message.value() or b"")
-        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and size < self._smaller_size:
-            self.refusal = (
-                f"topic {message.topic()} takes no batches of batch.size={self._size} (max.message.bytes of the topic, "
-                "message.max.bytes of the broker)"
-            )
+        if error.code() != KafkaError.MSG_SIZE_TOO_LARGE or size >= self._smaller_size:
+            return False
+        self.refusal = (
+            f"topic {message.topic()} takes no batches of batch.size={self._size} (max.message.bytes of the topic, "
+            "message.max.bytes of the broker)"
+        )
+        return True

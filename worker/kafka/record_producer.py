@@ -275,18 +275,17 @@ class RecordProducer:
 
     def raise_error(self) -> None:
         """Raises the first delivery error, on every call."""
-        if not self._cancelled and self._batch_size.refusal is not None:
-            raise ProducerLostError(self._batch_size.refusal, batch_too_large=True)
-        if self._replaceable and not self._cancelled and (lost := self._lost()) is not None:
+        if not self._cancelled and (lost := self._lost()) is not None:
             raise lost
         if self._error is not None:
             raise self._error.with_traceback(None)
 
     def _lost(self) -> ProducerLostError | None:
-        error = self.fatal
-        if error is None and self.failed_by is not None and self.failed_by.code() in CLIENT_ENDED:
-            error = self.failed_by
-        if error is None:
+        if self._batch_size.refusal is not None:
+            return ProducerLostError(self._batch_size.refusal, batch_too_large=True)
+        ended_by = self.failed_by if self.failed_by is not None and self.failed_by.code() in CLIENT_ENDED else None
+        error = self.fatal or ended_by
+        if error is None or not self._replaceable:
             return None
         message = kafka_error(error, "writing records", self.bootstrap).message
         return ProducerLostError(message, idempotence_denied=is_idempotence_denied(error))
@@ -332,7 +331,7 @@ class RecordProducer:
             self.fatal = error
         if self._discarding and error.code() in PURGED:
             return
-        self._batch_size.on_error(error, message)
+        self.is_refused_batch(error, message)
         known = self.failed_by
         is_more_specific = (
             self._transactional and known is not None and is_about_the_record(error) and not is_about_the_record(known)
@@ -340,6 +339,10 @@ class RecordProducer:
         if self._error is None or is_more_specific:
             self._error = unrecoverable(self.delivery_error(error, message.topic(), message.key(), message.value()))
             self.failed_by = error
+
+    def is_refused_batch(self, error: KafkaError, message: Message) -> bool:
+        """Whether a smaller ``batch.size`` may avoid the error. :meth:`raise_error` raises ProducerLostError then."""
+        return self._batch_size.is_to_blame(error, message)
 
     def _on_client_error(self, error: KafkaError) -> None:
         if error.code() in UNREACHABLE:

@@ -231,14 +231,15 @@ def test_a_record_that_the_topic_refuses_fails_the_task(worker: Worker, unique_n
     assert worker.herder.offsets(name) == []
 
 
+@pytest.mark.parametrize("tolerance", ["none", "all"])
 def test_a_topic_that_takes_no_large_batches_gets_smaller_ones(
-    worker: Worker, unique_name: Name, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    worker: Worker, unique_name: Name, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tolerance: str
 ) -> None:
     name, topic = unique_name("source"), unique_name("topic")
     admin = AdminClient({"bootstrap.servers": worker.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "400000"})])[topic].result(10)
     values = script_large_batch(name, topic, monkeypatch)
-    worker.create(name, config_of(name))
+    worker.create(name, config_of(name, **{"errors.tolerance": tolerance}))
     eventually(lambda: [e.offset for e in worker.herder.offsets(name)] == [{"offset": 1999}], "all records")
     # Those that the first producer sent after the refused batch come again.
     assert worker.values(topic, len(values))[-2000:] == values
