@@ -75,7 +75,7 @@ def test_a_killed_snapshot_loses_and_repeats_no_row(
                 worker.wait_until_up()
                 cluster.client().create("snapshot", config)
             assert worker.wait_for_crash(60), f"{crash} was not reached\n{worker.log_tail()}"
-            has_begun = bool(read_topic(cluster.bootstrap, topic))
+            has_begun = bool(reads(read_topic(cluster.bootstrap, topic)))
             db.execute(f"update t set v = {number + 1} where id in (1, 3000, {ROWS})")
             db.execute(f"delete from t where id = {number + 2}; insert into t values ({-number}, 9)")
             db.execute(f"update t set id = id + {ROWS} where id in ({number + 10}, {ROWS - 10 - number})")
