@@ -56,8 +56,6 @@ def add_signals_routes(router: APIRouter, herder: SignalOperations) -> None:
                     sent.append(number)
             except NotLeaderError as e:
                 elsewhere = e
-        if not sent and elsewhere is not None:
-            raise elsewhere
         if not sent:
-            raise IllegalStateError(f"No task of connector {connector} runs at the moment; try again in a moment")
+            raise elsewhere or IllegalStateError(f"No task of connector {connector} runs at the moment; try again in a moment")
         return json_response({"id": signal.id, "tasks": sent}, 202)

@@ -71,25 +71,20 @@ class HerderRequests:
 
     def as_leader_async(self, job: Callable[[], Future[T]]) -> T:
         """Runs a job like :meth:`as_leader`; it is done when its future is."""
-        done: Future[T] = Future()
-        deadline = time.monotonic() + _REBALANCE_WAIT_S
 
         def attempt() -> Future[T]:
             current = self._group.current
             if self._group.is_rebalancing:
-                raise _retry_before(deadline)
+                raise _RetryError
             if not current.is_leader:
                 raise NotLeaderError("Only the leader can do this", current.leader_url or None)
             return job()
 
-        self._attempt(attempt, done)
-        return self.wait(done, "the request")
+        return self._run(attempt, "the request")
 
     def restart(self, instance: Instance, unknown: str) -> None:
         """Restarts an instance that runs on this worker. Raises NotFoundError with the message ``unknown`` for an unknown
         connector, NotLeaderError with the owner's URL, or the leader's, for an instance that runs elsewhere."""
-        done: Future[None] = Future()
-        deadline = time.monotonic() + _REBALANCE_WAIT_S
 
         def attempt() -> Future[None]:
             state = self._config.store.snapshot()
@@ -99,28 +94,23 @@ class HerderRequests:
                 raise NotFoundError(f"Unknown task: {instance}")
             if self._instances.find(instance) is not None:
                 return self._restarts.restart(instance)
-            raise self._runs_elsewhere(instance, deadline)
+            raise self._runs_elsewhere(instance)
 
-        self._attempt(attempt, done)
-        self.wait(done, f"restarting {instance}")
+        self._run(attempt, f"restarting {instance}")
 
     def require_here(self, task: TaskId) -> None:
         """Raises NotLeaderError with the owner's URL, or the leader's, if a task runs elsewhere; IllegalStateError if nowhere."""
-        done: Future[None] = Future()
-        deadline = time.monotonic() + _REBALANCE_WAIT_S
 
-        def attempt() -> Future[None]:
+        def check() -> None:
             if self._instances.find(task) is None:
-                raise self._runs_elsewhere(task, deadline)
-            return outcome(lambda: None)
+                raise self._runs_elsewhere(task)
 
-        self._attempt(attempt, done)
-        self.wait(done, f"finding {task}")
+        self._run(lambda: outcome(check), f"finding {task}")
 
-    def _runs_elsewhere(self, instance: Instance, deadline: float) -> Exception:
+    def _runs_elsewhere(self, instance: Instance) -> Exception:
         """The error for an instance that does not run on this worker."""
         if self._group.is_rebalancing or self._is_stopping():
-            return _retry_before(deadline)
+            return _RetryError()
         current = self._group.current
         owner = self._leader.owner_url(instance) if current.is_leader else current.leader_url
         if owner == self._own_url:
@@ -138,13 +128,19 @@ class HerderRequests:
         except Exception as e:
             raise mask_error(e, self._mask) from e
 
-    def _attempt(self, attempt: Callable[[], Future[T]], done: Future[T]) -> None:
-        """Queues an attempt, and repeats it while it raises _RetryError."""
+    def _run(self, attempt: Callable[[], Future[T]], what: str) -> T:
+        """Runs an attempt on the herder's thread, for some time again if it raises _RetryError, and returns its result."""
+        done: Future[T] = Future()
+        self._attempt(attempt, done, time.monotonic() + _REBALANCE_WAIT_S)
+        return self.wait(done, what)
 
+    def _attempt(self, attempt: Callable[[], Future[T]], done: Future[T], deadline: float) -> None:
         def finished(future: Future[T]) -> None:
             error = future.exception()
-            if isinstance(error, _RetryError):
-                self._loop.post(lambda: self._attempt(attempt, done), _RETRY_S)
+            if isinstance(error, _RetryError) and time.monotonic() <= deadline:
+                self._loop.post(lambda: self._attempt(attempt, done, deadline), _RETRY_S)
+            elif isinstance(error, _RetryError):
+                done.set_exception(IllegalStateError(_NO_LEADER))
             elif error is not None:
                 done.set_exception(error)
             else:
@@ -155,7 +151,3 @@ class HerderRequests:
 
 class _RetryError(Exception):
     """The group is in the middle of a rebalance."""
-
-
-def _retry_before(deadline: float) -> Exception:
-    return _RetryError() if time.monotonic() <= deadline else IllegalStateError(_NO_LEADER)
