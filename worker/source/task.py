@@ -171,7 +171,12 @@ class SourceWorkerTask(WorkerTask):
             return True
         if isinstance(error, ProducerLostError) and error.batch_too_large:
             self._producer_options = replace(self._producer_options, large_batches=False)
-            log.warning("Task %s restarts with smaller batches from its last committed offsets: %s", self.id, error.message)
+            log.warning(
+                "Task %s restarts with smaller batches from its last committed offsets: %s. A lower producer.override.batch.size "
+                "avoids that",
+                self.id,
+                error.message,
+            )
             return True
         self._failed_restarts = 0 if delivery.made_progress or delivery.broker_unavailable else self._failed_restarts + 1
         if self._failed_restarts > _MAX_FAILED_RESTARTS:
