@@ -13,7 +13,7 @@ from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options, split_list
 from connectors.postgres.contract_keys import ContractSettings, parse_contracts
-from connectors.postgres.event_settings import EventSettings, parse_event_settings
+from connectors.postgres.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
 from connectors.postgres.post_processor_keys import ReselectSettings, parse_post_processors
 from connectors.postgres.signal_keys import (
     IncrementalSettings,
@@ -57,6 +57,8 @@ class TypeSettings:
     money_scale: int = 2
     include_unknown: bool = False
     placeholder: str = UNAVAILABLE_VALUE
+    restored: frozenset[str] = frozenset()
+    """Wrong values of Debezium to write (``restore.debezium.events``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,8 @@ class PostgresConfig:
     contracts: ContractSettings
     reselection: ReselectSettings | None
     tombstones: bool
+    null_key_tombstones: bool
+    """Whether tombstones follow the deletes of tables without a key, too."""
     skipped: frozenset[str]
     skip_unchanged: bool
     extended_headers: bool
@@ -210,6 +214,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             money_scale=v["money.fraction.digits"],
             include_unknown=v["include.unknown.datatypes"],
             placeholder=v["unavailable.value.placeholder"],
+            restored=frozenset(v[RESTORED_EVENTS]),
         ),
         events=parse_event_settings(v, config),
         slot=SlotSettings(
@@ -264,6 +269,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         contracts=parse_contracts(v),
         reselection=parse_post_processors(config),
         tombstones=v["tombstones.on.delete"],
+        null_key_tombstones=v["tombstones.on.delete"] and "null_key_tombstones" in v[RESTORED_EVENTS],
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],
         extended_headers=v["extended.headers.enabled"],

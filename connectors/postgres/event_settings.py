@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigType, Importance
-from connect.config.validators import one_of
+from connect.config.validators import DistinctList, one_of
 from connectors.postgres.column_rules import ColumnRule, parse_column_rules
 from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
 
 _METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
+RESTORED_EVENTS = "restore.debezium.events"
+_RESTORED = ("numeric_zeros", "time_24_00", "enum_array_nulls", "null_key_tombstones")
 _ADJUSTMENT_MODES = ("none", "avro", "avro_unicode")
 
 
@@ -114,6 +116,18 @@ def define_event_form_keys(keys: ConfigDef) -> None:
         doc="What becomes of a value that cannot be converted, if its column may be null and is not part of the key. warn makes "
         "it null with a warning, skip silently. fail treats the whole row as event.processing.failure.handling.mode says, and so "
         "does the connector if the key is not set (Debezium: warn), so that no value is lost unnoticed.",
+    )
+    keys.define(
+        RESTORED_EVENTS,
+        ConfigType.LIST,
+        "",
+        group=group,
+        importance=Importance.LOW,
+        validator=DistinctList(_RESTORED, may_be_empty=True),
+        doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
+        "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
+        "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes of "
+        "tables without a key).",
     )
     keys.define(
         "column.propagate.source.type",

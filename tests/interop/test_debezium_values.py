@@ -27,7 +27,7 @@ REFUSED = {
     "connect": {"infinity", "-infinity", "0044-03-15 BC", "12026-01-01", "24:00:00"},
     "nanoseconds": {"1500-02-03 01:02:03.4"},
     "structured": {"24:00:00"},
-    "precise": {"7.50", "-100"},
+    "precise": {"7.50"},
 }
 """Values that do not fit, and trailing zeros: Debezium writes null or another value, and we fail or write the right one."""
 IN_SNAPSHOTS = {"infinity", "-infinity", "0044-03-15 BC"}
@@ -144,6 +144,13 @@ OTHERS = {
     "vd": ("varbit not null default '1'", ["11"]),
     "js": ("jsonb[]", ['{"{\\"a\\": 1}"}']),
 }
+RESTORED = {
+    "n": ("numeric", ["7.50", "-100", "0", "0.00", "1.25", "12345678901234567890.50", "0.000000001"]),
+    "nn": ("numeric not null default 1.50", ["7.50", "-100"]),
+    "ns": ("numeric[]", ["{7.50,NULL,-100}"]),
+    "t": ("time", ["24:00:00", "12:34:56.5"]),
+    "es": ("mood[]", ["{sad,NULL}", "{sad,ok}", "{}"]),
+}
 MASKED = {
     "a": ("text", ["secret", ""]),
     "b": ("varchar(20) not null default 'secret'", ["secret"]),
@@ -166,6 +173,7 @@ CASES: Sequence[tuple[Mapping[str, str], Columns]] = (
     *(({"binary.handling.mode": mode}, BYTES) for mode in ("bytes", "base64", "base64-url-safe", "hex")),
     ({}, TEXTS),
     ({}, OTHERS),
+    ({"restore.debezium.events": "numeric_zeros,time_24_00,enum_array_nulls", "time.precision.mode": "structured"}, RESTORED),
     ({"include.unknown.datatypes": "true"}, OTHERS),
     (MASKS, MASKED),
 )

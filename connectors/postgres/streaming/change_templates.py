@@ -123,7 +123,8 @@ def _record_template(table: StreamedTable, builder: ChangeEventBuilder, kind: Ch
     if kind.has_after:
         parts["after"] = StructTemplate(schemas.value, latest)
     key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows, latest))
-    has_tombstones = kind.op == "d" and builder.settings.tombstones and key is not None
+    settings = builder.settings
+    has_tombstones = kind.op == "d" and (settings.tombstones if key is not None else settings.null_key_tombstones)
     reader = ChangeReader(table, builder, kind, end, has_tombstones=has_tombstones, are_values=are_values)
     return RecordTemplate(
         rows.topic, key, _template(schemas.envelope, parts), builder.context, 2 if has_tombstones else 1, reader

@@ -43,6 +43,16 @@ def array_of(element: ColumnType, placeholder: Any, delimiter: str = ",") -> Col
     return ColumnType(schema, decode_array, [], placeholder)
 
 
+def array_without_nulls(element: ColumnType, placeholder: Any) -> ColumnType:
+    """The array of required elements. One that has a NULL becomes null as a whole."""
+
+    def decode_array(text: str) -> list[Any] | None:
+        parts = parse_array(text)
+        return None if None in parts else [element.decode(part) for part in parts if part is not None]
+
+    return ColumnType(Schema(Type.ARRAY, value_schema=element.schema), decode_array, [], placeholder)
+
+
 def placeholder_of(element: ColumnType, type_name: str, settings: TypeSettings) -> list[Any] | None:
     """What stands for an unchanged TOASTed array: the placeholder in the form that the elements can take.
 

@@ -38,17 +38,22 @@ def finite_decimal(text: str) -> decimal.Decimal:
     return decimal.Decimal(text)
 
 
-def variable_scale(schema: Schema = VARIABLE_SCALE) -> ColumnType:
-    """A number of any scale as (scale, unscaled bytes)."""
+def variable_scale(schema: Schema = VARIABLE_SCALE, *, strips_zeros: bool = False) -> ColumnType:
+    """A number of any scale as (scale, unscaled bytes), perhaps without trailing zeros after the point."""
 
     def decode(text: str) -> Struct:
-        sign, digits, exponent = finite_decimal(text).as_tuple()
+        value = finite_decimal(text)
+        if strips_zeros and "." in text:
+            value = finite_decimal(text.rstrip("0").rstrip("."))
+        sign, digits, exponent = value.as_tuple()
         if not isinstance(exponent, int):
             raise refuse(text, _NOT_FINITE)
         unscaled = int(decimal.Decimal((sign, digits, 0)))  # int(str) is limited to 4,300 digits
         return Struct(schema, [-exponent, int_to_bytes(unscaled)])
 
-    return ColumnType(schema, decode, Struct(schema, [0, b"\0"]), rebuild=variable_scale)
+    return ColumnType(
+        schema, decode, Struct(schema, [0, b"\0"]), rebuild=lambda other: variable_scale(other, strips_zeros=strips_zeros)
+    )
 
 
 def _scale(typmod: int) -> int:
@@ -62,7 +67,7 @@ def numeric(typmod: int, settings: TypeSettings) -> ColumnType:
     if settings.decimal_mode == "double":
         return ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
     if typmod < 0:
-        return variable_scale()
+        return variable_scale(strips_zeros="numeric_zeros" in settings.restored)
     precision, scale = ((typmod - 4) >> 16) & 0xFFFF, _scale(typmod)
     schema = _decimal(scale, precision)
     zero = decimal.Decimal((0, (0,), -scale))

@@ -55,7 +55,7 @@ _BUILT_IN: dict[str, TypeFactory] = {
 
 _STRUCTURED: dict[str, TypeFactory] = {
     "date": lambda typmod, settings: structured.date(),
-    "time": lambda typmod, settings: structured.time(typmod),
+    "time": structured.time,
     "timestamp": lambda typmod, settings: structured.timestamp(typmod),
     "timestamptz": lambda typmod, settings: structured.timestamptz(typmod),
     "timetz": lambda typmod, settings: structured.timetz(typmod),
@@ -112,6 +112,8 @@ def _array(types: Mapping[int, CatalogType], element_oid: int, typmod: int, sett
     mapped = _find_mapping(types, element_oid, typmod, settings)
     if mapped is None or mapped.schema.type is Type.ARRAY:
         return None
+    if element.kind == "e" and "enum_array_nulls" in settings.restored:
+        return arrays.array_without_nulls(mapped, arrays.placeholder_of(mapped, element.name, settings))
     # Only box separates its elements by a semicolon.
     delimiter = ";" if (element.schema, element.name) == ("pg_catalog", "box") else ","
     return arrays.array_of(mapped, arrays.placeholder_of(mapped, element.name, settings), delimiter)

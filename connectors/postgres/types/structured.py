@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connectors.databases.postgresql.dates import parse_timetz
+from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType
 from connectors.postgres.types.temporal import interval_parts
 
@@ -64,7 +66,7 @@ def _date_parts(text: str, *, is_bc: bool) -> list[int]:
 
 
 def _time_parts(text: str) -> list[int]:
-    """The parts of a time of a day. Its end is 24:00, which Debezium makes null."""
+    """The parts of a time of a day, whose end is 24:00."""
     clock, _, fraction = text.partition(".")
     hour, minute, second = clock.split(":")
     return [int(hour), int(minute), int(second), int(fraction.ljust(9, "0")) if fraction else 0]
@@ -86,8 +88,19 @@ def date() -> ColumnType:
     return _type(_STRUCTURED_DATE, parts, "1970-01-01")
 
 
-def time(typmod: int) -> ColumnType:
-    return _type(_STRUCTURED_TIME, lambda text: [*_time_parts(text), _precision(typmod)], "00:00:00")
+def time(typmod: int, settings: TypeSettings) -> ColumnType:
+    mapped = _type(_STRUCTURED_TIME, lambda text: [*_time_parts(text), _precision(typmod)], "00:00:00")
+    return _without_24_00(mapped) if "time_24_00" in settings.restored else mapped
+
+
+def _without_24_00(mapped: ColumnType) -> ColumnType:
+    """The mapping whose end of a day is null, as in Debezium's events."""
+    decode = mapped.decode
+    return replace(
+        mapped,
+        decode=lambda text: None if text.startswith("24:") else decode(text),
+        rebuild=lambda schema: _without_24_00(mapped.under(schema)),
+    )
 
 
 def timestamp(typmod: int) -> ColumnType:

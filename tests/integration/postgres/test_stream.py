@@ -197,6 +197,18 @@ def test_table_without_a_key_has_null_keys(source: Any, show: Any) -> None:
     ]
 
 
+def test_tombstones_with_null_keys_are_written_on_request(source: Any, show: Any) -> None:
+    with source.sql() as db:
+        db.execute("create table audit(at int, what text); alter table audit replica identity full")
+        source.start(snapshot_mode="never", restore_debezium_events="null_key_tombstones")
+        source.until("streaming")
+        db.execute("insert into audit values (1, 'x'); delete from audit")
+        db.execute("insert into audit values (2, 'y')")
+    records = source.read(4)
+    assert [r.key for r in records] == [None] * 4
+    assert [None if r.value is None else r.value["op"] for r in records] == ["c", "d", None, "c"]
+
+
 def test_truncate_is_skipped_by_default(source: Any, show: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key); create table u(id int primary key)")
