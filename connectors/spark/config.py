@@ -20,6 +20,8 @@ UPSERT = "upsert"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
+ADD = "add"
+WIDEN = "widen"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
@@ -136,8 +138,9 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
-    d.define("schema.evolution", t.STRING, "add", validator=one_of("add", "none", "fail"), importance=medium, group="Table",
-             doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task.")  # fmt: skip
+    d.define("schema.evolution", t.STRING, ADD, validator=one_of(ADD, WIDEN, "none", "fail"), importance=medium, group="Table",
+             doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
+             "it, and widens the columns of Delta tables whose type is too narrow.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append, none for upsert (delete.mode=soft always adds __deleted).")  # fmt: skip
@@ -221,6 +224,14 @@ class TableConfig:
         return self.upserts and self.delete_mode == SOFT
 
     @property
+    def adds_columns(self) -> bool:
+        return self.schema_evolution in (ADD, WIDEN)
+
+    @property
+    def widens_columns(self) -> bool:
+        return self.schema_evolution == WIDEN
+
+    @property
     def upserts(self) -> bool:
         return self.write_mode == UPSERT
 
@@ -300,6 +311,8 @@ def _parse_table_config(values: Mapping[str, Any], parquet: bool) -> TableConfig
     mode = str(values["write.mode"])
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", mode, "a parquet table can only append; use table.format=delta")
+    if parquet and values["schema.evolution"] == WIDEN:
+        raise ConfigError.invalid("schema.evolution", WIDEN, "readers of parquet tables expect one type; use table.format=delta")
     chosen = values["metadata.columns"]
     if isinstance(chosen, list):
         metadata = tuple(c for c in METADATA_COLUMNS if c in chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -270,10 +270,19 @@ def spark_json_field(name: str, type_: pa.DataType) -> dict[str, object]:
 
 def contains_timestamp_ntz(type_: pa.DataType) -> bool:
     """True when the type contains TIMESTAMP_NTZ, which must be enabled first on an older Delta table."""
+    return _contains(type_, lambda leaf: bool(leaf == pa.timestamp("us")))
+
+
+def contains_decimal(type_: pa.DataType) -> bool:
+    """True when the type is a decimal, or contains one."""
+    return _contains(type_, pa.types.is_decimal)
+
+
+def _contains(type_: pa.DataType, matches: Callable[[pa.DataType], bool]) -> bool:
     if pa.types.is_struct(type_):
-        return any(contains_timestamp_ntz(f.type) for f in type_)
+        return any(_contains(f.type, matches) for f in type_)
     if pa.types.is_list(type_):
-        return contains_timestamp_ntz(type_.value_type)
+        return _contains(type_.value_type, matches)
     if pa.types.is_map(type_):
-        return contains_timestamp_ntz(type_.key_type) or contains_timestamp_ntz(type_.item_type)
-    return bool(type_ == pa.timestamp("us"))
+        return _contains(type_.key_type, matches) or _contains(type_.item_type, matches)
+    return matches(type_)

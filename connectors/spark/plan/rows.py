@@ -14,6 +14,7 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.widening import with_wider_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class PreparedRows:
     incoming: Columns
     """Columns of the records."""
     columns: Columns
-    """Columns to write, with the table's types."""
+    """Columns to write, with the table's types, which may have to be widened first."""
     keys: tuple[str, ...] = ()
     """Key columns of an upsert table."""
 
@@ -70,6 +71,9 @@ class RowPreparation:
                 incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
             except SchemaError as e:
                 raise SchemaError(f"table {self._name}: {e.message}") from e
+            if table is not None and self._settings.widens_columns:
+                # Part by part, because records of one commit may have different types.
+                table = functools.reduce(with_wider_types, [c.image for c in changes], table)
             columns = self._columns_for(table, incoming)
             self._check_key_types(columns, keys)
             projected = [projection.project(c, columns) for c in changes]
@@ -95,7 +99,7 @@ class RowPreparation:
                 )
             return incoming
         missing_columns(table, wanted)  # raises for names that differ only in case
-        columns = with_additions(table, wanted) if self._settings.schema_evolution == "add" else table
+        columns = with_additions(table, wanted) if self._settings.adds_columns else table
         return {n: columns[n] for n in incoming if n in columns}
 
     def _check_key_types(self, columns: Columns, keys: tuple[str, ...]) -> None:

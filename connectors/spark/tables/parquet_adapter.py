@@ -40,6 +40,9 @@ class ParquetSinkTable:
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         self._columns = columns
 
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        raise ConnectError("the columns of a Parquet table cannot be widened")
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         ends = {**self._committed.ends, **commit.ends}
         document = TableCommit(self._connector, next_sequence(self._committed), commit.ranges, ends)

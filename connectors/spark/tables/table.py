@@ -78,6 +78,10 @@ class Table(Protocol):
         again."""
         ...
 
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        """Gives columns (quoted paths) wider types, in commits of their own. The caller loads again."""
+        ...
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         """Adds rows; without rows, only commits the offsets. Returns the version."""
         ...

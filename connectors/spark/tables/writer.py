@@ -21,9 +21,10 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
-from connectors.spark.plan.evolution import Columns, missing_columns, with_additions
+from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
+from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
@@ -241,15 +242,23 @@ class TableWriter:
         return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
-        """Creates the table or adds missing columns, if ``schema.evolution`` allows it; returns whether it did."""
+        """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
             self._change_schema(lambda: self._table.create(wanted, prepared.keys), lambda present: True)
             return True
+        widened = widened_columns(state.columns, prepared.columns) if self._settings.widens_columns else []
+        if widened:
+            names = ", ".join(f"{path} to {sql_type(type_)}" for path, type_ in widened)
+            log.info("Widening columns of %s: %s", self._described(), names)
+            self._change_schema(
+                lambda: self._table.widen_columns(widened), lambda present: not widened_columns(present, prepared.columns)
+            )
+            return True
         added = missing_columns(state.columns, wanted)
         if not added or self._settings.schema_evolution == "none":
             return False
-        if self._settings.schema_evolution == "fail":
+        if not self._settings.adds_columns:
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
         columns = with_additions(state.columns, wanted)

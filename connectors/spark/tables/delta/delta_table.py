@@ -61,6 +61,9 @@ class DeltaTable:
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         self._watch(lambda: self._table.add_columns(added, columns))
 
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        self._watch(lambda: self._table.widen_columns(widened))
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._watch(lambda: self._table.append(rows, commit))
 

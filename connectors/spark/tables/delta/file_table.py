@@ -48,7 +48,7 @@ from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
-from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted
+from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted, widen_columns
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import plan_upsert
@@ -167,6 +167,10 @@ class DeltaFileTable:
                 document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
                 with contextlib.suppress(CommitConflict):
                     transaction.commit([action], document)
+
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        with self.lock, self._commit_lock.held():
+            widen_columns(self._session, self.path, widened)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:

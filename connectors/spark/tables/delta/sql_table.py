@@ -26,7 +26,7 @@ from connectors.spark.plan.evolution import Columns, arrow_type
 from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
 from connectors.spark.tables.delta.creation import create_table
-from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted
+from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted, widen_columns
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 
@@ -89,6 +89,9 @@ class DeltaSqlTable:
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         add_columns(self._session, self.path, added)
+
+    def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
+        widen_columns(self._session, self.path, widened)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._append(rows, commit, overwrite=False)

@@ -37,6 +37,14 @@ def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.Data
     session.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
 
 
+def widen_columns(session: SparkSession, path: str, widened: list[tuple[str, pa.DataType]]) -> None:
+    """Gives columns (quoted paths) wider types, each in a separate commit without records: harmless if no other one follows."""
+    table = table_at(path)
+    session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    for name, type_ in widened:
+        session.sql(f"ALTER TABLE {table} ALTER COLUMN {name} TYPE {sql_type(type_)}")
+
+
 def mark_all_deleted(session: SparkSession, path: str) -> None:
     """Sets ``__deleted`` in all rows, in a separate commit."""
     deleted = quote(config.DELETED)
