@@ -22,6 +22,7 @@ SOFT = "soft"
 IGNORE = "ignore"
 ADD = "add"
 WIDEN = "widen"
+LENIENT = "lenient"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
@@ -76,6 +77,11 @@ def _check_metadata(name: str, value: object) -> None:
     for column in value if isinstance(value, list) else ():
         if column not in (*METADATA_COLUMNS, NO_METADATA):
             raise ConfigError.invalid(name, column, f"Expected some of {', '.join(METADATA_COLUMNS)}, or {NO_METADATA}")
+
+
+def _check_rescue_column(name: str, value: object) -> None:
+    if not value or value in METADATA_COLUMNS or str(value).startswith("__sluice_"):
+        raise ConfigError.invalid(name, value, "Expected the name of a column that is no metadata column")
 
 
 def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
@@ -138,9 +144,13 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
-    d.define("schema.evolution", t.STRING, ADD, validator=one_of(ADD, WIDEN, "none", "fail"), importance=medium, group="Table",
+    evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
+    d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
-             "it, and widens the columns of Delta tables whose type is too narrow.")  # fmt: skip
+             "it, and widens the columns of Delta tables whose type is too narrow. lenient alters nothing: what the table cannot "
+             "hold goes into rescue.column.")  # fmt: skip
+    d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
+             doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append, none for upsert (delete.mode=soft always adds __deleted).")  # fmt: skip
@@ -206,6 +216,7 @@ class TableConfig:
     schema_evolution: str
     metadata_columns: tuple[str, ...]
     keep_tombstones: bool
+    rescue_column: str = "_rescued_data"
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
@@ -225,7 +236,12 @@ class TableConfig:
 
     @property
     def adds_columns(self) -> bool:
-        return self.schema_evolution in (ADD, WIDEN)
+        """Whether the sink may add columns to a table; if it is lenient, only columns of its own."""
+        return self.schema_evolution in (ADD, WIDEN, LENIENT)
+
+    @property
+    def is_lenient(self) -> bool:
+        return self.schema_evolution == LENIENT
 
     @property
     def widens_columns(self) -> bool:
@@ -331,6 +347,7 @@ def _parse_table_config(values: Mapping[str, Any], parquet: bool) -> TableConfig
         schema_evolution=str(values["schema.evolution"]),
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
+        rescue_column=str(values["rescue.column"]),
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),

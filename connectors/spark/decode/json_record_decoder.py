@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,12 +17,13 @@ from connect.converters.json.value_writer import WriteOptions
 from connect.data.schema import Schema
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion
-from connectors.spark.decode.change_batch import table_of_struct
+from connectors.spark.decode.change_batch import DELETE, table_of_struct
 from connectors.spark.decode.decoded_values import DecodedValues, image_of, plain_rows, require_operations, tombstones
 from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
 from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, read_schema
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.raw_buffer import RawBuffer
+from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
 from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
 from connectors.spark.decode.source_block import SourceBlock
 
@@ -129,11 +131,22 @@ def _bad_field(value: Any, row: ColumnConversion) -> str:
 class JsonRecordDecoder:
     """Decodes values of one topic."""
 
-    def __init__(self, schemas: SchemaCache, inferred: InferredSchema, source: SourceBlock, reader: DocumentReader) -> None:
+    def __init__(
+        self,
+        schemas: SchemaCache,
+        inferred: InferredSchema,
+        source: SourceBlock,
+        reader: DocumentReader,
+        *,
+        rescues: bool = False,
+    ) -> None:
+        """With ``rescues``, fields of records without a schema that do not have the type of their column are null, and the image
+        has them in its column RESCUED."""
         self._schemas = schemas
         self._inferred = inferred
         self._source = source
         self._reader = reader
+        self._rescues = rescues
 
     def decode(self, raw: RawBuffer) -> list[DecodedValues]:
         """Decodes the values of all records; groups are in no order. Raises DataError that names record and field."""
@@ -177,10 +190,37 @@ class JsonRecordDecoder:
         for at, node in enumerate(nodes):
             if not isinstance(node, dict):
                 raise DataError(f"{raw.describe(positions[at])}: {show(node)} is not one JSON object")
-        inferred.add_types(nodes, lambda at: raw.describe(positions[at]))
+        texts: list[str | None] = []
+        if self._rescues:
+            nodes, texts = self._set_aside(nodes)
+        else:
+            inferred.add_types(nodes, lambda at: raw.describe(positions[at]))
         if inferred.envelope:
-            return self._envelopes(raw, positions, nodes, inferred.column(), _KEPT_TYPE)
-        return plain_rows(positions, read_rows(nodes, inferred.column(), lambda at: raw.describe(positions[at]), _KEPT_TYPE))
+            values = self._envelopes(raw, positions, nodes, inferred.column(), _KEPT_TYPE)
+        else:
+            rows = read_rows(nodes, inferred.column(), lambda at: raw.describe(positions[at]), _KEPT_TYPE)
+            values = plain_rows(positions, rows)
+        if any(texts):
+            values = replace(values, image=values.image.append_column(RESCUED, pa.array(texts, pa.string())))
+        return values
+
+    def _set_aside(self, nodes: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str | None]]:
+        """The records without the fields of their rows that do not fit, and by record these fields as JSON, or None."""
+        kept: list[dict[str, Any]] = []
+        texts: list[str | None] = []
+        for node in nodes:
+            image = image_of(node) if self._inferred.envelope else node
+            if not isinstance(image, dict) or self._inferred.accepts(image):
+                kept.append(node)
+                texts.append(None)
+                continue
+            bad = {n: v for n, v in image.items() if v is not None and not self._inferred.accepts({n: v})}
+            rest = {n: v for n, v in image.items() if n not in bad}
+            if self._inferred.envelope:
+                rest = {**node, ("before" if node.get("op") == DELETE else "after"): rest}
+            kept.append(rest)
+            texts.append(object_text({n: node_text(v) for n, v in bad.items()}) if bad else None)
+        return kept, texts
 
     def _envelopes(
         self, raw: RawBuffer, positions: Sequence[int], nodes: list[Any], row: ColumnConversion, hint: str

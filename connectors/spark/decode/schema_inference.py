@@ -126,6 +126,18 @@ class InferredSchema:
             self._row = merged
             self._column = None
 
+    def accepts(self, image: dict[str, Any]) -> bool:
+        """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
+        state = self.state()
+        try:
+            self.add_types([{"after": image} if self.envelope else image], lambda at: "")
+            column = self.column()
+            column.finish(pa.array([column.read(image)], column.stored))
+        except (DataError, pa.ArrowException, ValueError, TypeError, OverflowError):
+            self.restore(state)
+            return False
+        return True
+
 
 def _images_of(event: Any) -> list[Any]:
     return [image for image in (event.get("after"), event.get("before")) if isinstance(image, dict)]

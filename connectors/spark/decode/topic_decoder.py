@@ -35,7 +35,8 @@ class TopicDecoder:
     """Decodes one topic and caches its schemas. Not thread-safe.
 
     Raw records must be JSON as the converters read it, but are read without their leniency: what a column cannot hold to the bit
-    is refused (promise 8). ``needs_names`` and ``needs_position`` fill these columns of META.
+    is refused (promise 8). ``needs_names`` and ``needs_position`` fill these columns of META. With ``rescues``, values without a
+    schema that do not have the type of their column are in the image's column RESCUED instead of being refused.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class TopicDecoder:
         needs_names: bool,
         needs_keys: bool,
         needs_position: bool = False,
+        rescues: bool = False,
     ) -> None:
         self.topic = topic
         self.inferred_value_schema = InferredSchema()
@@ -61,7 +63,7 @@ class TopicDecoder:
         values = DocumentReader(with_schemas=value_schemas, fill_defaults=fill_defaults, fixed=_fixed_schema(value_converter))
         keys = DocumentReader(with_schemas=key_schemas, fill_defaults=False, fixed=_fixed_schema(key_converter))
         self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, fill_defaults=fill_defaults)
-        self._documents = JsonRecordDecoder(schemas, inferred, source, values)
+        self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
         self._keys = KeyDecoder(schemas, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys)
 

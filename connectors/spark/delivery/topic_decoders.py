@@ -37,8 +37,9 @@ class TopicDecoders:
             columns = self._known_columns(topic)
             if columns:
                 # Values without a schema are read with the types of the existing table.
-                metadata = self._config.table.metadata_columns
-                decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in metadata})
+                table = self._config.table
+                own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
+                decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in own})
         return decoder
 
     def _create(self, origin: str) -> TopicDecoder:
@@ -54,6 +55,7 @@ class TopicDecoders:
             needs_names=self._config.names_need_source,
             needs_keys=self._config.table.upserts,
             needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
+            rescues=self._config.table.is_lenient,
         )
 
     def drop(self, origins: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -67,16 +68,22 @@ class RowPreparation:
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
+            all_columns = [known or {}, *(projection.image_columns(c) for c in changes)]
+            # If the table has the column, or other types are rescued, the types need not fit together.
+            fixed: Collection[str] = {name for one in all_columns for name in one} if self._settings.is_lenient else table or ()
             try:
-                incoming = merge_columns([known or {}, *(projection.image_columns(c) for c in changes)], table or ())
+                incoming = merge_columns(all_columns, fixed)
             except SchemaError as e:
                 raise SchemaError(f"table {self._name}: {e.message}") from e
             if table is not None and self._settings.widens_columns:
                 # Part by part, because records of one commit may have different types.
                 table = functools.reduce(with_wider_types, [c.image for c in changes], table)
-            columns = self._columns_for(table, incoming)
+            if self._settings.is_lenient:
+                columns = incoming = self._lenient_columns(table, incoming)
+            else:
+                columns = self._columns_for(table, incoming)
             self._check_key_types(columns, keys)
-            projected = [projection.project(c, columns) for c in changes]
+            projected = [self._project(c, columns, keys) for c in changes]
             for part in projected:
                 self._check_partitions(part, partition_columns)
             return PreparedRows(projected, incoming, columns, keys)
@@ -86,6 +93,18 @@ class RowPreparation:
     def with_metadata(self, incoming: Columns) -> Columns:
         """The columns of records plus the metadata columns."""
         return incoming | {n: projection.METADATA_TYPES[n] for n in self._settings.metadata_columns}
+
+    def _lenient_columns(self, table: Columns | None, incoming: Columns) -> Columns:
+        try:
+            return lenient_columns(table, incoming, self._settings.metadata_columns, self._settings.rescue_column)
+        except SchemaError as e:
+            # About the table and not about records, none of which would be at fault.
+            raise ConnectError(f"table {self._name}: {e.message}") from e
+
+    def _project(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
+        if self._settings.is_lenient:
+            return project_leniently(changes, columns, keys, self._settings.rescue_column)
+        return projection.project(changes, columns)
 
     def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
         """The incoming columns to write, with their types in the table after schema evolution."""

@@ -34,6 +34,8 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
         ({"commit.max.records": "0"}, "commit.max.records", "at least 1"),
         ({"commit.interval.ms": "-1"}, "commit.interval.ms", "at least 0"),
+        ({"table.format": "parquet", "schema.evolution": "widen"}, "schema.evolution", "use table.format=delta"),
+        ({"schema.evolution": "lenient", "rescue.column": "__op"}, "rescue.column", "no metadata column"),
         ({"freshness.ms": "-1"}, "freshness.ms", "at least 0"),
         ({"freshness.orders.ms": "soon"}, "freshness.orders.ms", "Not a number"),
         ({"freshness.orders.ms": "-1"}, "freshness.orders.ms", "at least 0"),
