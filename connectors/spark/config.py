@@ -17,6 +17,7 @@ from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_
 
 APPEND = "append"
 UPSERT = "upsert"
+BOTH = "both"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
@@ -26,6 +27,7 @@ LENIENT = "lenient"
 DELTA = "delta"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
+CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 PARTITION_COLUMNS = "partition.columns"
 CLUSTER_COLUMNS = "cluster.columns"
@@ -71,6 +73,12 @@ def _check_name_format(name: str, value: object) -> None:
             raise ConfigError.invalid(name, value, f"unknown variable ${{{variable}}}; use {known}")
     if not text or "/" in _VARIABLE.sub("", text):
         raise ConfigError.invalid(name, value, "Expected a table name without slashes")
+
+
+def _check_suffix(name: str, value: object) -> None:
+    NonEmpty()(name, value)
+    if "/" in str(value):
+        raise ConfigError.invalid(name, value, "Expected the end of a table name without slashes")
 
 
 def _check_metadata(name: str, value: object) -> None:
@@ -130,8 +138,11 @@ def config_def() -> ConfigDef:
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
-    d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT), importance=high, group="Table",
-             doc="append keeps every event as a row; upsert keeps the newest row per key.")  # fmt: skip
+    d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT, BOTH), importance=high, group="Table",
+             doc="append keeps every event as a row; upsert keeps the newest row per key; both writes two tables, one of each "
+             "kind.")  # fmt: skip
+    d.define(CHANGELOG_SUFFIX, t.STRING, "_changelog", validator=_check_suffix, importance=low, group="Table",
+             doc="Suffix that write.mode=both adds to a table's name for the table that keeps every event.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Table",
              doc="Columns that identify a row with write.mode=upsert. Default: the fields of the record key.")  # fmt: skip
     d.define("upsert.index.max.keys", t.LONG, 50_000_000, validator=at_least(0), importance=low, group="Table",
@@ -153,7 +164,8 @@ def config_def() -> ConfigDef:
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
-             f"{', '.join(APPEND_METADATA)} for append, none for upsert (delete.mode=soft always adds __deleted).")  # fmt: skip
+             f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
+             "__deleted).")  # fmt: skip
     d.define("append.tombstones", t.STRING, "keep", validator=one_of("keep", IGNORE), importance=low, group="Table",
              doc="Whether append writes a record without a value as a row (with __op 'tombstone'): keep or ignore.")  # fmt: skip
     d.define("unavailable.value.placeholder", t.STRING, UNAVAILABLE, validator=NonEmpty(), importance=low, group="Table",
@@ -262,12 +274,29 @@ class SparkSinkConfig:
     location: str
     name_format: str
     table: TableConfig
+    """Of all tables, except those of changelogs."""
     freshness_ms: int
     table_freshness_ms: Mapping[str, int]
     """``freshness_ms`` of single tables."""
     commit_interval_ms: int | None
     commit_max_records: int
     commit_max_bytes: int
+    changelog: TableConfig | None = None
+    """Of the tables that keep every event beside the current tables; None without such tables."""
+    changelog_suffix: str = "_changelog"
+
+    def of_table(self, name: str) -> TableConfig:
+        """The settings of the table with this name."""
+        is_changelog = self.changelog is not None and name.endswith(self.changelog_suffix)
+        return self.changelog if self.changelog is not None and is_changelog else self.table
+
+    def changelog_of(self, table: str) -> str | None:
+        """The name of the changelog of a current table; None without changelogs."""
+        return None if self.changelog is None else table + self.changelog_suffix
+
+    def current_table_of(self, table: str) -> str:
+        """The name of the current table to which a table belongs: itself, unless it is a changelog."""
+        return table if self.of_table(table) is self.table else table.removesuffix(self.changelog_suffix)
 
     @property
     def names_need_source(self) -> bool:
@@ -292,6 +321,10 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
+        if self.of_table(name) is not self.table:
+            raise ConfigError.invalid(
+                CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
+            )
         return name
 
 
@@ -300,6 +333,8 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     values = config_def().parse(props)
     location = _absolute(values["table.location"])
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
+    mode = str(values["write.mode"])
+    is_both = mode == BOTH
     spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
@@ -314,7 +349,9 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         table_format=values["table.format"],
         location=location,
         name_format=values["table.name.format"],
-        table=_parse_table_config(values, values["table.format"] == PARQUET),
+        table=_parse_table_config(values, UPSERT if is_both else mode),
+        changelog=_parse_table_config(values, APPEND) if is_both else None,
+        changelog_suffix=values[CHANGELOG_SUFFIX],
         freshness_ms=values[FRESHNESS],
         table_freshness_ms=_parse_table_freshness(props),
         commit_interval_ms=values["commit.interval.ms"],
@@ -323,10 +360,10 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     )
 
 
-def _parse_table_config(values: Mapping[str, Any], parquet: bool) -> TableConfig:
-    mode = str(values["write.mode"])
+def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:
+    parquet = values["table.format"] == PARQUET
     if parquet and mode != APPEND:
-        raise ConfigError.invalid("write.mode", mode, "a parquet table can only append; use table.format=delta")
+        raise ConfigError.invalid("write.mode", values["write.mode"], "a parquet table can only append; use table.format=delta")
     if parquet and values["schema.evolution"] == WIDEN:
         raise ConfigError.invalid("schema.evolution", WIDEN, "readers of parquet tables expect one type; use table.format=delta")
     chosen = values["metadata.columns"]

@@ -98,16 +98,20 @@ class SparkSinkTask(SinkTask):
         for tp in sorted(partitions):
             for table in self.delivery.router.tables_of(tp.topic):
                 by_table.setdefault(table, []).append(tp)
-        for table, ends in self.delivery.load_tables(by_table).items():
+        found = self.delivery.load_tables(by_table)
+        for table, ends in found.items():
             for tp in by_table[table]:
                 if tp in ends:
                     _check_topic_not_recreated(tp, ends[tp], log_ends.get(tp), table)
                     _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
-                    # If records name their tables, a table that does not exist yet may need records that this one has.
-                    # The group's offset is never ahead of any table, and each table skips what it has.
-                    if not self._config.names_need_source:
-                        self.context.offset({tp: ends[tp]})
-                        self.delivery.offsets.seek(tp, ends[tp])
+        # If records name their tables, a table that does not exist yet may need records that another one has. The group's offset
+        # is never ahead of any table, and each table skips what it has.
+        for tp in () if self._config.names_need_source else partitions:
+            of_tables = [found[table].get(tp) for table in self.delivery.router.tables_of(tp.topic)]
+            known = [end for end in of_tables if end is not None]
+            if known and len(known) == len(of_tables):
+                self.context.offset({tp: min(known)})
+                self.delivery.offsets.seek(tp, min(known))
 
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""

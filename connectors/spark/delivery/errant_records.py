@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 
-from connect.errors import RetriableError
+from connect.errors import DataError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import ErrantRecordReporter, RawRecord
 from connectors.sink_support.errant_records import BadRecord, ErrantRecordHandler
@@ -44,6 +44,7 @@ class SparkErrantRecords:
         self._tolerant = tolerant
         self._raw: dict[TopicPartition, list[RawBatch]] = {}
         self._records: dict[TopicPartition, dict[int, SinkRecord]] = {}
+        self._refused: dict[TopicPartition, dict[int, Future[None] | None]] = {}
         self.kept_bytes = 0
         """Size of the undecoded records that are kept."""
 
@@ -89,28 +90,40 @@ class SparkErrantRecords:
                     del records[offset]
             if not records:
                 del self._records[partition]
+        for partition, refused in self._refused.items():
+            end = committed(partition) or 0
+            self._refused[partition] = {offset: report for offset, report in refused.items() if offset >= end}
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Drops records of partitions that now have another owner."""
         for topic_partition in partitions:
             self.kept_bytes -= sum(map(_size_bytes, self._raw.pop(topic_partition, ())))
             self._records.pop(topic_partition, None)
+            self._refused.pop(topic_partition, None)
 
     # -- errant records
 
     def refuse(self, bad_records: Sequence[BadRecord]) -> list[Future[None]]:
-        """Reports or skips the records; returns the reports. Raises the first error, or the reporter's own, unless failures are
-        tolerated."""
+        """Reports or skips the records, each once, though several tables may refuse it; returns the reports. Raises the first
+        error, or the reporter's own, unless failures are tolerated."""
         reports = []
         for topic_partition, offset, error in bad_records:
-            if self._handler.has_reporter:
-                reports.append(self._handler.report(self._find_record(topic_partition, offset), error))
-            elif self._tolerant:
-                self._handler.skip(str(error))
-            else:
-                raise error
+            refused = self._refused.setdefault(topic_partition, {})
+            if offset not in refused:
+                refused[offset] = self._refuse(topic_partition, offset, error)
+            report = refused[offset]
+            if report is not None:
+                reports.append(report)
         self._handler.log_skipped()
         return reports
+
+    def _refuse(self, topic_partition: TopicPartition, offset: int, error: DataError) -> Future[None] | None:
+        if self._handler.has_reporter:
+            return self._handler.report(self._find_record(topic_partition, offset), error)
+        if not self._tolerant:
+            raise error
+        self._handler.skip(str(error))
+        return None
 
     def _find_record(self, topic_partition: TopicPartition, offset: int) -> SinkRecord | RawRecord:
         record = self._records.get(topic_partition, {}).get(offset)

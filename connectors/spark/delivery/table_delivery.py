@@ -84,7 +84,7 @@ class TableDelivery:
         return CommitTiming(interval_s, config.table_freshness_ms.get(table or "", config.freshness_ms) / 1000)
 
     def _known_columns(self, topic: str) -> Columns | None:
-        tables = self.router.tables_of(topic)
+        tables = self.router.current_tables_of(topic)
         return self.scheduler.table(next(iter(tables))).known_columns(self.scheduler.partitions) if len(tables) == 1 else None
 
     # -- receiving records
@@ -192,7 +192,9 @@ class TableDelivery:
     def pending_records(self, table: str) -> int:
         """Returns how many of them belong to a table, as far as known. Callable from any thread."""
         undecoded = sum(
-            self._receiver.records_of(topic) for topic in self._receiver.topics() if self.router.tables_of(topic) == {table}
+            self._receiver.records_of(topic)
+            for topic in self._receiver.topics()
+            if table in self.router.tables_of(topic) and len(self.router.current_tables_of(topic)) == 1
         )
         return undecoded + self.scheduler.tables[table].records
 

@@ -36,10 +36,15 @@ class TableRouter:
 
     def add_tables(self, topic: str, tables: Collection[str]) -> None:
         """The topic has these tables, which exist."""
-        self._tables.setdefault(topic, set()).update(tables)
+        self._tables.setdefault(topic, set()).update(map(self._config.current_table_of, tables))
 
     def tables_of(self, topic: str) -> frozenset[str]:
-        """Returns the topic's tables that are known so far."""
+        """Returns the topic's tables that are known so far, and their changelogs."""
+        tables = self.current_tables_of(topic)
+        return tables | {log for table in tables if (log := self._config.changelog_of(table)) is not None}
+
+    def current_tables_of(self, topic: str) -> frozenset[str]:
+        """Returns the topic's tables that are known so far, without changelogs."""
         if not self._config.names_need_source:
             return frozenset((self._config.table_name(topic, None, None, None),))
         return frozenset(self._tables.get(topic, ()))
@@ -47,7 +52,14 @@ class TableRouter:
     def route(
         self, topic: str, decoded: Sequence[ChangeBatch]
     ) -> tuple[list[tuple[str, ChangeBatch]], list[BadRecord]]:  # fmt: skip
-        """Returns the records by table, and the records that name no table."""
+        """Returns the records by table, those of a table also for its changelog, and the records that name no table."""
+        routed, bad_records = self._route(topic, decoded)
+        logged = [(log, part) for table, part in routed if (log := self._config.changelog_of(table)) is not None]
+        return [*routed, *logged], bad_records
+
+    def _route(
+        self, topic: str, decoded: Sequence[ChangeBatch]
+    ) -> tuple[list[tuple[str, ChangeBatch]], list[BadRecord]]:  # fmt: skip
         if not self._config.names_need_source:
             name = self._config.table_name(topic, None, None, None)
             return [(name, changes) for changes in decoded], []

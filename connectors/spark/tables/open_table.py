@@ -27,7 +27,7 @@ def make_writer(
     config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
 ) -> TableWriter:
     """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
-    return TableWriter(table, config.table, open_table(config, table, lease, staging, identify, task))
+    return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify, task))
 
 
 def reaches_jvm(spark: SparkConfig) -> bool:
@@ -39,25 +39,25 @@ def open_table(
     config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
 ) -> Table:
     """The table in the configured format. Waits for Spark."""
-    path = f"{config.location}/{table}"
+    path, of_table = f"{config.location}/{table}", config.of_table(table)
     if lease is None:
         parquet = ParquetTable(
             path,
             config.connector,
             task=task,
-            target_file_bytes=config.table.compaction_target_bytes,
-            min_files=config.table.compaction_min_files,
+            target_file_bytes=of_table.compaction_target_bytes,
+            min_files=of_table.compaction_min_files,
             s3=config.spark.s3,
         )
         parquet.delete_drafts()
         return ParquetSinkTable(parquet, config.connector)
-    fail = config.table.unavailable_fails
+    fail = of_table.unavailable_fails
     care = MaintenanceSettings(
-        CompactionSettings(config.table.compaction_target_bytes, config.table.compaction_min_files),
-        config.table.vacuum_interval_ms / 1000,
+        CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files),
+        of_table.vacuum_interval_ms / 1000,
     )
-    layout, max_keys = config.table.layout, config.table.max_index_keys
-    settings = DeltaTableSettings(table, config.connector, config.table.upserts, fail, max_keys, layout, care, config.spark.s3)
+    layout, max_keys = of_table.layout, of_table.max_index_keys
+    settings = DeltaTableSettings(table, config.connector, of_table.upserts, fail, max_keys, layout, care, config.spark.s3)
 
     def with_spark(spark: SparkSession) -> DeltaSqlTable:
         return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
-from connectors.spark.config import parse_config
+from connectors.spark.config import APPEND_METADATA, parse_config
 from connectors.spark.connector import SparkSink
 from worker.lint import check_files
 
@@ -28,7 +28,9 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
     ("changes", "key", "says"),
     [
         ({"table.format": "iceberg"}, "table.format", "delta, parquet"),
-        ({"write.mode": "scd2"}, "write.mode", "append, upsert"),
+        ({"write.mode": "scd2"}, "write.mode", "append, upsert, both"),
+        ({"table.format": "parquet", "write.mode": "both"}, "write.mode", "only append"),
+        ({"write.mode": "both", "changelog.table.suffix": "/log"}, "changelog.table.suffix", "without slashes"),
         ({"table.format": "parquet", "write.mode": "upsert"}, "write.mode", "only append"),
         ({"table.name.format": "${tabel}"}, "table.name.format", "${topic}, ${database}, ${schema}, ${table}"),
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
@@ -50,6 +52,22 @@ def test_the_error_for_an_invalid_value_names_key_and_choices(changes: dict[str,
     assert says in error.value.message
     found = {v.name: v.errors for v in SparkSink().validate({**PROPS, **changes})}
     assert any(says in e for e in found[key])
+
+
+def test_both_gives_each_table_a_changelog_with_settings_of_its_own() -> None:
+    config = parse_config({**PROPS, "write.mode": "both", "delete.mode": "soft"})
+    assert (config.changelog_of("t"), config.current_table_of("t_changelog"), config.current_table_of("t")) == (
+        "t_changelog",
+        "t",
+        "t",
+    )
+    assert (config.of_table("t").write_mode, config.of_table("t").metadata_columns) == ("upsert", ("__deleted",))
+    log = config.of_table("t_changelog")
+    assert (log.write_mode, log.metadata_columns) == ("append", APPEND_METADATA)
+    with pytest.raises(ConfigError, match=r"changelog\.table\.suffix: the table a_changelog of topic a_changelog has the name"):
+        config.table_name("a_changelog", None, None, None)
+    single = parse_config(PROPS)
+    assert (single.changelog_of("t"), single.table_name("a_changelog", None, None, None)) == (None, "a_changelog")
 
 
 def test_freshness_is_set_for_all_tables_and_for_single_ones() -> None:

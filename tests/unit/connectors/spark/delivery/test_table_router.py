@@ -84,3 +84,18 @@ def test_a_change_without_a_table_name_is_a_bad_record(router: TableRouter) -> N
     assert bad_records[0].offset == 7
     assert "offset 7: " in bad_records[0].reason.message
     assert "source.table" in bad_records[0].reason.message
+
+
+def test_changelogs_get_the_records_of_their_tables() -> None:
+    config = parse_config({**PROPS, "table.name.format": "${table}", "write.mode": "both"})
+    router = TableRouter(config)
+    router.add_tables("t", ["a_changelog"])  # found at the start
+    assert routed(router, changes([1, 2], ops=["c"] * 2, tables=["a", "b"]), changes([3], ops=GONE)) == [
+        ("a", [1]),
+        ("b", [2]),
+        ("a_changelog", [1]),
+        ("b_changelog", [2]),
+    ]
+    assert router.tables_of("t") == {"a", "a_changelog", "b", "b_changelog"}
+    assert router.current_tables_of("t") == {"a", "b"}
+    assert router.ignored_tombstones == 1
