@@ -18,6 +18,7 @@ from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_
 APPEND = "append"
 UPSERT = "upsert"
 BOTH = "both"
+SCD2 = "scd2"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
@@ -42,6 +43,9 @@ TOPIC = "__topic"
 PARTITION = "__partition"
 OFFSET = "__offset"
 DELETED = "__deleted"
+VALID_FROM, VALID_TO, CURRENT = "__valid_from", "__valid_to", "__current"
+VERSION_COLUMNS = (VALID_FROM, VALID_TO, CURRENT)
+"""Columns of ``write.mode=scd2``."""
 METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
@@ -88,7 +92,7 @@ def _check_metadata(name: str, value: object) -> None:
 
 
 def _check_rescue_column(name: str, value: object) -> None:
-    if not value or value in METADATA_COLUMNS or str(value).startswith("__sluice_"):
+    if not value or value in (*METADATA_COLUMNS, *VERSION_COLUMNS) or str(value).startswith("__sluice_"):
         raise ConfigError.invalid(name, value, "Expected the name of a column that is no metadata column")
 
 
@@ -138,9 +142,9 @@ def config_def() -> ConfigDef:
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
-    d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT, BOTH), importance=high, group="Table",
-             doc="append keeps every event as a row; upsert keeps the newest row per key; both writes two tables, one of each "
-             "kind.")  # fmt: skip
+    d.define("write.mode", t.STRING, APPEND, validator=one_of(APPEND, UPSERT, SCD2, BOTH), importance=high, group="Table",
+             doc="append keeps every event as a row; upsert keeps the newest row per key; scd2 keeps every version of a row; "
+             "both writes two tables, one with append and one with upsert.")  # fmt: skip
     d.define(CHANGELOG_SUFFIX, t.STRING, "_changelog", validator=_check_suffix, importance=low, group="Table",
              doc="Suffix that write.mode=both adds to a table's name for the table that keeps every event.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Table",
@@ -176,8 +180,8 @@ def config_def() -> ConfigDef:
              doc="What upsert writes for an unavailable value: merge keeps the table's value, null always writes null, fail "
              "fails the task if the table lacks the row. If it lacks the row, merge writes null and counts it.")  # fmt: skip
     d.define("append.replay", t.STRING, "refuse", validator=one_of("refuse", "repeat"), importance=low, group="Table",
-             doc="Whether offsets of an append table may be moved back over REST: refuse, because the records would be written a "
-             "second time, or repeat.")  # fmt: skip
+             doc="Whether offsets of an append or scd2 table may be moved back over REST: refuse, because the records would be "
+             "written a second time, or repeat.")  # fmt: skip
     d.define("compaction.target.file.bytes", t.LONG, 128 << 20, validator=at_least(1 << 20), importance=low, group="Care",
              doc="Size of the files into which small files are merged.")  # fmt: skip
     d.define("compaction.min.files", t.INT, 20, validator=at_least(0), importance=low, group="Care",
@@ -261,7 +265,17 @@ class TableConfig:
 
     @property
     def upserts(self) -> bool:
-        return self.write_mode == UPSERT
+        """Whether changes apply to the rows of their keys."""
+        return self.write_mode in (UPSERT, SCD2)
+
+    @property
+    def repeats_rows(self) -> bool:
+        """Whether records that are read a second time add rows again."""
+        return self.write_mode != UPSERT
+
+    @property
+    def keeps_versions(self) -> bool:
+        return self.write_mode == SCD2
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +389,10 @@ def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:
         metadata = (*(c for c in metadata if c != DELETED), DELETED)
     else:
         metadata = tuple(c for c in metadata if c != DELETED)
+    if mode == SCD2:
+        if values["delete.mode"] == SOFT:
+            raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
+        metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
     keys = values["key.columns"]
     layout = _parse_layout(values, parquet)
     return TableConfig(

@@ -24,6 +24,7 @@ from connectors.spark.decode.change_batch import (
     PARTITION_ID,
     POSITION,
     SEQUENCE,
+    SOURCE_MS,
     TOMBSTONE,
     TRUNCATE,
     ChangeBatch,
@@ -39,9 +40,10 @@ _NULLS = "nulls"
 
 @dataclass(frozen=True, slots=True)
 class TruncatePoint:
-    """The last truncate of a batch, with its position in the source if that is known."""
+    """The last truncate of a batch, with its position and time (milliseconds since 1970) in the source if they are known."""
 
     position: str | None
+    source_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,14 @@ def latest_per_key(
 
     ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null.
     """
-    changes = _sort_by_sequence(changes)
-    changes, truncate = _drop_before_truncate(changes, delete_mode)
+    changes = sort_by_sequence(changes)
+    changes, truncate = drop_before_truncate(changes, delete_mode)
     operations = changes.meta[OPERATION]
     deleted = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)
     if delete_mode == IGNORE and pc.any(deleted).as_py():
         changes = changes.filter(pc.invert(deleted))
         deleted = pa.chunked_array([pa.array([False] * changes.num_rows, pa.bool_())])
-    keep = _find_unavailable(changes.image, keys, deleted, unavailable)
+    keep = find_unavailable(changes.image, keys, deleted, unavailable)
     if keep and unavailable_is_null:
         changes, keep = _replace_by_null(changes, keep), {}
     if delete_mode == SOFT and pc.any(deleted).as_py():
@@ -137,7 +139,8 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
     return result if skipped is None else result.filter(pc.invert(skipped))
 
 
-def _sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
+def sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
+    """The changes in the order of their arrival, without messages."""
     kept = pc.fill_null(pc.not_equal(changes.meta[OPERATION], MESSAGE), True)
     if not pc.all(kept).as_py():
         changes = changes.filter(kept)
@@ -187,7 +190,7 @@ def _find_truncate(meta: pa.Table) -> tuple[int, pa.ChunkedArray] | None:
     return at, pc.and_(kept, pc.invert(truncates))
 
 
-def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
+def drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[ChangeBatch, TruncatePoint | None]:
     """Drops changes before the last truncate."""
     found = _find_truncate(changes.meta)
     if found is None:
@@ -195,7 +198,7 @@ def _drop_before_truncate(changes: ChangeBatch, delete_mode: str) -> tuple[Chang
     if delete_mode == IGNORE:
         return changes.filter(pc.fill_null(pc.not_equal(changes.meta[OPERATION], TRUNCATE), True)), None
     at, kept = found
-    return changes.filter(kept), TruncatePoint(changes.meta[POSITION][at].as_py())
+    return changes.filter(kept), TruncatePoint(changes.meta[POSITION][at].as_py(), changes.meta[SOURCE_MS][at].as_py())
 
 
 def drop_truncated(changes: ChangeBatch, position: str) -> ChangeBatch:
@@ -203,7 +206,7 @@ def drop_truncated(changes: ChangeBatch, position: str) -> ChangeBatch:
     return changes.filter(pc.fill_null(pc.greater_equal(changes.meta[POSITION], position), True))
 
 
-def _find_unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray, word: str) -> dict[str, pa.ChunkedArray]:
+def find_unavailable(image: pa.Table, keys: Sequence[str], deleted: pa.ChunkedArray, word: str) -> dict[str, pa.ChunkedArray]:
     """By column: mask of the rows with an unavailable value, for columns that have any."""
     found = {}
     for name in image.column_names:

@@ -31,6 +31,9 @@ METADATA_TYPES: Columns = {
     config.PARTITION: pa.int32(),
     config.OFFSET: pa.int64(),
     config.DELETED: pa.bool_(),
+    config.VALID_FROM: UTC_TIMESTAMP,
+    config.VALID_TO: UTC_TIMESTAMP,
+    config.CURRENT: pa.bool_(),
 }
 
 

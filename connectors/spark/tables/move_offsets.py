@@ -25,7 +25,7 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
         except Exception as e:
             raise explain(e, f"table {name} at {table.path}") from e
         moved = {tp: end for tp, end in offsets.items() if tp in ends}
-        if not config.of_table(name).upserts and config.of_table(name).replay != "repeat":
+        if config.of_table(name).repeats_rows and config.of_table(name).replay != "repeat":
             _refuse_replay(name, ends, moved)
         if moved:
             found.append((name, table, moved))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.versions import as_open
 from connectors.spark.tables.offset_ranges import OffsetRanges
 
 
@@ -47,6 +48,15 @@ class Upsert:
     soft_deletes: bool
     survivors: pa.Table | None = None
     """For a truncate: keys of rows in the table that are newer than it, because they came from another partition."""
+
+    keeps_versions: bool = False
+    """With :mod:`connectors.spark.plan.versions`: ``rows`` have several versions of a key; a deleted one becomes the closed copy
+    of the open version, which is the row of the table that has the key and ``__current``."""
+
+    @property
+    def searched(self) -> pa.Table:
+        """Rows with the keys of the rows that are replaced."""
+        return as_open(self.rows) if self.keeps_versions else self.rows
 
     @property
     def truncates(self) -> bool:

@@ -17,13 +17,14 @@ from connect.errors import DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import TableConfig
+from connectors.spark.config import CURRENT, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
+from connectors.spark.plan.versions import plan_versions
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
@@ -89,8 +90,9 @@ class TableWriter:
             if not new and not skipped:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
-            # A truncate that keeps the rows as deleted applies to those of earlier commits.
-            part = deduplicate.before_truncate(new) if new and self._settings.soft_deletes else new
+            # A truncate that keeps the rows applies to those of earlier commits.
+            keeps_rows = self._settings.soft_deletes or self._settings.keeps_versions
+            part = deduplicate.before_truncate(new) if new and keeps_rows else new
             is_last = part is new
             prepared = (
                 self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
@@ -202,7 +204,7 @@ class TableWriter:
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
             if landed is not None:
-                self._order.committed(upsert.changes, upsert.keys)
+                self._order.committed(upsert.changes, self._keys)
         else:
             appended = self._plan_append(prepared)
             rows = appended.num_rows
@@ -228,6 +230,11 @@ class TableWriter:
         settings = self._settings
         whole = projection.concat_batches(prepared.changes)
         whole = self._order.before(whole)
+        if settings.keeps_versions:
+            assert state.columns is not None
+            versions = plan_versions(whole, prepared.keys, settings)
+            keys = (*prepared.keys, CURRENT)
+            return Upsert(versions.rows, versions, keys, state.columns, soft_deletes=True, keeps_versions=True)
         latest = deduplicate.latest_per_key(
             whole,
             prepared.keys,

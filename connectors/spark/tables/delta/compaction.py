@@ -17,7 +17,7 @@ import pyarrow as pa
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.file_reader import read_file
-from connectors.spark.tables.delta.key_encoding import encode_keys
+from connectors.spark.tables.delta.key_encoding import encode_rows
 from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
@@ -123,7 +123,7 @@ def merge_files(
                 numbers[first + kept] = count + np.arange(len(kept))
                 count += len(kept)
                 if keys and batch.num_rows:
-                    found, has_key = encode_keys([batch[n] for n in keys])
+                    found, has_key = encode_rows(batch, keys)
                     encoded.append(found)
                     valid.append(has_key)
                 yield batch

@@ -48,7 +48,7 @@ from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
-from connectors.spark.tables.delta.statements import add_columns, mark_all_deleted, widen_columns
+from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.delta.upsert import plan_upsert
@@ -188,7 +188,10 @@ class DeltaFileTable:
             if upsert.truncates and upsert.soft_deletes:
                 # A commit of its own before the rest; repeating it after a crash changes nothing.
                 with self._commit_lock.held():
-                    mark_all_deleted(self._session, self.path)
+                    if upsert.keeps_versions:
+                        close_all_versions(self._session, self.path, upsert.changes.truncate)
+                    else:
+                        mark_all_deleted(self._session, self.path)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
@@ -209,7 +212,7 @@ class DeltaFileTable:
         """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
         indexed = self._index(transaction, upsert)
         truncates = upsert.truncates and not upsert.soft_deletes
-        matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.rows)
+        matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.searched)
         survivors: dict[int, Rows] = {}
         if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
             replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()

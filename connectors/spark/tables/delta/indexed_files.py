@@ -10,7 +10,7 @@ from pyarrow import fs
 
 from connectors.spark.tables.delta.compaction import MergedFile
 from connectors.spark.tables.delta.file_reader import count_rows, has_columns, read_file
-from connectors.spark.tables.delta.key_encoding import encode_keys
+from connectors.spark.tables.delta.key_encoding import encode_keys, encode_rows
 from connectors.spark.tables.delta.key_index import KeyIndex, Matches
 from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.delta.log import Action
@@ -112,7 +112,7 @@ class IndexedFiles:
         """Adds the keys of the file's rows from row ``first`` on, without deleted rows."""
         if not rows.num_rows or self._index is None:
             return
-        keys, valid = encode_keys([rows[name] for name in self.keys])
+        keys, valid = encode_rows(rows, self.keys)
         if file.deleted is not None:
             valid &= ~file.deleted[first : first + len(valid)]
         at = np.flatnonzero(valid)

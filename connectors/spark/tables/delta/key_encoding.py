@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import SchemaError
+from connectors.spark.config import CURRENT
 from connectors.spark.tables.delta.deletion_vectors import Rows
 from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
 
@@ -32,6 +33,15 @@ def encode_keys(columns: Sequence[pa.ChunkedArray]) -> tuple[EncodedKeys, Mask]:
         numbers = _integers(columns[0])
         return EncodedKeys(np.ascontiguousarray(numbers).view(np.uint64), None), valid
     return _hashed([_texts(column) for column in columns]), valid
+
+
+def encode_rows(rows: pa.Table, keys: Collection[str]) -> tuple[EncodedKeys, Mask]:
+    """Encodes the keys of a table's rows; also returns which rows have a key. If versions of rows are kept, only the open ones
+    have: nothing replaces the others."""
+    encoded, valid = encode_keys([rows[name] for name in keys])
+    if CURRENT in keys:
+        valid &= pc.fill_null(rows[CURRENT], False).to_numpy(zero_copy_only=False)
+    return encoded, valid
 
 
 def _is_exact(type_: pa.DataType) -> bool:

@@ -58,9 +58,15 @@ def plan_upsert(upsert: Upsert, matches: Matches, live: LiveFiles, *, fail_unava
             if len(at):
                 column = _replace(column, found[at], values[name].take(pa.array(at)))
             rows = rows.set_column(rows.column_names.index(name), name, column)
+    replaced = matches
+    if upsert.keeps_versions:
+        is_closed = np.zeros(rows.num_rows, bool)
+        is_closed[matches.keys] = True
+        rows = rows.filter(pa.array(is_closed | ~upsert.changes.deleted.to_numpy()))
+        replaced = matches.filter(upsert.changes.deleted.to_numpy()[matches.keys])  # one row of each key
     if not upsert.soft_deletes and pc.any(upsert.changes.deleted).as_py():
         rows = rows.filter(pc.invert(upsert.changes.deleted))
-    return UpsertPlan(rows, group_rows(matches.files, matches.rows), unavailable)
+    return UpsertPlan(rows, group_rows(replaced.files, replaced.rows), unavailable)
 
 
 def _kept_values(upsert: Upsert) -> dict[str, Mask]:

@@ -28,7 +28,8 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
     ("changes", "key", "says"),
     [
         ({"table.format": "iceberg"}, "table.format", "delta, parquet"),
-        ({"write.mode": "scd2"}, "write.mode", "append, upsert, both"),
+        ({"write.mode": "scd3"}, "write.mode", "append, upsert, scd2, both"),
+        ({"write.mode": "scd2", "delete.mode": "soft"}, "delete.mode", "use hard"),
         ({"table.format": "parquet", "write.mode": "both"}, "write.mode", "only append"),
         ({"write.mode": "both", "changelog.table.suffix": "/log"}, "changelog.table.suffix", "without slashes"),
         ({"table.format": "parquet", "write.mode": "upsert"}, "write.mode", "only append"),
