@@ -148,7 +148,7 @@ def config_def() -> ConfigDef:
     d.define(CHANGELOG_SUFFIX, t.STRING, "_changelog", validator=_check_suffix, importance=low, group="Table",
              doc="Suffix that write.mode=both adds to a table's name for the table that keeps every event.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Table",
-             doc="Columns that identify a row with write.mode=upsert. Default: the fields of the record key.")  # fmt: skip
+             doc="Columns that identify a row, unless write.mode=append. Default: the fields of the record key.")  # fmt: skip
     d.define("upsert.index.max.keys", t.LONG, 50_000_000, validator=at_least(0), importance=low, group="Table",
              doc="Maximum number of rows of a table whose keys the task indexes (16 to 24 bytes each) to find the rows that an "
              "upsert replaces. In larger tables Spark finds them, which takes longer.")  # fmt: skip

@@ -129,7 +129,7 @@ def with_key_columns(changes: ChangeBatch, keys: Sequence[str], configured: bool
             if pc.any(missing).as_py():
                 index = pc.index(missing, True).as_py()
                 raise DataError(
-                    f"{changes.describe_record(index)}: key column {name} has no value, and write.mode=upsert needs one; "
+                    f"{changes.describe_record(index)}: key column {name} has no value; "
                     "set key.columns to columns that every row has, or write.mode=append"
                 )
         image = image.set_column(image.column_names.index(name), name, column) if from_row is not None else (

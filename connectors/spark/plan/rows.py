@@ -155,8 +155,8 @@ class RowPreparation:
             bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
             if pc.any(bare).as_py():
                 raise DataError(
-                    f"{part.describe_record(pc.index(bare, True).as_py())}: the record has no key, and write.mode=upsert needs "
-                    "one; set key.columns to the columns that identify a row, or write.mode=append if there are none"
+                    f"{part.describe_record(pc.index(bare, True).as_py())}: the record has no key, which only write.mode=append "
+                    "allows; set key.columns to the columns that identify a row, or write.mode=append if there are none"
                 )
             if part.keys is None:
                 continue

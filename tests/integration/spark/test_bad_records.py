@@ -62,8 +62,8 @@ def test_records_with_unusable_keys_are_named_and_the_others_written(
         t.add(None, message(fields, row))
     t.add(None, message([id_, v], {"id": 2, "v": 3}))
     for first, reason in (
-        (1, "key column id has no value, and write.mode=upsert needs one; set key.columns"),
-        (2, "key column id has no value, and write.mode=upsert needs one; set key.columns"),
+        (1, "key column id has no value; set key.columns"),
+        (2, "key column id has no value; set key.columns"),
         (3, "column id is BIGINT in the table, but STRING in the records; change the table's column"),
         (4, "column id is BIGINT in the table, but DOUBLE in the records; change the table's column"),
     ):

@@ -27,7 +27,7 @@ def check_not_append_only(metadata: Mapping[str, Any], place: str, path: str) ->
     """Raises ConnectError when a table that must be upserted allows only appends."""
     if (metadata.get("configuration") or {}).get(_APPEND_ONLY) == "true":
         raise ConnectError(
-            f"{place} has the property {_APPEND_ONLY}, but write.mode=upsert changes and deletes rows. Allow that with "
+            f"{place} has the property {_APPEND_ONLY}, but the sink changes and deletes rows in it. Allow that with "
             f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('{_APPEND_ONLY}' = 'false') and restart the task, or set "
             "write.mode=append"
         )
