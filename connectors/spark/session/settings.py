@@ -1,4 +1,4 @@
-"""Settings of Spark, and the plan of how to launch it. Pure, except that it looks for JARs and Java."""
+"""Settings of Spark, and the plan of how to launch it. Pure, except that it looks for JARs, Java, and the master of a cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.spark.config import SparkConfig
+from connectors.spark.session.cluster_driver import BIND_ADDRESS, HOST, driver_conf
 from connectors.spark.session.jars import (
     DELTA_COORDINATES,
     JARS_VARIABLE,
@@ -39,8 +40,6 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     # No table is created by name alone; an existing folder prevents Spark from creating one in the working directory.
     "spark.sql.warehouse.dir": Path(tempfile.gettempdir()).as_uri(),
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.cleaner.periodicGC.interval": "15min",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -97,7 +96,8 @@ class LaunchPlan:
 
 
 def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan:
-    """Without ``reaches_s3``, the JARs for S3 are left out. Raises ConfigError when Java or a configured JAR is missing."""
+    """Without ``reaches_s3``, the JARs for S3 are left out. Raises ConfigError when Java or a configured JAR is missing, and
+    ConnectError when no master of a cluster answers."""
     java = require_java()
     s3_jars = find_s3_jars(settings.jars, settings.conf) if reaches_s3 else []
     conf = {**SETTINGS, **SESSION_SETTINGS, "spark.app.name": "sluice", "spark.master": settings.master}
@@ -106,6 +106,7 @@ def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan
     # After an OutOfMemoryError a JVM may be half dead: it ends, and the host and its clients start another.
     options = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} -XX:+UseSerialGC -Xss4m -XX:+ExitOnOutOfMemoryError"
     if local:
+        conf |= {HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
         cores = str(_local_cores(settings.master))
         conf |= {"spark.sql.shuffle.partitions": cores, "spark.default.parallelism": cores}
         # VACUUM lists files in this many tasks: 10,000 by default, which take a minute.
@@ -115,6 +116,8 @@ def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan
         # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million
         # records. For large merges all day, set spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
         options += " -XX:TieredStopAtLevel=1"
+    elif HOST not in own:
+        conf |= driver_conf(settings.master)
     conf |= _jar_conf(settings, local, s3_jars)
     conf |= own
     # The connector's own options come last because the JVM uses the last of two conflicting options.
