@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from connect.change_events import toast
@@ -43,14 +44,21 @@ def array_of(element: ColumnType, placeholder: Any, delimiter: str = ",") -> Col
     return ColumnType(schema, decode_array, [], placeholder)
 
 
-def array_without_nulls(element: ColumnType, placeholder: Any) -> ColumnType:
-    """The array of required elements. One that has a NULL becomes null as a whole."""
+def array_without_nulls(element: ColumnType, placeholder: Any, schema: Schema | None = None) -> ColumnType:
+    """The array of required elements. One that has a NULL becomes null as a whole, and is refused in a required column."""
+    schema = schema or Schema(Type.ARRAY, value_schema=element.schema)
+    is_optional = schema.optional
 
     def decode_array(text: str) -> list[Any] | None:
         parts = parse_array(text)
-        return None if None in parts else [element.decode(part) for part in parts if part is not None]
+        if None not in parts:
+            return [element.decode(part) for part in parts if part is not None]
+        if is_optional:
+            return None
+        raise refuse(text, "array without NULL, which enum_array_nulls of restore.debezium.events needs in a NOT NULL column")
 
-    return ColumnType(Schema(Type.ARRAY, value_schema=element.schema), decode_array, [], placeholder)
+    rebuild = partial(array_without_nulls, element, placeholder)
+    return ColumnType(schema, decode_array, [], placeholder, rebuild=rebuild)
 
 
 def placeholder_of(element: ColumnType, type_name: str, settings: TypeSettings) -> list[Any] | None:

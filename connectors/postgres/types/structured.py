@@ -94,11 +94,11 @@ def time(typmod: int, settings: TypeSettings) -> ColumnType:
 
 
 def _without_24_00(mapped: ColumnType) -> ColumnType:
-    """The mapping whose end of a day is null, as in Debezium's events."""
-    decode = mapped.decode
+    """The mapping whose end of a day is null where the column may be null, as in Debezium's events."""
+    decode, is_optional = mapped.decode, mapped.schema.optional
     return replace(
         mapped,
-        decode=lambda text: None if text.startswith("24:") else decode(text),
+        decode=lambda text: None if is_optional and text.startswith("24:") else decode(text),
         rebuild=lambda schema: _without_24_00(mapped.under(schema)),
     )
 

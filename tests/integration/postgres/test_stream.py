@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, DataError
 from connect.record import SourceRecord
 
 
@@ -207,6 +207,22 @@ def test_tombstones_with_null_keys_are_written_on_request(source: Any, show: Any
     records = source.read(4)
     assert [r.key for r in records] == [None] * 4
     assert [None if r.value is None else r.value["op"] for r in records] == ["c", "d", None, "c"]
+
+
+def test_restored_nulls_are_for_columns_that_may_be_null(source: Any, show: Any) -> None:
+    with source.sql() as db:
+        db.execute("create type mood as enum ('sad', 'ok')")
+        db.execute("create table t(id int primary key, t time not null, e mood[] not null)")
+        source.start(
+            snapshot_mode="never", time_precision_mode="structured", restore_debezium_events="time_24_00,enum_array_nulls"
+        )
+        source.until("streaming")
+        db.execute("insert into t values (1, '24:00', '{ok}'); insert into t values (2, '1:00', '{sad,NULL}')")
+    good, bad = source.read(2)
+    after = show(good)[3]
+    assert (after["t"]["hour"], after["e"]) == (24, ["ok"])
+    with pytest.raises(DataError, match=r"public\.t.*id=2.*column e: \{sad,NULL\} is no array without NULL.*NOT NULL column"):
+        assert bad.value
 
 
 def test_truncate_is_skipped_by_default(source: Any, show: Any) -> None:
