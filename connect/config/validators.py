@@ -55,12 +55,15 @@ class OneOf:
     ignore_case: bool = False
 
     def __call__(self, name: str, value: Any) -> None:
+        if not self.allows(value):
+            case = " (case insensitive)" if self.ignore_case else ""
+            raise ConfigError.invalid(name, value, f"String must be one of{case}: {', '.join(self._shown())}")
+
+    def allows(self, value: str | None) -> bool:
+        """Whether the value is one of them."""
         if self.ignore_case:
-            if value is None or value.upper() not in self._shown():
-                reason = f"String must be one of (case insensitive): {', '.join(self._shown())}"
-                raise ConfigError.invalid(name, value, reason)
-        elif value not in self.values:
-            raise ConfigError.invalid(name, value, f"String must be one of: {', '.join(self._shown())}")
+            return value is not None and value.upper() in self._shown()
+        return value in self.values
 
     def _shown(self) -> list[str]:
         texts = ["null" if value is None else value for value in self.values]

@@ -9,7 +9,7 @@ from connect.config.definition import ConfigDef, ConfigKey
 from connect.config.finding import Finding
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
-from connect.config.validators import OneOf
+from connect.config.validators import DistinctList, OneOf
 from connect.errors import BadRequestError, ConfigError
 from connect.plugins import Kind, Plugins
 from worker.config.extension_keys import connector_extension_keys
@@ -169,9 +169,16 @@ def _suggest_class(name: str, kind: Kind, plugins: Plugins) -> str | None:
 
 
 def _suggest_choice(key: ConfigKey | None, raw: str) -> str | None:
-    if key is None or not isinstance(key.validator, OneOf):
-        return None
-    return did_you_mean(raw.strip(), [choice for choice in key.validator.values if choice is not None])
+    """The valid value that is nearest to the first wrong one; None if another rule is broken."""
+    match key.validator if key is not None else None:
+        case OneOf() as choices:
+            words = [raw.strip()]
+        case DistinctList(values) if values:
+            choices, words = OneOf(values), [word.strip() for word in raw.split(",")]
+        case _:
+            return None
+    wrong = next((word for word in words if not choices.allows(word)), None)
+    return None if wrong is None else did_you_mean(wrong, [choice for choice in choices.values if choice is not None])
 
 
 def _suggest_given_key(name: str, context: LintContext) -> str | None:

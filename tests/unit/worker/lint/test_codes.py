@@ -54,6 +54,12 @@ CONNECTORS: list[tuple[str, Config, str, str]] = [
     ),
     ("invalid-value", {**SOURCE, "tasks.max": "0"}, "tasks.max", "at least 1"),
     ("invalid-value", {**SOURCE, "errors.tolerance": "al"}, "errors.tolerance", "Did you mean all?"),
+    (
+        "invalid-value",
+        {**SOURCE, "connector.class": "PostgresSource", "restore.debezium.events": "time_24_00, numeric_zero"},
+        "restore.debezium.events",
+        "Did you mean numeric_zeros?",
+    ),
     ("invalid-value", {**SINK, "topics.regex": "t"}, "topics", "mutually exclusive"),
     ("invalid-value", {**SINK, "errors.deadletterqueue.topic.name": "t"}, "topics", "DLQ topic 't'"),
     ("invalid-value", {**SOURCE, "batch.size": None}, "batch.size", "null"),
@@ -424,6 +430,12 @@ def test_a_connector_whose_table_fails_is_one_finding(monkeypatch: pytest.Monkey
     found = check_connector(config, Plugins.discover())
     assert [(one.code, one.path) for one in found] == [("unknown-class", "connector.class")]
     assert "ZeroDivisionError: of its author" in found[0].message
+
+
+def test_a_valid_choice_that_breaks_another_rule_is_not_suggested() -> None:
+    config = {"name": "s", "connector.class": "SparkSink", "topics": "t", "table.location": "/lake", "table.format": "parquet"}
+    (finding,) = check_connector({**config, "write.mode": "scd2"}, Plugins.discover())
+    assert (finding.path, finding.suggestion) == ("write.mode", None)
 
 
 def test_a_value_with_a_reference_is_not_judged() -> None:
