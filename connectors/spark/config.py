@@ -13,6 +13,7 @@ from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
+from connectors.spark.masters import parse_masters
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
@@ -64,6 +65,17 @@ class _Location:
         if re.match(r"[a-z][a-z0-9+.-]+:/(?!/)", str(value)) and not str(value).startswith("file:"):
             scheme, _, path = str(value).partition(":/")
             raise ConfigError.invalid(name, value, f"a URI has two slashes after its scheme: {scheme}://{path}")
+
+    def __str__(self) -> str:
+        return str(NonEmpty())
+
+
+class _Master:
+    """Where Spark runs; the addresses of standalone masters are parsed."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        NonEmpty()(name, value)
+        parse_masters(name, value)
 
     def __str__(self) -> str:
         return str(NonEmpty())
@@ -125,7 +137,7 @@ def config_def() -> ConfigDef:
         group="Topics",
         doc="Regular expression of the topics; use instead of topics.",
     )
-    d.define("spark.master", t.STRING, "local[*]", validator=NonEmpty(), importance=high, group="Spark",
+    d.define("spark.master", t.STRING, "local[*]", validator=_Master(), importance=high, group="Spark",
              doc="Where Spark runs: local[N] inside the worker, spark://host:port on a cluster.")  # fmt: skip
     d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
              doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
@@ -357,7 +369,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         linger_ms=values["spark.linger.ms"],
         s3=read_s3_settings(conf, location),
     )
-    return SparkSinkConfig(
+    config = SparkSinkConfig(
         connector=props.get("name", "spark-sink"),
         spark=spark,
         table_format=values["table.format"],
@@ -372,6 +384,10 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
     )
+    if not config.names_need_source:
+        for topic in values["topics"]:
+            config.table_name(topic, None, None, None)  # raises for a topic that has no table
+    return config
 
 
 def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:

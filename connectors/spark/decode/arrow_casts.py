@@ -22,6 +22,12 @@ _DAY_MICROS = 86_400_000_000
 _DAY_END = "24:00:00"  # PostgreSQL's end of day, which differs from the start of the next day
 
 
+def as_array(column: pa.ChunkedArray) -> pa.Array:
+    """The column in one piece."""
+    array = column.combine_chunks()
+    return pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+
+
 def check_overflow(array: pa.Array) -> pa.Array:
     """Raises DataError if a number was beyond the range of the type and became infinite."""
     if pc.any(pc.is_inf(array)).as_py():

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
+from connectors.spark.decode.arrow_casts import as_array
 
 Columns = dict[str, pa.DataType]
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -173,9 +174,7 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if not (pa.types.is_struct(type_) or pa.types.is_list(type_)):
         return pc.cast(column, type_, safe=True)
-    array = column.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    return pa.chunked_array([_cast_nested(array, type_)])
+    return pa.chunked_array([_cast_nested(as_array(column), type_)])
 
 
 def _cast_nested(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
+from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.rescued_json import RESCUED, join_objects, object_text, scalar_text
 from connectors.spark.plan.evolution import RESERVED, Columns, cast_column, sql_type
@@ -75,9 +76,7 @@ def _split(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> tuple[pa.C
         _find_unfit(column, type_, name, 0, unfit)
         column = pc.if_else(pa.array(unfit), pa.scalar(None, column.type), column)
         values = cast_column(column, type_, name)
-    array = column.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    return values, pa.chunked_array([pc.or_(pa.array(unfit), _has_unknown_fields(array, type_))])
+    return values, pa.chunked_array([pc.or_(pa.array(unfit), _has_unknown_fields(as_array(column), type_))])
 
 
 def _find_unfit(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.spark.config import CURRENT, VALID_FROM, VALID_TO, TableConfig
+from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.plan.deduplicate import (
@@ -74,9 +75,7 @@ def _number_keys(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
     """A number by row, equal in rows of one key."""
     found = np.zeros(count, np.int64)
     for column in columns if count else ():
-        values = column.combine_chunks()
-        values = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values
-        codes = values.dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        codes = as_array(column).dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
         _, found = np.unique(found * (codes.max() + 1) + codes, return_inverse=True)
     return found.astype(np.int64)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConnectError
 from connectors.spark.config import SparkConfig
 from connectors.spark.session.cluster_driver import driver_conf
 from connectors.spark.session.settings import plan_launch
@@ -36,12 +36,6 @@ def test_master_that_is_down_is_named() -> None:
     down = free_ports(1)[0]
     with pytest.raises(ConnectError, match=rf"No Spark master answers at 127\.0\.0\.1:{down} \(.+\): start it, or correct spark"):
         driver_conf(f"spark://127.0.0.1:{down}")
-
-
-@pytest.mark.parametrize("master", ["spark://h:x", "spark://:7077"])
-def test_address_without_host_or_port_is_refused(master: str) -> None:
-    with pytest.raises(ConfigError, match="expected spark://host:port"):
-        driver_conf(master)
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://h:6443", "local[2]"])
