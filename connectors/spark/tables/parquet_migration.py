@@ -35,6 +35,9 @@ def migrate(files: TableFiles, manifest: Manifest, path: str) -> ManifestEntry |
                 files.delete(file.name)
     if not found:
         return None
+    # Another task may have added the first entry and its files since the manifest was read.
+    if (entry := manifest.refresh()) is not None:
+        return entry
     state = _read_footers(files, found, path)
     return manifest.add(state, description={"migrated_files": len(found)}) or manifest.newest
 

@@ -20,7 +20,7 @@ from connectors.spark.tables import parquet_files
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.parquet_files import open_table_files
-from connectors.spark.tables.parquet_manifest import Manifest, ManifestState
+from connectors.spark.tables.parquet_manifest import Manifest, ManifestEntry, ManifestState
 
 PARTITION = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -300,6 +300,25 @@ def test_table_whose_manifest_was_deleted_is_not_taken_for_an_old_one(tmp_path: 
     shutil.rmtree(path / "_sluice")
     with pytest.raises(ConnectError, match=r"manifest of the table .* is missing: restore"):
         ParquetTable(str(path), "c").columns()
+
+
+def test_first_commit_of_another_task_after_the_manifest_was_read_is_not_taken_for_a_lost_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    one, other = (ParquetTable(str(path), "c", task=task) for task in "01")
+    refresh = Manifest.refresh
+
+    def refresh_before_a_commit(manifest: Manifest) -> ManifestEntry | None:
+        found = refresh(manifest)
+        monkeypatch.setattr(Manifest, "refresh", refresh)
+        assert append_range(other, 0, 1) is not None
+        return found
+
+    monkeypatch.setattr(Manifest, "refresh", refresh_before_a_commit)
+    assert append_range(one, 0, 1) is None
+    assert one.committed_offsets([]).ends == {PARTITION: 1}
+    assert visible(path) == [(0, 0)]
 
 
 def test_half_a_file_of_an_earlier_release_is_named(tmp_path: Path) -> None:
