@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from connectors.spark import session
 from connectors.spark.config import SparkConfig, SparkSinkConfig
 from connectors.spark.tables.application_ids import Identify
-from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.delta_table import DeltaTable
 from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.maintenance import MaintenanceSettings
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
+from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.parquet_adapter import ParquetSinkTable
 from connectors.spark.tables.staging import Staging

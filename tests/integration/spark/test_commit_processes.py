@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.log import DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
+from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
 from tests.support.s3 import EmbeddedS3

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConnectError
-from connectors.spark.tables.delta.live_files import UnreadableFile
+from connectors.spark.tables.files.live_files import UnreadableFile
 from tests.integration.spark.lake import Lake
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from connectors.spark.tables.delta import key_search
-from connectors.spark.tables.delta.indexed_files import IndexedFiles
-from connectors.spark.tables.delta.key_index import Matches
+from connectors.spark.tables.files.indexed_files import IndexedFiles
+from connectors.spark.tables.files.key_index import Matches
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),

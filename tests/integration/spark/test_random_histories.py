@@ -19,7 +19,8 @@ from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
-from connectors.spark.tables.delta import compaction, file_table
+from connectors.spark.tables.delta import file_table
+from connectors.spark.tables.files import compaction
 from sluice.demo.delta_table import read_delta_table
 from tests.integration.spark.histories import PARTITIONS, Event, History, Model, Step, make_history, sorted_rows
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from connectors.spark.tables.delta.compaction import MergedFile
 from connectors.spark.tables.delta.data_files import DataFileWriter
-from connectors.spark.tables.delta.deletion_vectors import Rows, encode_vector_file, vector_file_name
+from connectors.spark.tables.delta.deletion_vectors import encode_vector_file, vector_file_name
+from connectors.spark.tables.delta.file_format import DeltaFormat, add_action, remove_action
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.files.compaction import MergedFile
+from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.files.row_bitmaps import Rows
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class TableChange:
         remaining: list[tuple[LiveFile, Rows]] = []
         for number, rows in deleted.items():
             file = live.at(number)
-            self.removes.append(file.remove_action(now_ms))
+            self.removes.append(remove_action(file, now_ms))
             all_deleted = file.with_deleted(rows)
             if len(all_deleted) < file.rows:
                 remaining.append((file, all_deleted))
@@ -63,12 +65,12 @@ class TableChange:
         data, identity, descriptors = encode_vector_file([rows for _, rows in remaining])
         writer.write_bytes(vector_file_name(identity), data)
         self.written.append(vector_file_name(identity))
-        self.adds += [file.add_action(descriptor) for (file, _), descriptor in zip(remaining, descriptors, strict=True)]
+        self.adds += [add_action(file, descriptor) for (file, _), descriptor in zip(remaining, descriptors, strict=True)]
 
     def remove_all(self, live: LiveFiles, survivors: Mapping[int, Rows], writer: DataFileWriter) -> None:
         """Removes all rows of the table except for these rows, by file number."""
         now_ms = int(time.time() * 1000)
-        self.removes += [file.remove_action(now_ms) for file in live.by_path.values() if file.number not in survivors]
+        self.removes += [remove_action(file, now_ms) for file in live.by_path.values() if file.number not in survivors]
         others = {number: np.setdiff1d(np.arange(live.at(number).rows), rows) for number, rows in survivors.items()}
         self.delete_rows(others, live, writer)
 
@@ -77,18 +79,18 @@ class TableChange:
         """The change of a compaction: no row is added or removed."""
         change = cls(pa.table({}))
         now_ms = int(time.time() * 1000)
-        change.removes = [source.file.remove_action(now_ms, data_change=False) for source in merged.sources]
-        if merged.add is None:
+        change.removes = [remove_action(source.file, now_ms, data_change=False) for source in merged.sources]
+        if merged.entry is None:
             return change
-        change.written.append(merged.add["path"])
+        change.written.append(str(merged.entry["path"]))
         deleted = merged.deleted_since()
-        file = LiveFile(-1, merged.add, merged.count)
+        file = DeltaFormat("").describe(-1, merged.entry)
         descriptor = None
         if len(deleted):
             data, identity, (descriptor,) = encode_vector_file([deleted])
             writer.write_bytes(vector_file_name(identity), data)
             change.written.append(vector_file_name(identity))
-        change.adds = [file.add_action(descriptor, data_change=False)]
+        change.adds = [add_action(file, descriptor, data_change=False)]
         return change
 
     def actions(self) -> list[Action]:

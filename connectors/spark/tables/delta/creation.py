@@ -13,7 +13,7 @@ from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns, quote, sql_type
 from connectors.spark.plan.sql import ddl, literal, table_at
 from connectors.spark.s3_settings import S3Settings
-from connectors.spark.tables.delta.partition_values import has_text
+from connectors.spark.tables.files.partition_values import has_text
 from connectors.spark.tables.staging import open_location
 
 if TYPE_CHECKING:

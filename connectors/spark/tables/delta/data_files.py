@@ -20,7 +20,7 @@ from pyarrow import fs
 from connect.errors import RetriableError
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
-from connectors.spark.tables.delta.partition_values import PartitionValues
+from connectors.spark.tables.files.partition_values import PartitionValues
 
 APPEND_ROW_GROUP = 256 * 1024
 UPSERT_ROW_GROUP = 20_000

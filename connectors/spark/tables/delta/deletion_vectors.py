@@ -9,19 +9,18 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from pyroaring import BitMap, BitMap64
+from pyroaring import BitMap
 
 from connect.errors import ConnectError
+from connectors.spark.tables.files.row_bitmaps import DamagedVector, Rows, decode_rows_bitmap, encode_rows_bitmap
 
-Descriptor = dict[str, Any]
+Descriptor = Mapping[str, Any]
 """A ``deletionVector`` of an action in the log."""
-Rows = np.ndarray[Any, np.dtype[np.int64]]
 
-_MAGIC = 1681511377
 _OLDER_MAGIC = 1681511376
 _FORMAT_VERSION = b"\x01"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -29,29 +28,14 @@ _Z85_VALUES = {digit: value for value, digit in enumerate(_Z85)}
 _UUID_LENGTH = 20
 
 
-class DamagedVector(ConnectError):
-    """A deletion vector is cut, or its bits have changed."""
-
-
-def encode_vector(rows: Rows) -> bytes:
-    """The data of a vector of these row numbers (sorted, each below 2**32)."""
-    bitmap = BitMap(rows.astype(np.uint32))
-    bitmap.run_optimize()
-    # A 64-bit bitmap is a list of 32-bit bitmaps by their upper half; a data file has fewer than 2**32 rows.
-    return struct.pack("<iqI", _MAGIC, 1, 0) + bytes(bitmap.serialize())
-
-
 def decode_vector(data: bytes) -> Rows:
     """The row numbers of a vector, sorted. Raises DamagedVector for data in another format."""
+    if data[:4] != struct.pack(">i", _OLDER_MAGIC):
+        return decode_rows_bitmap(data)
     try:
-        if data[:4] == struct.pack("<i", _MAGIC):
-            bitmap = BitMap64.deserialize(data[4:])
-            return np.fromiter(bitmap, np.int64, len(bitmap))
-        if data[:4] == struct.pack(">i", _OLDER_MAGIC):
-            return _decode_older(data)
+        return _decode_older(data)
     except (ValueError, struct.error) as e:
         raise DamagedVector(f"a deletion vector is damaged: {e}") from e
-    raise DamagedVector("a deletion vector is damaged, or has a format that is not supported")
 
 
 def read_vector(content: bytes, descriptor: Descriptor) -> Rows:
@@ -91,9 +75,9 @@ def encode_vector_file(vectors: Sequence[Rows]) -> tuple[bytes, uuid.UUID, list[
     identity = uuid.uuid4()
     parts = [_FORMAT_VERSION]
     at = len(_FORMAT_VERSION)
-    descriptors = []
+    descriptors: list[Descriptor] = []
     for rows in vectors:
-        data = encode_vector(rows)
+        data = encode_rows_bitmap(rows)
         parts += [struct.pack(">i", len(data)), data, struct.pack(">I", zlib.crc32(data))]
         descriptors.append(
             {

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,24 +34,24 @@ from connectors.spark.tables.delta.checks import (
     refuse_obstacle,
 )
 from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
-from connectors.spark.tables.delta.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
-from connectors.spark.tables.delta.deletion_vectors import Rows
-from connectors.spark.tables.delta.indexed_files import IndexedFiles, has_keys
-from connectors.spark.tables.delta.key_index import Matches
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion, read_files
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
-from connectors.spark.tables.delta.live_files import UnreadableFile, group_rows
-from connectors.spark.tables.delta.log import DeltaLog
+from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
 from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
-from connectors.spark.tables.delta.upsert import plan_upsert
+from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
+from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
+from connectors.spark.tables.files.key_index import Matches
+from connectors.spark.tables.files.live_files import UnreadableFile, group_rows
+from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.files.upsert import plan_upsert
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 
@@ -252,7 +252,12 @@ class DeltaFileTable:
             sources = choose_sources(list(indexed.live.by_path.values()), self._maintenance.settings.compaction)
         if not sources:
             return False
-        merged = merge_files(indexed.live, sources, layout, indexed.indexed_keys, self._writer)
+        values = sources[0].file.values
+
+        def write(batches: Iterator[pa.Table]) -> Action | None:
+            return self._writer.write_batches(batches, layout, values)
+
+        merged = merge_files(indexed.live, sources, layout.columns, indexed.indexed_keys, write)
         with self.lock:
             return self._commit_merged(merged, indexed, table_id)
 

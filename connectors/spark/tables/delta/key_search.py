@@ -20,9 +20,9 @@ import pyarrow as pa
 from connect.errors import ConnectError
 from connectors.spark.plan.evolution import quote
 from connectors.spark.plan.sql import ddl
-from connectors.spark.tables.delta.key_index import Matches
-from connectors.spark.tables.delta.live_files import LiveFiles
 from connectors.spark.tables.delta.statements import key_bounds
+from connectors.spark.tables.files.key_index import Matches
+from connectors.spark.tables.files.live_files import LiveFiles
 from connectors.spark.tables.staging import Staging
 
 if TYPE_CHECKING:

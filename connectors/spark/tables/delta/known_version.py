@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import refuse_replacement
-from connectors.spark.tables.delta.indexed_files import IndexedFiles
+from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.live_files import UnreadableFile
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
 from connectors.spark.tables.delta.transaction import DeltaTransaction
+from connectors.spark.tables.files.indexed_files import IndexedFiles
+from connectors.spark.tables.files.live_files import UnreadableFile
 
 
 @dataclass(slots=True)
@@ -74,6 +75,6 @@ class KnownVersion:
 
 def read_files(transaction: DeltaTransaction, log: DeltaLog, max_keys: int, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
     listed = log.listed_files(transaction.version)
-    indexed = IndexedFiles(log.files, log.table_folder, keys, max_keys)
+    indexed = IndexedFiles(log.files, DeltaFormat(log.table_folder), keys, max_keys)
     indexed.apply(transaction.files() if listed is None else listed, ())
     return indexed

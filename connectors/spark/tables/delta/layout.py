@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import Columns, arrow_type
-from connectors.spark.tables.delta.partition_values import PartitionValues, value_text
+from connectors.spark.tables.files.partition_values import PartitionValues, value_text
 
 CLUSTERING_DOMAIN = "delta.clustering"
 

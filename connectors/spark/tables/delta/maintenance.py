@@ -14,8 +14,8 @@ from pyarrow import fs
 
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.commit_lock import TableLock
-from connectors.spark.tables.delta.compaction import CompactionSettings
 from connectors.spark.tables.delta.transaction import DeltaTransactions
+from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import local_folder
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.spark.plan.evolution import quote, sql_type
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.partition_values import has_text
+from connectors.spark.tables.files.partition_values import has_text
 
 _SUPPORTED_FEATURES = {
     "appendOnly",

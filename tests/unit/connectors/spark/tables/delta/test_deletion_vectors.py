@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError
 from connectors.spark.tables.delta.deletion_vectors import (
-    DamagedVector,
     Descriptor,
     decode_vector,
-    encode_vector,
     encode_vector_file,
     inline_vector,
     read_vector,
     vector_file_name,
     vector_location,
 )
+from connectors.spark.tables.files.row_bitmaps import DamagedVector, decode_rows_bitmap, encode_rows_bitmap
 
 # What Delta 4.4 wrote for the deleted rows 5 and 3 of two files.
 SPARKS_FILE = bytes.fromhex(
@@ -47,7 +46,7 @@ def test_a_descriptor_of_delta_names_its_file() -> None:
 @given(st.sets(st.integers(0, 3_000_000), min_size=1))
 def test_vectors_survive_a_round_trip(rows: set[int]) -> None:
     wanted = np.array(sorted(rows))
-    assert decode_vector(encode_vector(wanted)).tolist() == wanted.tolist()
+    assert decode_rows_bitmap(encode_rows_bitmap(wanted)).tolist() == wanted.tolist()
 
 
 def test_a_vector_in_the_log_is_read() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.partition_values import parse_value, value_text
+from connectors.spark.tables.files.partition_values import parse_value, value_text
 
 MOMENT = dt.datetime(2026, 1, 2, 3, 4, 5, 678)
 

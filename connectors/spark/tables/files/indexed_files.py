@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from connectors.spark.tables.delta.compaction import MergedFile
-from connectors.spark.tables.delta.file_reader import count_rows, has_columns, read_file
-from connectors.spark.tables.delta.key_encoding import encode_keys, encode_rows
-from connectors.spark.tables.delta.key_index import KeyIndex, Matches
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
-from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.files.compaction import MergedFile
+from connectors.spark.tables.files.file_reader import count_rows, has_columns, read_file
+from connectors.spark.tables.files.key_encoding import encode_keys, encode_rows
+from connectors.spark.tables.files.key_index import KeyIndex, Matches
+from connectors.spark.tables.files.live_files import Entry, FileFormat, LiveFile, LiveFiles
 
 _BATCH_ROWS = 1 << 20
 
@@ -24,10 +23,10 @@ class IndexedFiles:
     Above ``max_keys`` rows there is no index. It is built again when the table has shrunk to half of that.
     """
 
-    def __init__(self, files: fs.FileSystem, folder: str, keys: Mapping[str, pa.DataType], max_keys: int) -> None:
+    def __init__(self, files: fs.FileSystem, form: FileFormat, keys: Mapping[str, pa.DataType], max_keys: int) -> None:
         self.keys = dict(keys)
         """The key columns with their types in the table; none for a table that is only appended to."""
-        self.live = LiveFiles(files, folder)
+        self.live = LiveFiles(files, form)
         self._max_keys = max_keys
         self._index: KeyIndex | None = KeyIndex(self.live.are_live) if keys else None
 
@@ -56,17 +55,17 @@ class IndexedFiles:
             "index_bytes": 0 if self._index is None else self._index.size_bytes,
         }
 
-    def apply(self, adds: Iterable[Action], removes: Iterable[Action]) -> None:
+    def apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
         """Moves on by a commit, and reads the keys of files that are new."""
         for file in self._apply(adds, removes):
             self._read_keys(file)
 
-    def apply_own(self, adds: Iterable[Action], removes: Iterable[Action], new_rows: Mapping[str, pa.Table]) -> None:
+    def apply_own(self, adds: Iterable[Entry], removes: Iterable[Entry], new_rows: Mapping[str, pa.Table]) -> None:
         """Moves on by a commit whose new files have these rows, by path."""
         for file in self._apply(adds, removes):
             self._add_rows(file, new_rows[file.path], 0)
 
-    def apply_merged(self, merged: MergedFile, adds: Iterable[Action], removes: Iterable[Action]) -> None:
+    def apply_merged(self, merged: MergedFile, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
         """Moves on by a compaction, whose keys are known if there was an index when it began."""
         for file in self._apply(adds, removes):
             if self._index is None:
@@ -83,7 +82,7 @@ class IndexedFiles:
         keys, _ = encode_keys([rows[name] for name in self.keys])
         return self._index.find(keys)
 
-    def _apply(self, adds: Iterable[Action], removes: Iterable[Action]) -> list[LiveFile]:
+    def _apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> list[LiveFile]:
         """Moves the live files on, and drops or builds the index if their number of rows demands it; returns files whose keys
         the index lacks."""
         new = self.live.apply(adds, removes)

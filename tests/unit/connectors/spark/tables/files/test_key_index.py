@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.errors import SchemaError
-from connectors.spark.tables.delta.key_encoding import encode_keys
-from connectors.spark.tables.delta.key_index import EncodedKeys, Ints32, KeyIndex, Mask
+from connectors.spark.tables.files.key_encoding import encode_keys
+from connectors.spark.tables.files.key_index import EncodedKeys, Ints32, KeyIndex, Mask
 
 
 def column(values: list[Any], type_: pa.DataType | None = None) -> pa.ChunkedArray:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.spark.plan.evolution import cast_column
-from connectors.spark.tables.delta.deletion_vectors import Rows
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
-from connectors.spark.tables.delta.partition_values import parse_value
+from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.files.partition_values import parse_value
+from connectors.spark.tables.files.row_bitmaps import Rows
 
 
 def count_rows(live: LiveFiles, file: LiveFile) -> int:
@@ -25,19 +25,19 @@ def read_file(
 ) -> Iterator[tuple[int, pa.Table]]:
     """Reads a file in batches, each with the number of its first row."""
     with live.open(file) as parquet:
-        present = _present(parquet, file, columns)
+        names = _names(live, parquet, file, columns)
         first = 0
-        for batch in parquet.iter_batches(batch_rows, columns=present, use_threads=False):
-            yield first, _complete(pa.table(batch) if present else None, batch.num_rows, file, columns)
+        for batch in parquet.iter_batches(batch_rows, columns=list(names.values()), use_threads=False):
+            yield first, _complete(pa.table(batch), names, batch.num_rows, file, columns)
             first += batch.num_rows
 
 
 def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str, pa.DataType]) -> pa.Table:
     """Reads some rows (sorted) of a file: only the row groups that contain them."""
     with live.open(file) as parquet:
-        present = _present(parquet, file, columns)
-        if not present:
-            return _complete(None, len(rows), file, columns)
+        names = _names(live, parquet, file, columns)
+        if not names:
+            return _complete(None, names, len(rows), file, columns)
         metadata = parquet.metadata
         starts = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))])
         groups = np.searchsorted(starts, rows, "right") - 1
@@ -45,28 +45,32 @@ def read_rows(live: LiveFiles, file: LiveFile, rows: Rows, columns: Mapping[str,
         # The place of each row among the rows of the groups that are read.
         shift = np.cumsum([0, *(starts[g + 1] - starts[g] for g in needed)])
         place = rows - starts[groups] + shift[np.searchsorted(needed, groups)]
-        read = parquet.read_row_groups([int(g) for g in needed], columns=present, use_threads=False).take(pa.array(place))
-    return _complete(read, len(rows), file, columns)
+        found = parquet.read_row_groups([int(g) for g in needed], columns=list(names.values()), use_threads=False)
+        return _complete(found.take(pa.array(place)), names, len(rows), file, columns)
 
 
-def has_columns(live: LiveFiles, file: LiveFile, columns: Collection[str]) -> bool:
+def has_columns(live: LiveFiles, file: LiveFile, columns: Mapping[str, pa.DataType]) -> bool:
     """Whether the file, or its partition, has all of these columns."""
     with live.open(file) as parquet:
-        return set(columns) <= {*parquet.schema_arrow.names, *file.partition_values}
+        return set(columns) <= {*live.format.names_in_file(parquet.schema_arrow, columns), *file.values}
 
 
-def _present(parquet: pq.ParquetFile, file: LiveFile, columns: Collection[str]) -> list[str]:
+def _names(live: LiveFiles, parquet: pq.ParquetFile, file: LiveFile, columns: Mapping[str, pa.DataType]) -> dict[str, str]:
+    """By column of the table: the column of the file to read."""
     # Other writers may repeat partition columns in the file; the log's values count.
-    return [n for n in columns if n in parquet.schema_arrow.names and n not in file.partition_values]
+    found = live.format.names_in_file(parquet.schema_arrow, columns)
+    return {name: in_file for name, in_file in found.items() if name not in file.values}
 
 
-def _complete(read: pa.Table | None, count: int, file: LiveFile, columns: Mapping[str, pa.DataType]) -> pa.Table:
+def _complete(
+    read: pa.Table | None, names: Mapping[str, str], count: int, file: LiveFile, columns: Mapping[str, pa.DataType]
+) -> pa.Table:
     found = {}
     for name, type_ in columns.items():
-        if name in file.partition_values:
-            found[name] = pa.chunked_array([pa.repeat(parse_value(file.partition_values[name], type_, name), count)])
-        elif read is not None and name in read.column_names:
-            found[name] = cast_column(read[name], type_, name)
+        if name in file.values:
+            found[name] = pa.chunked_array([pa.repeat(parse_value(file.values[name], type_, name), count)])
+        elif read is not None and name in names:
+            found[name] = cast_column(read[names[name]], type_, name)
         else:
             found[name] = pa.chunked_array([pa.nulls(count, type_)])
     return pa.table(found)

@@ -1,7 +1,7 @@
 """Finds the rows of a table that have given keys: an index from merge key to data file and row.
 
 The index is a cache of the table, held by one task. It only grows: entries of rows that no longer exist are dropped when runs are
-merged, and readers check each match against the live files (:mod:`connectors.spark.tables.delta.live_files`).
+merged, and readers check each match against the live files (:mod:`connectors.spark.tables.files.live_files`).
 """
 
 from __future__ import annotations

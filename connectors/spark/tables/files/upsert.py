@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError
-from connectors.spark.tables.delta.deletion_vectors import Rows
-from connectors.spark.tables.delta.file_reader import read_rows
-from connectors.spark.tables.delta.key_index import Ints32, Mask, Matches
-from connectors.spark.tables.delta.live_files import LiveFiles, group_rows
+from connectors.spark.tables.files.file_reader import read_rows
+from connectors.spark.tables.files.key_index import Ints32, Mask, Matches
+from connectors.spark.tables.files.live_files import LiveFiles, group_rows
+from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.table import Upsert
 
 

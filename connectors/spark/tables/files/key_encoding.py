@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from connect.errors import SchemaError
 from connectors.spark.config import CURRENT
-from connectors.spark.tables.delta.deletion_vectors import Rows
-from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
+from connectors.spark.tables.files.key_index import EncodedKeys, Mask
+from connectors.spark.tables.files.row_bitmaps import Rows
 
 _hash = partial(hashlib.blake2b, digest_size=16)
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.spark.tables.delta.data_files import DataFileWriter
-from connectors.spark.tables.delta.deletion_vectors import Rows
-from connectors.spark.tables.delta.file_reader import read_file
-from connectors.spark.tables.delta.key_encoding import encode_rows
-from connectors.spark.tables.delta.key_index import EncodedKeys, Mask
-from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.live_files import LiveFile, LiveFiles
-from connectors.spark.tables.delta.log import Action
+from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables.files.file_reader import read_file
+from connectors.spark.tables.files.key_encoding import encode_rows
+from connectors.spark.tables.files.key_index import EncodedKeys, Mask
+from connectors.spark.tables.files.live_files import Entry, LiveFile, LiveFiles
+from connectors.spark.tables.files.row_bitmaps import Rows
+
+WriteFile = Callable[[Iterator[pa.Table]], Entry | None]
+"""Writes batches into one file; None, and no file, when they have no rows."""
 
 _DELETED_SHARE = 0.1
 _TIER_FACTOR = 8
@@ -49,7 +50,7 @@ class Source:
 class MergedFile:
     """The new file. ``rows`` has by source file the new row number of each of its rows; -1 for rows that are left out."""
 
-    add: Action | None
+    entry: Entry | None
     """None when no row was left."""
     sources: Sequence[Source]
     rows: Mapping[int, Rows]
@@ -74,7 +75,7 @@ def choose_sources(files: Sequence[LiveFile], settings: CompactionSettings) -> l
     """The files of one compaction, which make at most one file of the target size; none when there is nothing to do."""
     if not settings.min_files:
         return []
-    small: dict[tuple[int, frozenset[tuple[str, str | None]]], list[LiveFile]] = defaultdict(list)
+    small: dict[tuple[int, Hashable], list[LiveFile]] = defaultdict(list)
     for file in files:
         if file.rows < 0 or file.is_clustered:
             continue
@@ -84,10 +85,10 @@ def choose_sources(files: Sequence[LiveFile], settings: CompactionSettings) -> l
         if file.size_bytes < settings.target_bytes // 2:
             # Files of about the same size, so that a row is rewritten a few times only, however many commits there are.
             tier = int(math.log(max(file.size_bytes, 1024), _TIER_FACTOR))
-            small[tier, frozenset(file.partition_values.items())].append(file)
+            small[tier, file.partition].append(file)
     for _, candidates in sorted(small.items(), key=lambda item: item[0][0]):
         chosen, size = [], 0
-        for file in sorted(candidates, key=lambda f: int(f.add.get("modificationTime", 0))):
+        for file in sorted(candidates, key=lambda f: f.created_ms):
             if size + file.size_bytes > settings.target_bytes:
                 break
             chosen.append(file)
@@ -102,10 +103,10 @@ def _source(file: LiveFile) -> Source:
 
 
 def merge_files(
-    live: LiveFiles, sources: Sequence[Source], layout: TableLayout, keys: Mapping[str, pa.DataType], writer: DataFileWriter
+    live: LiveFiles, sources: Sequence[Source], columns: Columns, keys: Mapping[str, pa.DataType], write: WriteFile
 ) -> MergedFile:
     """Writes the rows of the sources, which are in one partition, into one new file. ``keys`` are the key columns of an index,
-    or empty."""
+    or empty. ``write`` writes batches with these columns."""
     rows: dict[int, Rows] = {}
     encoded: list[EncodedKeys] = []
     valid: list[Mask] = []
@@ -115,7 +116,7 @@ def merge_files(
         nonlocal count
         for source in sources:
             numbers = np.full(source.file.rows, -1, np.int64)
-            for first, batch in read_file(live, source.file, layout.columns, _BATCH_ROWS):
+            for first, batch in read_file(live, source.file, columns, _BATCH_ROWS):
                 kept = np.arange(batch.num_rows)
                 if source.deleted is not None:
                     kept = np.flatnonzero(~source.deleted[first : first + batch.num_rows])
@@ -129,10 +130,8 @@ def merge_files(
                 yield batch
             rows[source.file.number] = numbers
 
-    add = writer.write_batches(batches(), layout, sources[0].file.partition_values)
-    if add is not None:
-        add["dataChange"] = False
-    return MergedFile(add, sources, rows, count, _concatenate(encoded), np.concatenate(valid) if valid else None)
+    entry = write(batches())
+    return MergedFile(entry, sources, rows, count, _concatenate(encoded), np.concatenate(valid) if valid else None)
 
 
 def _concatenate(parts: Sequence[EncodedKeys]) -> EncodedKeys | None:

@@ -1,0 +1,199 @@
+"""The data files of a table's current version, with their deleted rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from connect.errors import ConnectError
+from connectors.spark.tables.files.key_index import Ints32, Mask
+from connectors.spark.tables.files.row_bitmaps import DamagedVector, Rows
+
+Entry = Mapping[str, Any]
+"""What a table's metadata says about a data file, in the words of its format."""
+Vector = Mapping[str, Any]
+"""Where the deletion vector of a data file is, in the words of its format."""
+
+
+class UnreadableFile(ConnectError):
+    """A file that the table names is missing or damaged."""
+
+
+@dataclass(slots=True)
+class LiveFile:
+    """A data file. ``number`` identifies it in the key index."""
+
+    number: int
+    entry: Entry
+    """Without its deletion vector."""
+    path: str
+    """As the table's metadata writes it."""
+    size_bytes: int
+    rows: int
+    """Rows in the file, deleted ones included."""
+    created_ms: int = 0
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    """The texts of columns that are not in the file, because all of its rows have the same value."""
+    partition: Hashable = ()
+    """The same in files of one partition."""
+    is_clustered: bool = False
+    """Whether its rows were put in order with those of other files, and should stay there."""
+    vector: Vector | None = None
+    deleted: Mask | None = None
+    """By row; None when no row is deleted."""
+    deleted_count: int = 0
+
+    @property
+    def live_rows(self) -> int:
+        return self.rows - self.deleted_count
+
+    def with_deleted(self, rows: Rows) -> Rows:
+        """All deleted rows once these are deleted too, sorted."""
+        if self.deleted is None:
+            return np.unique(rows)
+        deleted = self.deleted.copy()
+        deleted[rows] = True
+        return np.flatnonzero(deleted)
+
+    def set_deleted(self, rows: Rows, vector: Vector | None) -> None:
+        """Replaces the deleted rows."""
+        self.vector = vector
+        self.deleted_count = len(rows)
+        self.deleted = None
+        if len(rows):
+            self.deleted = np.zeros(max(self.rows, int(rows[-1]) + 1), bool)
+            self.deleted[rows] = True
+
+
+class FileFormat(Protocol):
+    """What differs between the data files of table formats."""
+
+    restore_hint: str
+    """How to get a table without a lost file."""
+
+    def path(self, entry: Entry) -> str:
+        """The path of an entry that adds or removes a file."""
+        ...
+
+    def vector(self, entry: Entry) -> Vector | None:
+        """The deletion vector of an entry that adds a file."""
+        ...
+
+    def describe(self, number: int, entry: Entry) -> LiveFile:
+        """The file of an entry, without deleted rows. Its ``rows`` are -1 if the entry does not say."""
+        ...
+
+    def location(self, path: str) -> str:
+        """Where a file is in the file system."""
+        ...
+
+    def read_vector(self, files: fs.FileSystem, vector: Vector, read: dict[str, bytes]) -> Rows:
+        """The rows of a vector; ``read`` keeps whole files of vectors, which usually hold several. Raises
+        UnreadableFile."""
+        ...
+
+    def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
+        """By column of the table: the name of the file's column, for those that the file has."""
+        ...
+
+
+@contextlib.contextmanager
+def reading(path: str, hint: str) -> Iterator[None]:
+    """Raises UnreadableFile for what goes wrong while a file is read in a with block; ``hint`` is the format's."""
+    try:
+        yield
+    except FileNotFoundError as e:
+        raise UnreadableFile(
+            f"the table names the file {path}, which does not exist. Restore the file, or the table to a version without it "
+            f"{hint}"
+        ) from e
+    except (OSError, pa.ArrowException, DamagedVector) as e:
+        if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
+            raise  # the storage fails, not the file
+        raise UnreadableFile(
+            f"the file {path} cannot be read: {e}. Restore the file, or the table to a version without it {hint}"
+        ) from e
+
+
+@dataclass(slots=True)
+class LiveFiles:
+    """All data files of the version that was applied last. Not thread-safe."""
+
+    files: fs.FileSystem
+    format: FileFormat
+    by_path: dict[str, LiveFile] = field(default_factory=dict)
+    _by_number: list[LiveFile | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.by_path)
+
+    def at(self, number: int) -> LiveFile:
+        """The live file with this number."""
+        found = self._by_number[number]
+        assert found is not None
+        return found
+
+    def apply(self, adds: Iterable[Entry], removes: Iterable[Entry]) -> list[LiveFile]:
+        """Applies one commit; returns files that are new to the table. Raises ConnectError."""
+        added = {self.format.path(entry): entry for entry in adds}
+        for entry in removes:
+            path = self.format.path(entry)
+            if path not in added and (file := self.by_path.pop(path, None)) is not None:
+                self._by_number[file.number] = None
+        new = []
+        vectors: dict[str, bytes] = {}
+        for path, entry in added.items():
+            vector = self.format.vector(entry)
+            known = self.by_path.get(path)
+            if known is None:
+                known = self.format.describe(len(self._by_number), entry)
+                self._by_number.append(known)
+                self.by_path[path] = known
+                new.append(known)
+            elif known.vector == vector:
+                continue
+            rows = np.empty(0, np.int64) if vector is None else self.format.read_vector(self.files, vector, vectors)
+            known.set_deleted(rows, vector)
+        return new
+
+    def are_live(self, numbers: Ints32, rows: Ints32) -> Mask:
+        """Which of these rows exist: their file is in the table, and they are not deleted."""
+        live = np.ones(len(numbers), bool)
+        for number in np.unique(numbers):
+            file = self._by_number[number]
+            here = numbers == number
+            if file is None:
+                live[here] = False
+            elif file.deleted is not None:
+                live[here] = ~file.deleted[rows[here]]
+        return live
+
+    def location(self, file: LiveFile) -> str:
+        """The file's path in the file system."""
+        return self.format.location(file.path)
+
+    @contextlib.contextmanager
+    def open(self, file: LiveFile) -> Iterator[pq.ParquetFile]:
+        """Opens a data file for a with block. Raises UnreadableFile, also for an error of reading inside the block."""
+        path = self.location(file)
+        with reading(path, self.format.restore_hint), self.files.open_input_file(path) as stream:
+            yield pq.ParquetFile(stream)
+
+
+def group_rows(numbers: Sequence[int] | Ints32, rows: Ints32) -> dict[int, Rows]:
+    """Row numbers by file, sorted."""
+    if not len(numbers):
+        return {}
+    numbers = np.asarray(numbers, np.int32)
+    order = np.lexsort((rows, numbers))
+    numbers, rows = numbers[order], rows[order]
+    starts = np.flatnonzero(np.r_[True, numbers[1:] != numbers[:-1]])
+    ends = np.r_[starts[1:], len(numbers)]
+    return {int(numbers[a]): rows[a:b].astype(np.int64) for a, b in zip(starts, ends, strict=True)}
