@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
-from connect.config.definition import NO_DEFAULT, ConfigDef, Importance
+from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 from connectors.spark.masters import parse_masters
-from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
+from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -27,8 +27,11 @@ ADD = "add"
 WIDEN = "widen"
 LENIENT = "lenient"
 DELTA = "delta"
+ICEBERG = "iceberg"
 PARQUET = "parquet"
 CONF_PREFIX = "spark.conf."
+CATALOG = "table.catalog"
+PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 PARTITION_COLUMNS = "partition.columns"
@@ -61,6 +64,8 @@ class _Location:
     """A directory or a URI. One slash after a scheme would silently name a directory of the worker."""
 
     def __call__(self, name: str, value: Any) -> None:
+        if value == "":
+            return  # table.catalog is used instead
         NonEmpty()(name, value)
         if re.match(r"[a-z][a-z0-9+.-]+:/(?!/)", str(value)) and not str(value).startswith("file:"):
             scheme, _, path = str(value).partition(":/")
@@ -68,6 +73,11 @@ class _Location:
 
     def __str__(self) -> str:
         return str(NonEmpty())
+
+
+def _check_catalog(name: str, value: object) -> None:
+    if value and not all(part.strip() for part in str(value).split(".")):
+        raise ConfigError.invalid(name, value, "Expected the name of a catalog, and of namespaces in it after dots")
 
 
 class _Master:
@@ -125,7 +135,8 @@ def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
 
 
 def config_def() -> ConfigDef:
-    """Defines the sink's keys. ``spark.conf.<key>`` and ``freshness.<table>.ms`` are read in addition."""
+    """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, and ``freshness.<table>.ms`` are read in
+    addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
     d = ConfigDef()
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
@@ -146,11 +157,15 @@ def config_def() -> ConfigDef:
              "setup.")  # fmt: skip
     d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
              doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
-    d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, PARQUET), importance=high, group="Table",
+    d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, ICEBERG, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
-    d.define("table.location", t.STRING, NO_DEFAULT, validator=_Location(), importance=high, group="Table",
-             doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the "
-             "table.")  # fmt: skip
+    d.define("table.location", t.STRING, "", validator=_Location(), importance=high, group="Table",
+             doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the table. "
+             "Required without table.catalog.")  # fmt: skip
+    d.define(CATALOG, t.STRING, "", validator=_check_catalog, importance=high, group="Table",
+             doc="Catalog of Iceberg tables, optionally with a namespace (catalog.namespace), instead of table.location. "
+             "spark.conf.spark.sql.catalog.<catalog> and its properties configure it. Dots in table names separate further "
+             "namespaces.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
@@ -165,7 +180,8 @@ def config_def() -> ConfigDef:
              doc="Maximum number of rows of a table whose keys the task indexes (16 to 24 bytes each) to find the rows that an "
              "upsert replaces. In larger tables Spark finds them, which takes longer.")  # fmt: skip
     d.define(PARTITION_COLUMNS, t.LIST, "", importance=medium, group="Table",
-             doc="Columns by which new Delta tables are partitioned. Existing tables stay as they are.")  # fmt: skip
+             doc="Columns by which new tables are partitioned. Existing tables stay as they are. With Iceberg also days(c), "
+             "bucket(c, 16), truncate(c, 4), and other transforms of a column.")  # fmt: skip
     d.define(CLUSTER_COLUMNS, t.LIST, "", importance=medium, group="Table",
              doc="Columns by which OPTIMIZE clusters new Delta tables (liquid clustering), instead of partition.columns. "
              "Existing tables stay as they are.")  # fmt: skip
@@ -253,6 +269,8 @@ class TableConfig:
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
+    properties: tuple[tuple[str, str], ...] = ()
+    """Of new tables."""
 
     @property
     def unavailable_fails(self) -> bool:
@@ -298,6 +316,9 @@ class SparkSinkConfig:
     spark: SparkConfig
     table_format: str
     location: str
+    """Empty for the tables of a catalog."""
+    catalog: str
+    """A catalog, and perhaps a namespace; empty for tables at a location."""
     name_format: str
     table: TableConfig
     """Of all tables, except those of changelogs."""
@@ -357,7 +378,7 @@ class SparkSinkConfig:
 def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     """Parses the configuration. Raises ConfigError that names the key."""
     values = config_def().parse(props)
-    location = _absolute(values["table.location"])
+    location, catalog = _parse_place(values)
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
     mode = str(values["write.mode"])
     is_both = mode == BOTH
@@ -367,16 +388,22 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         conf=tuple(sorted(conf.items())),
         jars=tuple(values["spark.jars"]),
         linger_ms=values["spark.linger.ms"],
-        s3=read_s3_settings(conf, location),
+        s3=read_s3_settings(conf, location or _warehouse(conf, catalog)),
     )
+    properties = tuple(
+        (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
+    )
+    if properties and values["table.format"] == PARQUET:
+        raise ConfigError.invalid(PROPERTIES_PREFIX + properties[0][0], properties[0][1], "parquet tables have no properties")
     config = SparkSinkConfig(
         connector=props.get("name", "spark-sink"),
         spark=spark,
         table_format=values["table.format"],
         location=location,
+        catalog=catalog,
         name_format=values["table.name.format"],
-        table=_parse_table_config(values, UPSERT if is_both else mode),
-        changelog=_parse_table_config(values, APPEND) if is_both else None,
+        table=_parse_table_config(values, UPSERT if is_both else mode, properties),
+        changelog=_parse_table_config(values, APPEND, properties) if is_both else None,
         changelog_suffix=values[CHANGELOG_SUFFIX],
         freshness_ms=values[FRESHNESS],
         table_freshness_ms=_parse_table_freshness(props),
@@ -390,7 +417,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     return config
 
 
-def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:
+def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[tuple[str, str], ...]) -> TableConfig:
     parquet = values["table.format"] == PARQUET
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", values["write.mode"], "a parquet table can only append; use table.format=delta")
@@ -410,7 +437,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:
             raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
         metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
     keys = values["key.columns"]
-    layout = _parse_layout(values, parquet)
+    layout = _parse_layout(values)
     return TableConfig(
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
@@ -427,15 +454,19 @@ def _parse_table_config(values: Mapping[str, Any], mode: str) -> TableConfig:
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
+        properties=properties,
     )
 
 
-def _parse_layout(values: Mapping[str, Any], parquet: bool) -> WantedLayout:
+def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:
+    table_format = values["table.format"]
     found: list[tuple[str, ...]] = []
     for key in (PARTITION_COLUMNS, CLUSTER_COLUMNS):
         listed = values[key]
-        names = tuple(listed) if isinstance(listed, list) else ()
-        if parquet and names:
+        names = _whole_terms(listed) if isinstance(listed, list) else ()
+        if names and table_format == ICEBERG and key == CLUSTER_COLUMNS:
+            raise ConfigError.invalid(key, ",".join(names), f"Iceberg tables have no such layout; use {PARTITION_COLUMNS}")
+        if names and table_format == PARQUET:
             raise ConfigError.invalid(key, ",".join(names), "parquet tables have no such layout; use table.format=delta")
         if len({name.lower() for name in names}) < len(names):
             raise ConfigError.invalid(key, ",".join(names), "a column is named twice")
@@ -446,6 +477,42 @@ def _parse_layout(values: Mapping[str, Any], parquet: bool) -> WantedLayout:
     if len(cluster) > _MAX_CLUSTER_COLUMNS:
         raise ConfigError.invalid(CLUSTER_COLUMNS, ",".join(cluster), f"Delta allows {_MAX_CLUSTER_COLUMNS} columns")
     return WantedLayout(partition, cluster)
+
+
+def _whole_terms(parts: Sequence[str]) -> tuple[str, ...]:
+    """The entries of a list in which some have commas between parentheses, such as ``bucket(id, 16)``."""
+    terms: list[str] = []
+    for part in parts:
+        if terms and terms[-1].count("(") > terms[-1].count(")"):
+            terms[-1] += f",{part}"
+        else:
+            terms.append(part)
+    return tuple(terms)
+
+
+def _parse_place(values: Mapping[str, Any]) -> tuple[str, str]:
+    """Location and catalog of the tables; one of them is empty."""
+    location, catalog, table_format = values["table.location"], values[CATALOG], values["table.format"]
+    if catalog and table_format != ICEBERG:
+        raise ConfigError.invalid(CATALOG, catalog, f"{table_format} tables are at a location; set table.location")
+    if catalog and location:
+        raise ConfigError.invalid(CATALOG, catalog, "the catalog places its tables; remove table.location")
+    if catalog:
+        return "", catalog
+    if not location:
+        other = f", or {CATALOG}" if table_format == ICEBERG else ""
+        raise ConfigError.invalid("table.location", location, f"Expected the directory or URI of the tables{other}")
+    location = _absolute(location)
+    if table_format == ICEBERG and is_s3(location):
+        raise ConfigError.invalid(
+            "table.location", location, f"Iceberg needs a catalog to commit safely to tables on S3; set {CATALOG} instead"
+        )
+    return location, ""
+
+
+def _warehouse(conf: Mapping[str, str], catalog: str) -> str:
+    """Where a catalog puts its tables, if the connector's config says so."""
+    return conf.get(f"spark.sql.catalog.{catalog.partition('.')[0]}.warehouse", "")
 
 
 def _absolute(location: str) -> str:

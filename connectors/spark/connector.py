@@ -11,7 +11,7 @@ from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
-from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, config_def, parse_config
+from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def, parse_config
 
 
 def _version() -> str:
@@ -25,7 +25,7 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
-    open_prefixes = (CONF_PREFIX, FRESHNESS_PREFIX)
+    open_prefixes = (CONF_PREFIX, PROPERTIES_PREFIX, FRESHNESS_PREFIX)
     # Range assignment would give all topics with one partition to the first task.
     consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
 

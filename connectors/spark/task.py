@@ -13,14 +13,15 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
-from connectors.spark.config import PARQUET, parse_config
+from connectors.spark.config import DELTA, PARQUET, parse_config
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.delivery.table_queue import TableQueue
+from connectors.spark.tables.find_tables import find_tables
 from connectors.spark.tables.open_table import make_writer
-from connectors.spark.tables.staging import Staging, list_tables
+from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.writer import TableProgress, TableWriter
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class SparkSinkTask(SinkTask):
         self._config = parse_config(config)
         self._number = config.get(TASK_KEY, "0")
         owner = f"{self._config.connector}-{self._number}"
-        self._staging = Staging(self._config.location, owner, self._config.spark.s3)
+        stages = self._config.table_format == DELTA
+        self._staging = Staging(self._config.location, owner, self._config.spark.s3) if stages else None
         self._lease = None if self._config.table_format == PARQUET else session.lease(self._config.spark, merges=False)
         self._errant_records = SparkErrantRecords(
             self.context.errant_record_reporter, tolerant=config.get("errors.tolerance") == "all"
@@ -63,7 +65,7 @@ class SparkSinkTask(SinkTask):
         self._is_stopping = False
         self._received_before = 0
         self._failure: BaseException | None = None
-        if self._lease is not None:
+        if self._staging is not None:
             self._staging.clear()
 
     def _open_writer(self, table: str) -> TableWriter:
@@ -116,7 +118,7 @@ class SparkSinkTask(SinkTask):
     def _read_tables(self) -> None:
         """Finds this connector's tables below the location, and their topics."""
         scheduler = self.delivery.scheduler
-        found = self.delivery.load_tables(dict.fromkeys(list_tables(self._config.location, self._config.spark.s3), ()))
+        found = self.delivery.load_tables(dict.fromkeys(find_tables(self._config, self._lease), ()))
         for name, ends in found.items():
             topics = {tp.topic for tp in ends}
             for topic in topics:
@@ -226,7 +228,7 @@ class SparkSinkTask(SinkTask):
             delivery.close()
         if lease is not None:
             lease.release()
-        if lease is not None and staging is not None:
+        if staging is not None:
             try:
                 staging.clear()
             except ConnectError as e:

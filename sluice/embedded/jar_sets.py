@@ -170,4 +170,11 @@ SPARK_S3 = JarSet(
     option="--s3",
 )
 
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3)}
+SPARK_ICEBERG = JarSet(
+    "spark-iceberg",
+    "Apache Iceberg for Spark",
+    _jars("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"),
+    option="--iceberg",
+)
+
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3, SPARK_ICEBERG)}

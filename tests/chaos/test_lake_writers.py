@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect.errors import ConnectError, RetriableError
 from connectors.spark import session
 from connectors.spark.config import SparkConfig
-from connectors.spark.tables.delta.commit_lock import TableLock
+from connectors.spark.tables.table_lock import TableLock
 from rest.client import ConnectClient
 from sluice.demo.delta_table import read_delta_table
 from sluice.embedded import jars
@@ -105,7 +105,7 @@ class Care:
                 for table in self._tables:
                     # Delta's log store for local disks is safe in one JVM only, so a writer in another one takes the lock.
                     # Commits that the sinks have planned meanwhile then conflict.
-                    with contextlib.suppress(RetriableError), TableLock(str(table), ".sluice-commit.lock").held():
+                    with contextlib.suppress(RetriableError), TableLock(f"{table}/_delta_log", ".sluice-commit.lock").held():
                         self._spark.sql(f"OPTIMIZE delta.`{table}`")
                         self._spark.sql(f"VACUUM delta.`{table}` RETAIN 0.1 HOURS")
                         self.rounds += 1

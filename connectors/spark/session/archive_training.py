@@ -27,7 +27,7 @@ def create_archive() -> Path | None:
     The archive is optional: returns None when it cannot be created, for example because the directory is read-only. Raises
     ConfigError when there is no Java.
     """
-    plan = plan_launch(SparkConfig("local[2]", "", (), ()), reaches_s3=False)
+    plan = plan_launch(SparkConfig("local[2]", "", (), ()), optional_jars=False)
     target = class_archive.path_for(Path(plan.java), class_path(plan))
     if target.is_file():
         return target

@@ -22,8 +22,10 @@ S3_COORDINATES = (
     "software.amazon.awssdk:sts:2.24.6",
 )
 S3_EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*")
+ICEBERG_COORDINATES = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"
 JARS_VARIABLE = "SLUICE_SPARK_JARS"
 _S3A = "hadoop-aws"
+_ICEBERG = "iceberg-spark-runtime"
 
 
 def find_jars(given: Sequence[str]) -> list[Path]:
@@ -55,6 +57,14 @@ def find_s3_jars(given: Sequence[str], conf: Iterable[tuple[str, str]]) -> list[
     if any(_S3A in value for value in configured) or has_s3a(find_jars(given)):
         return []
     return _fetched_set(S3_COORDINATES[0])
+
+
+def find_iceberg_jars(given: Sequence[str], conf: Iterable[tuple[str, str]]) -> list[Path]:
+    """Iceberg's JAR, if ``sluice setup --iceberg`` fetched it and the configured JARs do not have it."""
+    configured = [value for key, value in conf if key in ("spark.jars", "spark.jars.packages")]
+    if any(_ICEBERG in value for value in configured) or any(jar.name.startswith(_ICEBERG) for jar in find_jars(given)):
+        return []
+    return _fetched_set(ICEBERG_COORDINATES)
 
 
 def has_s3a(jars: Iterable[Path]) -> bool:

@@ -18,6 +18,7 @@ from connectors.spark.session.jars import (
     JARS_VARIABLE,
     S3_COORDINATES,
     S3_EXCLUDED,
+    find_iceberg_jars,
     find_jars,
     find_s3_jars,
     has_s3a,
@@ -95,11 +96,12 @@ class LaunchPlan:
         return asdict(self)
 
 
-def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan:
-    """Without ``reaches_s3``, the JARs for S3 are left out. Raises ConfigError when Java or a configured JAR is missing, and
-    ConnectError when no master of a cluster answers."""
+def plan_launch(settings: SparkConfig, *, optional_jars: bool = True) -> LaunchPlan:
+    """Without ``optional_jars``, the JARs for S3 and Iceberg are left out. Raises ConfigError when Java or a configured JAR
+    is missing, and ConnectError when no master of a cluster answers."""
     java = require_java()
-    s3_jars = find_s3_jars(settings.jars, settings.conf) if reaches_s3 else []
+    s3_jars = find_s3_jars(settings.jars, settings.conf) if optional_jars else []
+    iceberg_jars = find_iceberg_jars(settings.jars, settings.conf) if optional_jars else []
     conf = {**SETTINGS, **SESSION_SETTINGS, "spark.app.name": "sluice", "spark.master": settings.master}
     own = dict(settings.conf)
     local = settings.master.startswith("local")
@@ -118,17 +120,18 @@ def plan_launch(settings: SparkConfig, *, reaches_s3: bool = True) -> LaunchPlan
         options += " -XX:TieredStopAtLevel=1"
     elif HOST not in own:
         conf |= driver_conf(settings.master)
-    conf |= _jar_conf(settings, local, s3_jars)
+    conf |= _jar_conf(settings, local, s3_jars, iceberg_jars)
     conf |= own
     # The connector's own options come last because the JVM uses the last of two conflicting options.
     conf[JAVA_OPTIONS] = f"{options} {own.get(JAVA_OPTIONS, '')}".strip()
-    return LaunchPlan(settings.master, conf, str(java), list(map(str, s3_jars)))
+    return LaunchPlan(settings.master, conf, str(java), list(map(str, [*s3_jars, *iceberg_jars])))
 
 
-def _jar_conf(settings: SparkConfig, local: bool, s3_jars: list[Path]) -> dict[str, str]:
+def _jar_conf(settings: SparkConfig, local: bool, s3_jars: list[Path], iceberg_jars: list[Path]) -> dict[str, str]:
     own = dict(settings.conf)
     if "spark.jars" in own or "spark.jars.packages" in own:
-        return {CLASS_PATH: _join(s3_jars)} if local and s3_jars else {}
+        last = [*s3_jars, *iceberg_jars]
+        return {CLASS_PATH: _join(last)} if local and last else {}
     jars = find_jars(settings.jars)
     packages = [] if jars else [DELTA_COORDINATES]
     if settings.s3 is not None and not s3_jars and not has_s3a(jars):
@@ -140,12 +143,15 @@ def _jar_conf(settings: SparkConfig, local: bool, s3_jars: list[Path]) -> dict[s
             ", ".join(packages),
         )
         # All in one place: Delta's classes use those of S3A.
-        listed = {"spark.jars": ",".join(map(str, [*jars, *s3_jars])), "spark.jars.excludes": ",".join(S3_EXCLUDED)}
+        listed = {
+            "spark.jars": ",".join(map(str, [*jars, *s3_jars, *iceberg_jars])),
+            "spark.jars.excludes": ",".join(S3_EXCLUDED),
+        }
         return {"spark.jars.packages": ",".join(packages)} | {key: value for key, value in listed.items() if value}
     if local:
         # Directly on the class path; spark.jars would first copy them into a temporary folder.
-        return {CLASS_PATH: _join([*jars, *s3_jars])}
-    return {"spark.jars": ",".join(map(str, [*jars, *(s3_jars if settings.s3 is not None else ())]))}
+        return {CLASS_PATH: _join([*jars, *s3_jars, *iceberg_jars])}
+    return {"spark.jars": ",".join(map(str, [*jars, *(s3_jars if settings.s3 is not None else ()), *iceberg_jars]))}
 
 
 def _join(jars: Sequence[Path]) -> str:

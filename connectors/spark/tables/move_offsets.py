@@ -9,16 +9,17 @@ from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.errors import explain
+from connectors.spark.tables.find_tables import find_tables
 from connectors.spark.tables.open_table import open_table
-from connectors.spark.tables.staging import Staging, list_tables
+from connectors.spark.tables.staging import Staging
 
 
 def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
     """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
     routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
-    staging = Staging(config.location, config.connector, config.spark.s3)
+    staging = Staging(config.location, config.connector, config.spark.s3) if config.location else None
     found = []
-    for name in list_tables(config.location, config.spark.s3):
+    for name in find_tables(config, lease):
         table = open_table(config, name, lease, staging, lambda topic: None)
         try:
             ends = table.stored_ends()

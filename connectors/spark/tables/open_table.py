@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from connectors.spark import session
-from connectors.spark.config import SparkConfig, SparkSinkConfig
+from connectors.spark.config import ICEBERG, SparkConfig, SparkSinkConfig
 from connectors.spark.tables.application_ids import Identify
 from connectors.spark.tables.delta.delta_table import DeltaTable
 from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings
@@ -13,6 +13,8 @@ from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.maintenance import MaintenanceSettings
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.iceberg.library import IcebergName
+from connectors.spark.tables.iceberg.table import IcebergTable, IcebergTableSettings
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.parquet_adapter import ParquetSinkTable
 from connectors.spark.tables.staging import Staging
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def make_writer(
-    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging | None, identify: Identify, task: str = "0"
 ) -> TableWriter:
     """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
     return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify, task))
@@ -36,7 +38,7 @@ def reaches_jvm(spark: SparkConfig) -> bool:
 
 
 def open_table(
-    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging, identify: Identify, task: str = "0"
+    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging | None, identify: Identify, task: str = "0"
 ) -> Table:
     """The table in the configured format. Waits for Spark."""
     path, of_table = f"{config.location}/{table}", config.of_table(table)
@@ -52,10 +54,23 @@ def open_table(
         parquet.delete_drafts()
         return ParquetSinkTable(parquet, config.connector)
     fail = of_table.unavailable_fails
-    care = MaintenanceSettings(
-        CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files),
-        of_table.vacuum_interval_ms / 1000,
-    )
+    compaction = CompactionSettings(of_table.compaction_target_bytes, of_table.compaction_min_files)
+    if config.table_format == ICEBERG:
+        iceberg = IcebergTableSettings(
+            IcebergName.parse(config.catalog, table if config.catalog else path),
+            config.connector,
+            of_table.upserts,
+            fail,
+            of_table.max_index_keys,
+            of_table.layout,
+            dict(of_table.properties),
+            compaction,
+            of_table.vacuum_interval_ms / 1000,
+            config.spark.s3,
+        )
+        return IcebergTable(iceberg, lease.session, identify)
+    assert staging is not None
+    care = MaintenanceSettings(compaction, of_table.vacuum_interval_ms / 1000)
     layout, max_keys = of_table.layout, of_table.max_index_keys
     settings = DeltaTableSettings(table, config.connector, of_table.upserts, fail, max_keys, layout, care, config.spark.s3)
 

@@ -61,20 +61,6 @@ class Staging:
             self._files.delete_file(f"{self._folder}/{name}")
 
 
-def list_tables(location: str, s3: S3Settings | None = None) -> list[str]:
-    """Names of the folders below a location that contain a table: a Delta log, or the manifest of a Parquet table."""
-    files, root = open_location(location, s3)
-    found = set()
-    try:
-        folders = [i for i in files.get_file_info(fs.FileSelector(root, allow_not_found=True)) if i.type == fs.FileType.Directory]
-        for marker in ("_delta_log", "_sluice"):
-            markers = files.get_file_info([f"{i.path}/{marker}" for i in folders])
-            found |= {i.base_name for i, m in zip(folders, markers, strict=True) if m.type == fs.FileType.Directory}
-    except OSError as e:
-        raise explain(e, f"cannot list the tables in {location}") from e
-    return sorted(found)
-
-
 class StagedFile:
     """A staged file at ``uri``. A with block deletes it at its end."""
 
@@ -106,6 +92,13 @@ def open_location(location: str, s3: S3Settings | None = None) -> tuple[fs.FileS
     except (pa.ArrowException, ValueError, OSError) as e:
         raise ConnectError(f"table.location {location} cannot be opened: {e}") from e
     return fs.LocalFileSystem(), location
+
+
+def path_in_file_system(uri: str) -> str:
+    """The path of a file in Arrow's file systems, from its path or URI."""
+    if "://" in uri and not uri.startswith("file:"):
+        return uri.split("://", 1)[1]
+    return "/" + uri.removeprefix("file:").lstrip("/") if uri.startswith("file:") else uri
 
 
 def local_folder(location: str) -> str | None:

@@ -152,7 +152,9 @@ class Run:
 def spark_props() -> Iterator[dict[str, str]]:
     """Settings of the Spark session for the whole test run, which stops at the end."""
     ensure_jars("spark")
-    ensure_jars("spark-s3")  # before the first JVM starts, which the tests share
+    # Before the first JVM starts, which the tests share.
+    ensure_jars("spark-s3")
+    ensure_jars("spark-iceberg")
     yield {
         "spark.master": "local[2]",
         "spark.jars": str(folder_of(jar_set("spark"))),

@@ -21,8 +21,9 @@ from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from connectors.spark.tables.delta import file_table
 from connectors.spark.tables.files import compaction
-from sluice.demo.delta_table import read_delta_table
+from connectors.spark.tables.iceberg import table as iceberg_table
 from tests.integration.spark.histories import PARTITIONS, Event, History, Model, Step, make_history, sorted_rows
+from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -46,7 +47,15 @@ class World:
     """Two tasks and another Spark on one table, with a model of it."""
 
     def __init__(
-        self, history: History, model: Model, props: dict[str, str], topic: Any, new_run: Callable[..., Any], *, raw: bool
+        self,
+        history: History,
+        model: Model,
+        props: dict[str, str],
+        access: TableAccess,
+        topic: Any,
+        new_run: Callable[..., Any],
+        *,
+        raw: bool,
     ) -> None:
         self.model = model
         self._history = history
@@ -62,7 +71,7 @@ class World:
         self._lease = session.lease(parse_config(props).spark)
         self._spark = self._lease.session()
         self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        self.path = Path(props["table.location"]) / topic.name
+        self._access = access
 
     def run(self) -> None:
         for step in self._history.steps:
@@ -81,12 +90,11 @@ class World:
     def check(self) -> None:
         """Compares the table with the model, by two engines."""
         expected = self.model.table()
-        by_spark = self._spark.read.format("delta").load(str(self.path)).toArrow()
-        assert sorted_rows(by_spark.to_pylist()) == expected
-        assert sorted_rows(read_delta_table(self.path).to_pylist()) == expected
+        assert sorted_rows(self._access.by_spark(self._spark).to_pylist()) == expected
+        assert sorted_rows(self._access.by_second_engine().to_pylist()) == expected
 
     def schema(self) -> dict[str, pa.DataType]:
-        schema = read_delta_table(self.path).schema
+        schema = self._access.by_second_engine().schema
         return dict(zip(schema.names, schema.types, strict=True))
 
     # -- steps
@@ -104,10 +112,10 @@ class World:
             self._commit(step)
         elif step.action == "maintain":
             self._maintain(step)
-        elif self.path.is_dir():
+        elif self._access.path.is_dir():
             statement = self.model.change_by_others(step.action, step.count)
             if statement is not None:
-                self._spark.sql(statement.replace("{table}", f"delta.`{self.path}`"))
+                self._access.change(self._spark, statement)
 
     def _task(self, task: int) -> Any:
         """A task that runs; starts it if it has crashed."""
@@ -189,6 +197,7 @@ class World:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(file_table, "merge_files", merge)
+            patch.setattr(iceberg_table, "merge_files", merge)
             if table.writer is not None:
                 table.writer.maintain(lambda: False)
         for step in left:  # there was nothing to merge
@@ -218,7 +227,36 @@ def test_random_history_gives_the_rows_of_the_model_with_files_and_with_merge(
             "metadata.columns": columns,
             "compaction.min.files": "2",
         }
-        world = World(history, Model(mode, delete_mode), settings, t, run, raw=raw)
+        world = World(
+            history, Model(mode, delete_mode), settings, DeltaAccess(Path(settings["table.location"]) / "t"), t, run, raw=raw
+        )
         world.run()
         results.append((world.model.table(), world.schema()))
     assert results[0] == results[1]
+
+
+@pytest.mark.usefixtures("no_maintenance_thread")
+@pytest.mark.parametrize("format_version", ["3", "2"])
+@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
+def test_random_history_gives_the_rows_of_the_model_in_iceberg(
+    props: Any, run: Any, topic: Any, number: int, format_version: str
+) -> None:
+    mode, delete_mode = KINDS[number % len(KINDS)]
+    history = make_history(number, steps=STEPS, events=8 * STEPS)
+    t = topic("t", schemas=True)
+    for partition, log in enumerate(history.logs):
+        t.logs[partition] = [(event.key(), event.value()) for event in log]
+    warehouse = Path(props.pop("table.location"))
+    settings = {
+        **props,
+        **{f"spark.conf.{key}": value for key, value in catalog_props(warehouse).items()},
+        "table.format": "iceberg",
+        "table.catalog": CATALOG,
+        "table.properties.format-version": format_version,
+        "write.mode": mode,
+        "delete.mode": delete_mode,
+        "metadata.columns": "__op,__partition,__offset" if mode == "append" else "none",
+        "compaction.min.files": "2",
+    }
+    model = Model(mode, delete_mode)
+    World(history, model, settings, IcebergAccess(warehouse / "t"), t, run, raw=number // len(KINDS) % 2 == 0).run()

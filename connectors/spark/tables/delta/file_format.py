@@ -39,7 +39,7 @@ class DeltaFormat:
             str(entry["path"]),
             int(entry["size"]),
             _row_count(entry),
-            created_ms=int(entry.get("modificationTime", 0)),
+            created=int(entry.get("modificationTime", 0)),
             values=values,
             partition=frozenset(values.items()),
             is_clustered=entry.get("clusteringProvider") is not None,

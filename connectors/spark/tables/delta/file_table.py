@@ -25,6 +25,7 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
+from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import (
     check_not_append_only,
@@ -33,7 +34,6 @@ from connectors.spark.tables.delta.checks import (
     refuse_dropped,
     refuse_obstacle,
 )
-from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.key_search import KeySearch
@@ -45,7 +45,7 @@ from connectors.spark.tables.delta.offset_moves import move_stored_offsets
 from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
 from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
-from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, DeltaTransactions, transaction_action
+from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.files.key_index import Matches
@@ -54,6 +54,7 @@ from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.files.upsert import plan_upsert
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table_lock import TableLock, creation_lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,7 +114,7 @@ class DeltaFileTable:
         self._log = DeltaLog(files, folder)
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
-        self._commit_lock = TableLock(local_folder(path), ".sluice-commit.lock")
+        self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
         self._known = KnownVersion()
         self._figures = {"unavailable": 0}
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from connectors.spark.plan.sql import table_at
-from connectors.spark.tables.delta.commit_lock import TableLock
 from connectors.spark.tables.delta.transaction import DeltaTransactions
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.staging import local_folder
+from connectors.spark.tables.table_lock import TableLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ class DeltaMaintenance:
         self._path = path
         self._transactions = DeltaTransactions(session, path)
         self._files = files
-        self._lock = TableLock(local_folder(path), ".sluice-maintenance.lock")
+        self._lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-maintenance.lock")
         self._last_checkpoint = f"{folder}/_delta_log/_last_checkpoint"
         self._vacuumed_at = time.monotonic()
 

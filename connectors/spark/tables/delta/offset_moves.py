@@ -8,7 +8,8 @@ from connect.errors import RetriableError
 from connect.record import TopicPartition
 from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.committed_offsets import TableCommit
-from connectors.spark.tables.delta.transaction import CommitConflict, DeltaTransaction, transaction_action
+from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.delta.transaction import DeltaTransaction, transaction_action
 
 
 def move_stored_offsets(

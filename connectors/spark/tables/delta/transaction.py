@@ -7,16 +7,13 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.delta.log import Action
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONFLICTS = ("io.delta.exceptions.", "org.apache.spark.sql.delta.Concurrent", "org.apache.spark.sql.delta.MetadataChanged")
-
-
-class CommitConflict(Exception):
-    """Another writer committed something that this transaction depends on. Nothing was committed."""
 
 
 class _DeltaClasses:

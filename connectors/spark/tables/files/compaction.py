@@ -24,6 +24,9 @@ from connectors.spark.tables.files.row_bitmaps import Rows
 WriteFile = Callable[[Iterator[pa.Table]], Entry | None]
 """Writes batches into one file; None, and no file, when they have no rows."""
 
+Complete = Callable[[LiveFile, int, pa.Table], pa.Table]
+"""Completes rows of a file, from the row with this number on."""
+
 _DELETED_SHARE = 0.1
 _TIER_FACTOR = 8
 _BATCH_ROWS = 64 * 1024
@@ -88,7 +91,7 @@ def choose_sources(files: Sequence[LiveFile], settings: CompactionSettings) -> l
             small[tier, file.partition].append(file)
     for _, candidates in sorted(small.items(), key=lambda item: item[0][0]):
         chosen, size = [], 0
-        for file in sorted(candidates, key=lambda f: f.created_ms):
+        for file in sorted(candidates, key=lambda f: f.created):
             if size + file.size_bytes > settings.target_bytes:
                 break
             chosen.append(file)
@@ -103,10 +106,15 @@ def _source(file: LiveFile) -> Source:
 
 
 def merge_files(
-    live: LiveFiles, sources: Sequence[Source], columns: Columns, keys: Mapping[str, pa.DataType], write: WriteFile
+    live: LiveFiles,
+    sources: Sequence[Source],
+    columns: Columns,
+    keys: Mapping[str, pa.DataType],
+    write: WriteFile,
+    complete: Complete | None = None,
 ) -> MergedFile:
     """Writes the rows of the sources, which are in one partition, into one new file. ``keys`` are the key columns of an index,
-    or empty. ``write`` writes batches with these columns."""
+    or empty. ``write`` writes batches with these columns, as ``complete`` returns them."""
     rows: dict[int, Rows] = {}
     encoded: list[EncodedKeys] = []
     valid: list[Mask] = []
@@ -117,6 +125,8 @@ def merge_files(
         for source in sources:
             numbers = np.full(source.file.rows, -1, np.int64)
             for first, batch in read_file(live, source.file, columns, _BATCH_ROWS):
+                if complete is not None:
+                    batch = complete(source.file, first, batch)
                 kept = np.arange(batch.num_rows)
                 if source.deleted is not None:
                     kept = np.flatnonzero(~source.deleted[first : first + batch.num_rows])

@@ -61,9 +61,12 @@ class IndexedFiles:
             self._read_keys(file)
 
     def apply_own(self, adds: Iterable[Entry], removes: Iterable[Entry], new_rows: Mapping[str, pa.Table]) -> None:
-        """Moves on by a commit whose new files have these rows, by path."""
+        """Moves on by a commit; the rows of its new files, by path, as far as they are in memory."""
         for file in self._apply(adds, removes):
-            self._add_rows(file, new_rows[file.path], 0)
+            if file.path in new_rows:
+                self._add_rows(file, new_rows[file.path], 0)
+            else:
+                self._read_keys(file)
 
     def apply_merged(self, merged: MergedFile, adds: Iterable[Entry], removes: Iterable[Entry]) -> None:
         """Moves on by a compaction, whose keys are known if there was an index when it began."""

@@ -38,7 +38,8 @@ class LiveFile:
     size_bytes: int
     rows: int
     """Rows in the file, deleted ones included."""
-    created_ms: int = 0
+    created: int = 0
+    """Orders the files of a table by their age."""
     values: Mapping[str, str | None] = field(default_factory=dict)
     """The texts of columns that are not in the file, because all of its rows have the same value."""
     partition: Hashable = ()

@@ -219,7 +219,7 @@ def test_fetched_jars_for_s3_come_last_so_that_the_class_archive_still_fits(
     before, after = jvm.class_path(plan), jvm.class_path(planned)
     assert after[: len(before)] == before
     assert set(after[len(before) :]) == {str(folder / jar.file_name) for jar in wanted.jars}
-    assert jvm.class_path(plan_launch(settings, reaches_s3=False)) == before
+    assert jvm.class_path(plan_launch(settings, optional_jars=False)) == before
     own = tmp_path / "hadoop-aws-3.4.1.jar"
     own.touch()
     given = SparkConfig("local[2]", "", (), (str(tmp_path / "delta.jar"), str(own)))

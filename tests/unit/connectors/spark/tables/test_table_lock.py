@@ -1,4 +1,4 @@
-"""The lock between processes that commit to one Delta table on a local disk."""
+"""The lock between processes that commit to one table on a local disk."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from connect.errors import RetriableError
-from connectors.spark.tables.delta import commit_lock
-from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
+from connectors.spark.tables import table_lock
+from connectors.spark.tables.table_lock import TableLock, creation_lock
 
 _HOLDER = """
 import sys
-from connectors.spark.tables.delta.commit_lock import TableLock, creation_lock
+from connectors.spark.tables.table_lock import TableLock, creation_lock
 with TableLock(sys.argv[1], "lock").held(), creation_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.readline()
@@ -26,7 +26,7 @@ with TableLock(sys.argv[1], "lock").held(), creation_lock(sys.argv[1]):
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     (tmp_path / "lake" / "t" / "_delta_log").mkdir(parents=True)
-    return tmp_path / "lake" / "t"
+    return tmp_path / "lake" / "t" / "_delta_log"
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_process_waits_until_the_holder_has_ended(
     lock: Callable[[str], AbstractContextManager[None]],
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(commit_lock, "_WAIT_S", 0.0)
+        patched.setattr(table_lock, "_WAIT_S", 0.0)
         with pytest.raises(RetriableError, match="for more than 0 s"), lock(str(table)):
             pass
     with TableLock(str(table), "lock").tried() as is_held:
@@ -61,13 +61,16 @@ def test_a_process_waits_until_the_holder_has_ended(
 def test_the_error_names_the_process_that_holds_the_lock(
     table: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_lock, "_WAIT_S", 0.0)
-    with pytest.raises(RetriableError, match=f"process {holder.pid} has been committing"), TableLock(str(table), "lock").held():
+    monkeypatch.setattr(table_lock, "_WAIT_S", 0.0)
+    with (
+        pytest.raises(RetriableError, match=f"process {holder.pid} has been committing"),
+        TableLock(str(table), "lock").held(),
+    ):
         pass
 
 
 def test_a_table_that_does_not_exist_is_not_locked(tmp_path: Path) -> None:
-    with TableLock(str(tmp_path / "t"), "lock").tried() as is_held:
+    with TableLock(str(tmp_path / "t" / "_delta_log"), "lock").tried() as is_held:
         assert not is_held
     assert not (tmp_path / "t").exists()
 

@@ -1,7 +1,8 @@
-"""Locks between processes that write one Delta table on a local disk.
+"""Locks between processes that write one table on a local disk.
 
-Delta's log store for local disks checks that a version does not exist and then renames a file to it, which is atomic only inside
-one JVM. Two workers, or a worker and its zombie, could both write a version. Object stores and HDFS have their own guards.
+On local disks, Delta and Iceberg check that a version does not exist and then rename a file to it, which is atomic only inside
+one JVM. Two workers, or a worker and its zombie, could both write a version. Object stores, catalogs, and HDFS have their own
+guards.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _POLL_S = 0.005
 
 
 class TableLock:
-    """A lock of the table in a local folder; without a folder (``None``), it locks nothing."""
+    """A lock file in the folder of a table's metadata, on a local disk; without a folder (``None``), it locks nothing."""
 
     def __init__(self, folder: str | None, name: str) -> None:
-        self._path = None if folder is None else Path(folder) / "_delta_log" / name
+        self._path = None if folder is None else Path(folder) / name
 
     @contextlib.contextmanager
     def tried(self) -> Iterator[bool]:

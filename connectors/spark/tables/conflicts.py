@@ -1,0 +1,7 @@
+"""Conflicts between writers of one table."""
+
+from __future__ import annotations
+
+
+class CommitConflict(Exception):
+    """Another writer committed something that this commit depends on. Nothing was committed."""

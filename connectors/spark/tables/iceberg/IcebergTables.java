@@ -1,0 +1,563 @@
+package sluice.spark;
+
+import java.io.StringWriter;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.ExpireSnapshots;
+import org.apache.iceberg.FileMetadata;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.Metrics;
+import org.apache.iceberg.MetricsConfig;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionData;
+import org.apache.iceberg.PartitionField;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.PartitionSpecParser;
+import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.RowDelta;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.SchemaParser;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotAncestryValidator;
+import org.apache.iceberg.SnapshotUpdate;
+import org.apache.iceberg.SingleValueParser;
+import org.apache.iceberg.StructLike;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableUtil;
+import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.UpdateSchema;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.hadoop.HadoopTables;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonFactory;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonGenerator;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.iceberg.spark.Spark3Util;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.Types;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * What the sink asks of Iceberg, with few calls: each takes and returns JSON. For Janino, so without lambdas and with casts
+ * instead of generics.
+ */
+public class IcebergTables {
+  /** The summary of each snapshot of the sink has properties with this prefix. */
+  private static final String OFFSETS = "sluice.offsets.";
+
+  private static final String COMMIT = "sluice.commit";
+
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+
+  private IcebergTables() {}
+
+  /** The catalog of this name in the settings of the session. */
+  public static Catalog catalog(SparkSession spark, String name) {
+    // Catalogs read their properties from the session of the current thread.
+    org.apache.spark.sql.classic.SparkSession.setActiveSession((org.apache.spark.sql.classic.SparkSession) spark);
+    return Spark3Util.loadIcebergCatalog(spark, name);
+  }
+
+  /** The table of a catalog, or without one at a location; null if it does not exist. */
+  public static Table load(SparkSession spark, Catalog catalog, List namespace, String nameOrLocation) {
+    try {
+      if (catalog == null) {
+        return hadoopTables(spark).load(nameOrLocation);
+      }
+      return catalog.loadTable(identifier(namespace, nameOrLocation));
+    } catch (NoSuchTableException e) {
+      return null;
+    }
+  }
+
+  /** Creates a table, and the namespaces that it lacks. Does nothing if the table exists. */
+  public static void create(
+      SparkSession spark, Catalog catalog, List namespace, String nameOrLocation, String schema, String spec, Map properties) {
+    Schema columns = SchemaParser.fromJson(schema);
+    PartitionSpec partitions = PartitionSpecParser.fromJson(columns, spec);
+    try {
+      if (catalog == null) {
+        hadoopTables(spark).create(columns, partitions, properties, nameOrLocation);
+        return;
+      }
+      if (catalog instanceof SupportsNamespaces) {
+        createNamespaces((SupportsNamespaces) catalog, namespace);
+      }
+      catalog.createTable(identifier(namespace, nameOrLocation), columns, partitions, properties);
+    } catch (AlreadyExistsException e) {
+      return;
+    }
+  }
+
+  private static void createNamespaces(SupportsNamespaces catalog, List namespace) {
+    for (int depth = 1; depth <= namespace.size(); depth++) {
+      Namespace level = Namespace.of((String[]) namespace.subList(0, depth).toArray(new String[0]));
+      if (!catalog.namespaceExists(level)) {
+        try {
+          catalog.createNamespace(level);
+        } catch (AlreadyExistsException e) {
+          continue;
+        }
+      }
+    }
+  }
+
+  private static HadoopTables hadoopTables(SparkSession spark) {
+    return new HadoopTables(
+        ((org.apache.spark.sql.classic.SparkSession) spark).sessionState().newHadoopConf());
+  }
+
+  private static TableIdentifier identifier(List namespace, String name) {
+    return TableIdentifier.of(Namespace.of((String[]) namespace.toArray(new String[0])), name);
+  }
+
+  /** The tables of a namespace and of those below it, by their names relative to it. */
+  public static String tableNames(Catalog catalog, List namespace) throws Exception {
+    List found = new ArrayList();
+    collectNames(catalog, Namespace.of((String[]) namespace.toArray(new String[0])), "", found);
+    return MAPPER.writeValueAsString(found);
+  }
+
+  private static void collectNames(Catalog catalog, Namespace namespace, String prefix, List found) {
+    if (!namespace.isEmpty() || !(catalog instanceof SupportsNamespaces)) {
+      try {
+        for (Iterator i = catalog.listTables(namespace).iterator(); i.hasNext(); ) {
+          found.add(prefix + ((TableIdentifier) i.next()).name());
+        }
+      } catch (NoSuchNamespaceException e) {
+        return;
+      }
+    }
+    if (catalog instanceof SupportsNamespaces) {
+      for (Iterator i = ((SupportsNamespaces) catalog).listNamespaces(namespace).iterator(); i.hasNext(); ) {
+        Namespace below = (Namespace) i.next();
+        collectNames(catalog, below, prefix + below.level(below.length() - 1) + ".", found);
+      }
+    }
+  }
+
+  /** The newest state of the table, without its files. */
+  public static String read(Table table) throws Exception {
+    table.refresh();
+    StringWriter text = new StringWriter();
+    JsonGenerator json = new JsonFactory().createGenerator(text);
+    json.writeStartObject();
+    json.writeStringField("uuid", String.valueOf(table.uuid()));
+    json.writeStringField("location", table.location());
+    json.writeNumberField("format", TableUtil.formatVersion(table));
+    json.writeFieldName("schema");
+    json.writeRawValue(SchemaParser.toJson(table.schema()));
+    json.writeFieldName("spec");
+    json.writeRawValue(PartitionSpecParser.toJson(table.spec()));
+    json.writeStringField("data", table.locationProvider().newDataLocation("x"));
+    json.writeObjectFieldStart("properties");
+    for (Iterator i = table.properties().entrySet().iterator(); i.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) i.next();
+      json.writeStringField((String) entry.getKey(), (String) entry.getValue());
+    }
+    json.writeEndObject();
+    Snapshot current = table.currentSnapshot();
+    if (current != null) {
+      json.writeNumberField("snapshot", current.snapshotId());
+    }
+    json.writeEndObject();
+    json.close();
+    return text.toString();
+  }
+
+  /**
+   * Snapshots from the current one back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
+   * is 0 or no ancestor. `end` says why the list ended: since, offsets, root, or lost (an ancestor has expired).
+   */
+  public static String history(Table table, long since) throws Exception {
+    StringWriter text = new StringWriter();
+    JsonGenerator json = new JsonFactory().createGenerator(text);
+    json.writeStartObject();
+    json.writeArrayFieldStart("snapshots");
+    boolean passes = since != 0 && isAncestor(table, since);
+    String end = "root";
+    Snapshot at = table.currentSnapshot();
+    while (at != null) {
+      if (passes && at.snapshotId() == since) {
+        end = "since";
+        break;
+      }
+      json.writeStartObject();
+      json.writeNumberField("id", at.snapshotId());
+      json.writeStringField("operation", String.valueOf(at.operation()));
+      json.writeObjectFieldStart("summary");
+      for (Iterator i = at.summary().entrySet().iterator(); i.hasNext(); ) {
+        Map.Entry entry = (Map.Entry) i.next();
+        json.writeStringField((String) entry.getKey(), (String) entry.getValue());
+      }
+      json.writeEndObject();
+      json.writeEndObject();
+      if (!passes && hasOffsets(at)) {
+        end = "offsets";
+        break;
+      }
+      if (at.parentId() != null && table.snapshot(at.parentId().longValue()) == null) {
+        end = "lost";
+      }
+      at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
+    }
+    json.writeEndArray();
+    json.writeStringField("end", end);
+    json.writeEndObject();
+    json.close();
+    return text.toString();
+  }
+
+  private static boolean isAncestor(Table table, long id) {
+    Snapshot at = table.currentSnapshot();
+    while (at != null && at.snapshotId() != id) {
+      at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
+    }
+    return at != null;
+  }
+
+  private static boolean hasOffsets(Snapshot snapshot) {
+    for (Iterator i = snapshot.summary().keySet().iterator(); i.hasNext(); ) {
+      if (((String) i.next()).startsWith(OFFSETS)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The data files of a snapshot, with their delete files. */
+  public static String files(Table table, long snapshot) throws Exception {
+    StringWriter text = new StringWriter();
+    JsonGenerator json = new JsonFactory().createGenerator(text);
+    json.writeStartArray();
+    CloseableIterable tasks = table.newScan().useSnapshot(snapshot).planFiles();
+    try {
+      for (Iterator i = tasks.iterator(); i.hasNext(); ) {
+        FileScanTask task = (FileScanTask) i.next();
+        json.writeStartObject();
+        writeData(json, table, (DataFile) task.file());
+        json.writeArrayFieldStart("deletes");
+        for (Iterator d = task.deletes().iterator(); d.hasNext(); ) {
+          json.writeStartObject();
+          writeDelete(json, table, (DeleteFile) d.next());
+          json.writeEndObject();
+        }
+        json.writeEndArray();
+        json.writeEndObject();
+      }
+    } finally {
+      tasks.close();
+    }
+    json.writeEndArray();
+    json.close();
+    return text.toString();
+  }
+
+  /** What a snapshot added and removed. */
+  public static String changes(Table table, long id) throws Exception {
+    Snapshot snapshot = table.snapshot(id);
+    StringWriter text = new StringWriter();
+    JsonGenerator json = new JsonFactory().createGenerator(text);
+    json.writeStartObject();
+    json.writeArrayFieldStart("added");
+    for (Iterator i = snapshot.addedDataFiles(table.io()).iterator(); i.hasNext(); ) {
+      json.writeStartObject();
+      writeData(json, table, (DataFile) i.next());
+      json.writeEndObject();
+    }
+    json.writeEndArray();
+    json.writeArrayFieldStart("removed");
+    for (Iterator i = snapshot.removedDataFiles(table.io()).iterator(); i.hasNext(); ) {
+      json.writeString(((DataFile) i.next()).location());
+    }
+    json.writeEndArray();
+    json.writeArrayFieldStart("deletes");
+    for (Iterator i = snapshot.addedDeleteFiles(table.io()).iterator(); i.hasNext(); ) {
+      json.writeStartObject();
+      writeDelete(json, table, (DeleteFile) i.next());
+      json.writeEndObject();
+    }
+    json.writeEndArray();
+    json.writeEndObject();
+    json.close();
+    return text.toString();
+  }
+
+  private static void writeData(JsonGenerator json, Table table, DataFile file) throws Exception {
+    json.writeStringField("path", file.location());
+    json.writeStringField("format", file.format().name());
+    json.writeNumberField("size", file.fileSizeInBytes());
+    json.writeNumberField("rows", file.recordCount());
+    writePartition(json, table, file.specId(), file.partition());
+    if (file.firstRowId() != null) {
+      json.writeNumberField("first_row", file.firstRowId().longValue());
+    }
+    if (file.dataSequenceNumber() != null) {
+      json.writeNumberField("sequence", file.dataSequenceNumber().longValue());
+    }
+  }
+
+  private static void writeDelete(JsonGenerator json, Table table, DeleteFile file) throws Exception {
+    json.writeStringField("path", file.location());
+    json.writeStringField("content", file.content().name());
+    json.writeStringField("format", file.format().name());
+    json.writeNumberField("size", file.fileSizeInBytes());
+    json.writeNumberField("rows", file.recordCount());
+    writePartition(json, table, file.specId(), file.partition());
+    if (file.referencedDataFile() != null) {
+      json.writeStringField("of", file.referencedDataFile());
+    }
+    if (file.contentOffset() != null) {
+      json.writeNumberField("offset", file.contentOffset().longValue());
+      json.writeNumberField("length", file.contentSizeInBytes().longValue());
+    }
+  }
+
+  private static void writePartition(JsonGenerator json, Table table, int id, StructLike partition) throws Exception {
+    PartitionSpec spec = (PartitionSpec) table.specs().get(Integer.valueOf(id));
+    json.writeNumberField("spec", id);
+    json.writeArrayFieldStart("partition");
+    List fields = spec.partitionType().fields();
+    for (int i = 0; i < fields.size(); i++) {
+      Type type = ((Types.NestedField) fields.get(i)).type();
+      Object value = partition.get(i, type.typeId().javaClass());
+      json.writeRawValue(value == null ? "null" : SingleValueParser.toJson(type, value));
+    }
+    json.writeEndArray();
+  }
+
+  private static PartitionData partition(PartitionSpec spec, JsonNode values) {
+    PartitionData data = new PartitionData(spec.partitionType());
+    List fields = spec.partitionType().fields();
+    for (int i = 0; i < fields.size(); i++) {
+      JsonNode value = at(values, i);
+      Type type = ((Types.NestedField) fields.get(i)).type();
+      data.set(i, value == null || value.isNull() ? null : SingleValueParser.fromJson(type, value));
+    }
+    return data;
+  }
+
+  private static JsonNode at(JsonNode object, String name) {
+    return (JsonNode) object.get(name);
+  }
+
+  private static JsonNode at(JsonNode array, int index) {
+    return (JsonNode) array.get(index);
+  }
+
+  private static PartitionSpec spec(Table table, JsonNode file) {
+    return (PartitionSpec) table.specs().get(Integer.valueOf(at(file, "spec").asInt()));
+  }
+
+  private static DataFile data(Table table, JsonNode file, boolean isNew) {
+    PartitionSpec spec = spec(table, file);
+    DataFiles.Builder builder = DataFiles.builder(spec).withPath(at(file, "path").asText()).withFormat(at(file, "format").asText());
+    builder.withFileSizeInBytes(at(file, "size").asLong()).withRecordCount(at(file, "rows").asLong());
+    if (spec.isPartitioned()) {
+      builder.withPartition(partition(spec, at(file, "partition")));
+    }
+    if (isNew) {
+      Metrics metrics =
+          ParquetUtil.fileMetrics(table.io().newInputFile(at(file, "path").asText()), MetricsConfig.forTable(table));
+      builder.withMetrics(metrics);
+    }
+    return builder.build();
+  }
+
+  private static DeleteFile delete(Table table, JsonNode file) {
+    PartitionSpec spec = spec(table, file);
+    FileMetadata.Builder builder = FileMetadata.deleteFileBuilder(spec).ofPositionDeletes();
+    builder.withPath(at(file, "path").asText()).withFormat(at(file, "format").asText());
+    builder.withFileSizeInBytes(at(file, "size").asLong()).withRecordCount(at(file, "rows").asLong());
+    if (spec.isPartitioned()) {
+      builder.withPartition(partition(spec, at(file, "partition")));
+    }
+    if (file.has("of")) {
+      builder.withReferencedDataFile(at(file, "of").asText());
+    }
+    if (file.has("offset")) {
+      builder.withContentOffset(at(file, "offset").asLong()).withContentSizeInBytes(at(file, "length").asLong());
+    }
+    return builder.build();
+  }
+
+  /**
+   * Commits a change; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that fails is
+   * thrown, and it is not known whether there was a commit.
+   */
+  public static String commit(Table table, String request) throws Exception {
+    JsonNode change = (JsonNode) MAPPER.readTree(request);
+    SnapshotUpdate update;
+    try {
+      update = prepare(table, change);
+    } catch (ValidationException e) {
+      return conflict(e);
+    }
+    for (Iterator i = at(change, "summary").fields(); i.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) i.next();
+      update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
+    }
+    String id = at(at(change, "summary"), COMMIT).asText();
+    update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
+    try {
+      update.commit();
+    } catch (ValidationException e) {
+      return conflict(e);
+    } catch (CommitFailedException e) {
+      return conflict(e);
+    }
+    Snapshot at = table.currentSnapshot();
+    while (at != null && !id.equals(at.summary().get(COMMIT))) {
+      at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
+    }
+    if (at == null) {
+      throw new IllegalStateException("the snapshot of the commit has disappeared");
+    }
+    Map answer = new HashMap();
+    answer.put("snapshot", Long.valueOf(at.snapshotId()));
+    answer.put("parent", at.parentId());
+    answer.put("sequence", Long.valueOf(at.sequenceNumber()));
+    answer.put("summary", at.summary());
+    return MAPPER.writeValueAsString(answer);
+  }
+
+  private static String conflict(Exception e) throws Exception {
+    Map answer = new HashMap();
+    answer.put("conflict", String.valueOf(e.getMessage()));
+    return MAPPER.writeValueAsString(answer);
+  }
+
+  private static SnapshotUpdate prepare(Table table, JsonNode change) {
+    String kind = at(change, "kind").asText();
+    JsonNode added = at(change, "add"), removed = at(change, "remove");
+    JsonNode vectors = at(change, "add_vectors"), oldVectors = at(change, "remove_vectors");
+    if (kind.equals("append")) {
+      AppendFiles append = table.newAppend();
+      for (int i = 0; i < added.size(); i++) {
+        append.appendFile(data(table, at(added, i), true));
+      }
+      return append;
+    }
+    long base = at(change, "base").asLong();
+    if (kind.equals("overwrite")) {
+      OverwriteFiles overwrite = table.newOverwrite().conflictDetectionFilter(Expressions.alwaysTrue());
+      for (int i = 0; i < removed.size(); i++) {
+        overwrite.deleteFile(data(table, at(removed, i), false));
+      }
+      for (int i = 0; i < added.size(); i++) {
+        overwrite.addFile(data(table, at(added, i), true));
+      }
+      if (base != 0) {
+        overwrite.validateFromSnapshot(base);
+      }
+      return overwrite.validateNoConflictingData().validateNoConflictingDeletes();
+    }
+    if (kind.equals("rewrite")) {
+      RewriteFiles rewrite = table.newRewrite().validateFromSnapshot(base);
+      for (int i = 0; i < removed.size(); i++) {
+        rewrite.deleteFile(data(table, at(removed, i), false));
+      }
+      for (int i = 0; i < oldVectors.size(); i++) {
+        rewrite.deleteFile(delete(table, at(oldVectors, i)));
+      }
+      for (int i = 0; i < added.size(); i++) {
+        rewrite.addFile(data(table, at(added, i), true));
+      }
+      for (int i = 0; i < vectors.size(); i++) {
+        rewrite.addFile(delete(table, at(vectors, i)));
+      }
+      return rewrite;
+    }
+    RowDelta delta = table.newRowDelta().conflictDetectionFilter(Expressions.alwaysTrue());
+    for (int i = 0; i < added.size(); i++) {
+      delta.addRows(data(table, at(added, i), true));
+    }
+    for (int i = 0; i < removed.size(); i++) {
+      delta.removeRows(data(table, at(removed, i), false));
+    }
+    for (int i = 0; i < vectors.size(); i++) {
+      delta.addDeletes(delete(table, at(vectors, i)));
+    }
+    for (int i = 0; i < oldVectors.size(); i++) {
+      delta.removeDeletes(delete(table, at(oldVectors, i)));
+    }
+    if (base != 0) {
+      delta.validateFromSnapshot(base);
+    }
+    return delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles();
+  }
+
+  /** Refuses a commit if the offsets in the table are not those of the expected snapshot (0: none). */
+  private static class UnmovedOffsets implements SnapshotAncestryValidator {
+    private final long expected;
+
+    UnmovedOffsets(long expected) {
+      this.expected = expected;
+    }
+
+    public Boolean apply(Iterable snapshots) {
+      return Boolean.valueOf(validate(snapshots));
+    }
+
+    public boolean validate(Iterable snapshots) {
+      for (Iterator i = snapshots.iterator(); i.hasNext(); ) {
+        Snapshot at = (Snapshot) i.next();
+        if (hasOffsets(at)) {
+          return at.snapshotId() == this.expected;
+        }
+        if (at.snapshotId() == this.expected) {
+          return true;
+        }
+      }
+      return this.expected == 0;
+    }
+
+    public String errorMessage() {
+      return "another task has committed offsets";
+    }
+  }
+
+  /** Adds the columns of a schema that the table lacks, by their names. */
+  public static void addColumns(Table table, String schema) {
+    table.updateSchema().unionByNameWith(SchemaParser.fromJson(schema)).commit();
+  }
+
+  /** Gives columns (by path) other primitive types. */
+  public static void changeTypes(Table table, Map types) {
+    UpdateSchema update = table.updateSchema();
+    for (Iterator i = types.entrySet().iterator(); i.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) i.next();
+      update.updateColumn((String) entry.getKey(), Types.fromPrimitiveString((String) entry.getValue()));
+    }
+    update.commit();
+  }
+
+  public static void setProperty(Table table, String name, String value) {
+    UpdateProperties update = table.updateProperties().set(name, value);
+    update.commit();
+  }
+
+  /** Removes snapshots that are older than the table keeps them, and their files. */
+  public static void expire(Table table) {
+    ExpireSnapshots expire = table.expireSnapshots().cleanExpiredFiles(true);
+    expire.commit();
+  }
+}

@@ -1,0 +1,156 @@
+"""One commit to an Iceberg table, and the files that were written for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables.files.compaction import MergedFile
+from connectors.spark.tables.files.file_reader import read_file
+from connectors.spark.tables.files.live_files import Entry, LiveFile, LiveFiles
+from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
+from connectors.spark.tables.iceberg.file_format import IcebergFormat, replaced_deletes, vector_entry
+from connectors.spark.tables.iceberg.lineage import LINEAGE, with_lineage
+from connectors.spark.tables.iceberg.partitioning import Partitioning
+from connectors.spark.tables.iceberg.puffin import encode_puffin
+
+_BATCH_ROWS = 64 * 1024
+
+
+@dataclass(slots=True)
+class IcebergChange:
+    """``added`` and ``removed`` are data files, the others are the delete files of vectors."""
+
+    rows: pa.Table
+    added: list[Entry] = field(default_factory=list)
+    removed: list[Entry] = field(default_factory=list)
+    vectors: list[Entry] = field(default_factory=list)
+    old_vectors: list[Entry] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    new_rows: dict[str, pa.Table] = field(default_factory=dict)
+    """By path: the rows of a new data file, in its order."""
+    marked: list[Entry] = field(default_factory=list)
+    """Entries of known data files with their new vector."""
+
+    @contextlib.contextmanager
+    def writing(self, writer: IcebergFileWriter) -> Iterator[None]:
+        """Deletes what was written when the block fails: a full disk would stay full."""
+        try:
+            yield
+        except BaseException:
+            writer.delete(self.written)
+            raise
+
+    def write_rows(self, writer: IcebergFileWriter, partitioning: Partitioning) -> None:
+        """Writes the new rows, if there are any: one file per partition."""
+        if not self.rows.num_rows:
+            return
+        for values, rows in partitioning.split(self.rows):
+            self._add(writer.write(rows, values))
+            self.new_rows[self.added[-1]["path"]] = rows
+
+    def _add(self, entry: Entry) -> None:
+        self.added.append(entry)
+        self.written.append(entry["path"])
+
+    def remove_files(self, files: list[LiveFile]) -> None:
+        """Removes whole files, with their own deletes."""
+        for file in files:
+            self.removed.append(file.entry)
+            self.old_vectors += replaced_deletes(file)
+
+    def mark_deleted(self, deleted: Mapping[int, Rows], live: LiveFiles, writer: IcebergFileWriter) -> None:
+        """Deletes rows by deletion vectors, and removes files without any other rows."""
+        remaining: list[tuple[LiveFile, Rows]] = []
+        for number, rows in deleted.items():
+            file = live.at(number)
+            all_deleted = file.with_deleted(rows)
+            if len(all_deleted) < file.rows:
+                self.old_vectors += replaced_deletes(file)
+                remaining.append((file, all_deleted))
+            else:
+                self.remove_files([file])
+        self._write_vectors(remaining, writer)
+
+    def _write_vectors(self, marked: list[tuple[LiveFile, Rows]], writer: IcebergFileWriter) -> None:
+        if not marked:
+            return
+        data, places = encode_puffin([(file.path, rows) for file, rows in marked])
+        path = writer.write_bytes(data)
+        self.written.append(path)
+        for (file, rows), place in zip(marked, places, strict=True):
+            vector = vector_entry(file, path, len(data), place, len(rows))
+            self.vectors.append(vector)
+            self.marked.append({**file.entry, "deletes": [vector]})
+
+    def copy_without(self, deleted: Mapping[int, Rows], live: LiveFiles, columns: Columns, writer: IcebergFileWriter) -> None:
+        """Deletes rows by writing the others of their files into new files (copy-on-write)."""
+        for number, rows in deleted.items():
+            file = live.at(number)
+            gone = np.zeros(file.rows, bool)
+            gone[file.with_deleted(rows)] = True
+            self.remove_files([file])
+            if not gone.all():
+                self._copy(file, gone, live, columns, writer)
+
+    def _copy(self, file: LiveFile, gone: Any, live: LiveFiles, columns: Columns, writer: IcebergFileWriter) -> None:
+        def batches() -> Iterator[pa.Table]:
+            for first, batch in read_file(live, file, columns, _BATCH_ROWS):
+                yield batch.filter(pa.array(~gone[first : first + batch.num_rows]))
+
+        entry = writer.write_batches(batches(), tuple(file.entry["partition"]), file.entry["spec"])
+        if entry is not None:
+            self._add(entry)
+
+    def replace_all(self, live: LiveFiles, columns: Columns, update: Any, writer: IcebergFileWriter) -> None:
+        """Writes all rows again, changed by ``update``."""
+        for file in live.by_path.values():
+            self.removed.append(file.entry)
+            self.old_vectors += replaced_deletes(file)
+            deleted = file.deleted
+
+            def batches(file: LiveFile = file, deleted: Any = deleted) -> Iterator[pa.Table]:
+                for first, batch in read_file(live, file, {**columns, **LINEAGE}, _BATCH_ROWS):
+                    batch = with_lineage(file, first, batch)
+                    if deleted is not None:
+                        batch = batch.filter(pa.array(~deleted[first : first + batch.num_rows]))
+                    yield update(batch)
+
+            entry = writer.write_batches(batches(), tuple(file.entry["partition"]), file.entry["spec"])
+            if entry is not None:
+                self._add(entry)
+
+    @classmethod
+    def of_merged(cls, merged: MergedFile, schema: Any, writer: IcebergFileWriter) -> IcebergChange:
+        """The change of a compaction: no row is added or removed."""
+        change = cls(pa.table({}))
+        change.remove_files([source.file for source in merged.sources])
+        if merged.entry is None:
+            return change
+        change._add(merged.entry)
+        deleted = merged.deleted_since()
+        if len(deleted):
+            change._write_vectors([(IcebergFormat(schema).describe(-1, merged.entry), deleted)], writer)
+        return change
+
+    def entries(self) -> list[Entry]:
+        """What the commit puts into the table: new files, and known ones with new vectors."""
+        marked = {entry["path"]: entry for entry in self.marked}
+        return [*(marked.pop(entry["path"], entry) for entry in self.added), *marked.values()]
+
+    def request(self, kind: str) -> dict[str, Any]:
+        """The change for ``commit`` in ``IcebergTables.java``."""
+        return {
+            "kind": kind,
+            "add": self.added,
+            "remove": self.removed,
+            "add_vectors": self.vectors,
+            "remove_vectors": self.old_vectors,
+        }

@@ -1,0 +1,74 @@
+"""Offsets in the summaries of snapshots (promise 6).
+
+Each snapshot of the sink has the ends of all partitions of every connector, so that older snapshots may expire. The newest
+ancestor with a summary of the sink counts; snapshots of other writers in between have none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from connect.errors import ConnectError
+from connectors.spark.tables.iceberg.types import Json
+
+PREFIX = "sluice.offsets."
+COMMIT = "sluice.commit"
+RANGES = "sluice.ranges"
+WRITER = "sluice.connector."
+"""A table property with this prefix and the connector's name: it has committed to the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableOffsets:
+    """The offsets that a snapshot has: by connector, the ends by their identifiers (:mod:`..application_ids`)."""
+
+    snapshot: int = 0
+    """0 if the sink has never committed to the table."""
+    ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def of(self, connector: str) -> Mapping[str, int]:
+        return self.ends.get(connector, {})
+
+    def with_ends(self, connector: str, moved: Mapping[str, int]) -> dict[str, str]:
+        """The properties of the next snapshot, in which ends of this connector are moved."""
+        ends = {**self.ends, connector: {**self.of(connector), **moved}}
+        return {PREFIX + name: json.dumps(own, separators=(",", ":"), sort_keys=True) for name, own in ends.items()}
+
+
+def find_offsets(history: Iterable[Json]) -> TableOffsets | None:
+    """The offsets of the newest snapshot that has some; the history begins with the newest one."""
+    for snapshot in history:
+        summary: Mapping[str, str] = snapshot["summary"]
+        found = {key.removeprefix(PREFIX): value for key, value in summary.items() if key.startswith(PREFIX)}
+        if found:
+            return TableOffsets(int(snapshot["id"]), {name: json.loads(ends) for name, ends in found.items()})
+    return None
+
+
+def replaces_rows(snapshot: Json) -> bool:
+    """Whether a snapshot is of INSERT OVERWRITE and left nothing of what was in the table before."""
+    summary: Mapping[str, str] = snapshot["summary"]
+    files = (summary.get("total-data-files"), summary.get("added-data-files"))
+    return summary.get("replace-partitions") == "true" and files[0] == files[1]
+
+
+def refuse_replacement(history: Iterable[Json], place: str) -> None:
+    """Raises ConnectError when another writer has replaced all rows in one of these snapshots."""
+    for snapshot in history:
+        if replaces_rows(snapshot) and COMMIT not in snapshot["summary"]:
+            raise ConnectError(
+                f"{place}: another writer replaced the table's rows ({snapshot['operation']}) in snapshot {snapshot['id']}, so "
+                "the connector's offsets no longer say what the table contains. Stop the connector, set its offsets over REST to "
+                "what the table contains (PATCH /connectors/<name>/offsets) or delete them to load all records again, and resume "
+                "it"
+            )
+
+
+def refuse_lost(connector: str, place: str) -> None:
+    """Raises ConnectError for a table whose snapshots with the connector's offsets are gone."""
+    raise ConnectError(
+        f"{place} has rows of connector {connector}, but the snapshots with its offsets have expired or were rolled back. Stop "
+        "the connector, set its offsets over REST to what the table contains (PATCH /connectors/<name>/offsets), and resume it"
+    )

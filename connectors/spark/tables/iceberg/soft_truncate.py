@@ -1,0 +1,33 @@
+"""What a truncate does to rows that stay in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.spark import config
+from connectors.spark.plan.deduplicate import TruncatePoint
+
+
+def mark_deleted(rows: pa.Table) -> pa.Table:
+    """The rows with ``__deleted``."""
+    return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
+
+
+def close_versions(truncate: TruncatePoint | None) -> Callable[[pa.Table], pa.Table]:
+    """Closes open versions of rows at the time of a truncate."""
+    source_ms = None if truncate is None else truncate.source_ms
+    at = pa.scalar(None if source_ms is None else source_ms * 1000, pa.timestamp("us", "UTC"))
+
+    def close(rows: pa.Table) -> pa.Table:
+        is_open = pc.fill_null(rows[config.CURRENT], False)
+        rows = _with(rows, config.VALID_TO, pc.if_else(is_open, at, rows[config.VALID_TO]))
+        return _with(rows, config.CURRENT, pc.if_else(is_open, False, rows[config.CURRENT]))
+
+    return close
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.column_names.index(name), name, values)

@@ -1,0 +1,173 @@
+"""Iceberg's schemas as Arrow columns, and the other way around.
+
+Format: "Schemas" in appendix C of Iceberg's specification. Readers find columns by the IDs of fields, never by their names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from connect.errors import ConnectError, SchemaError
+from connectors.spark.plan.evolution import Columns, sql_type
+
+Json = Mapping[str, Any]
+FIELD_ID = b"PARQUET:field_id"
+
+_PRIMITIVES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "uuid": pa.binary(16),
+}
+_NAMES = {type_: name for name, type_ in _PRIMITIVES.items() if name != "uuid"} | {pa.int8(): "int", pa.int16(): "int"}
+
+
+def read_columns(schema: Json) -> Columns:
+    """The columns of a table. Raises SchemaError for a type that the sink cannot write."""
+    return {field["name"]: _arrow_type(field["type"], field["name"]) for field in schema["fields"]}
+
+
+def _arrow_type(node: str | Json, path: str) -> pa.DataType:
+    if isinstance(node, str):
+        if node in _PRIMITIVES:
+            return _PRIMITIVES[node]
+        if found := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", node):
+            return pa.decimal128(int(found.group(1)), int(found.group(2)))
+        if found := re.fullmatch(r"fixed\[(\d+)\]", node):
+            return pa.binary(int(found.group(1)))
+        raise SchemaError(f"column {path} has the type {node}, which is not supported; write into another table")
+    if node["type"] == "struct":
+        return pa.struct([pa.field(f["name"], _arrow_type(f["type"], f"{path}.{f['name']}")) for f in node["fields"]])
+    if node["type"] == "list":
+        return pa.list_(_arrow_type(node["element"], f"{path}.element"))
+    return pa.map_(_arrow_type(node["key"], f"{path}.key"), _arrow_type(node["value"], f"{path}.value"))
+
+
+def new_schema(columns: Columns) -> Json:
+    """The schema of a new table with these columns. Raises SchemaError for a type that Iceberg lacks."""
+    ids = itertools.count(1)
+    return {"type": "struct", "schema-id": 0, "fields": [_field(name, type_, next(ids), ids) for name, type_ in columns.items()]}
+
+
+def _field(name: str, type_: pa.DataType, number: int, ids: Iterator[int]) -> Json:
+    return {"id": number, "name": name, "required": False, "type": _json_type(type_, ids)}
+
+
+def _json_type(type_: pa.DataType, ids: Iterator[int]) -> str | Json:
+    t = pa.types
+    if t.is_struct(type_):
+        numbers = [next(ids) for _ in type_]
+        return {"type": "struct", "fields": [_field(f.name, f.type, n, ids) for f, n in zip(type_, numbers, strict=True)]}
+    if t.is_list(type_):
+        number = next(ids)
+        return {"type": "list", "element-id": number, "element-required": False, "element": _json_type(type_.value_type, ids)}
+    if t.is_map(type_):
+        key, value = next(ids), next(ids)
+        return {
+            "type": "map",
+            "key-id": key,
+            "key": _json_type(type_.key_type, ids),
+            "value-id": value,
+            "value-required": False,
+            "value": _json_type(type_.item_type, ids),
+        }
+    return primitive_name(type_)
+
+
+def primitive_name(type_: pa.DataType) -> str:
+    """The name of a primitive type. Raises SchemaError if Iceberg has no such type."""
+    if type_ in _NAMES:
+        return _NAMES[type_]
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision}, {type_.scale})"
+    raise SchemaError(f"Iceberg has no column type for {sql_type(type_)}")
+
+
+def as_stored(columns: Columns) -> Columns:
+    """Columns with the types that Iceberg has for them: it has no integers below 32 bits."""
+    return read_columns(new_schema(columns))
+
+
+def file_schema(schema: Json, names: list[str]) -> pa.Schema:
+    """The Arrow schema of a data file with these columns of a table, with the IDs of all fields."""
+    by_name = {field["name"]: field for field in schema["fields"]}
+    return pa.schema([_file_field(by_name[name]) for name in names])
+
+
+def _file_field(field: Json) -> pa.Field:
+    return _with_id(field["name"], _file_type(field["type"], field["name"]), field["id"])
+
+
+def _with_id(name: str, type_: pa.DataType, number: int, *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, type_, nullable, {FIELD_ID: str(number).encode()})
+
+
+def _file_type(node: str | Json, path: str) -> pa.DataType:
+    if isinstance(node, str):
+        return _arrow_type(node, path)
+    if node["type"] == "struct":
+        return pa.struct([_file_field(f) for f in node["fields"]])
+    if node["type"] == "list":
+        return pa.list_(_with_id("element", _file_type(node["element"], path), node["element-id"]))
+    key = _with_id("key", _file_type(node["key"], path), node["key-id"], nullable=False)
+    return pa.map_(key, _with_id("value", _file_type(node["value"], path), node["value-id"]))
+
+
+def names_in_file(schema: Json, in_file: pa.Schema, columns: Mapping[str, pa.DataType]) -> dict[str, str]:
+    """By column: the name of the file's column with its ID. Raises ConnectError if a nested field was renamed since."""
+    by_id = {_id_of(field): field for field in in_file}
+    found = {}
+    for field in schema["fields"]:
+        name = field["name"]
+        if name not in columns:
+            continue
+        # Files that were written without Iceberg have no IDs, and are read by name.
+        stored = by_id.get(field["id"]) if None not in by_id else _by_name(in_file, name)
+        if stored is not None:
+            _check_nested(stored.type, field["type"], name)
+            found[name] = stored.name
+    return found
+
+
+def _id_of(field: pa.Field) -> int | None:
+    found = (field.metadata or {}).get(FIELD_ID)
+    return None if found is None else int(found)
+
+
+def _by_name(in_file: pa.Schema, name: str) -> pa.Field | None:
+    return in_file.field(name) if name in in_file.names else None
+
+
+def _check_nested(stored: pa.DataType, node: str | Json, path: str) -> None:
+    if isinstance(node, str):
+        return
+    if node["type"] == "struct":
+        names = {f["id"]: f["name"] for f in node["fields"]}
+        for member in stored:
+            number = _id_of(member)
+            if number is not None and names.get(number, member.name) != member.name:
+                raise ConnectError(
+                    f"the field {path}.{member.name} was renamed to {names[number]}, and files with the old name are still in "
+                    "the table; rewrite them with Spark (CALL <catalog>.system.rewrite_data_files), then restart the task"
+                )
+        by_name = {f["name"]: f["type"] for f in node["fields"]}
+        for member in stored:
+            if member.name in by_name:
+                _check_nested(member.type, by_name[member.name], f"{path}.{member.name}")
+    elif node["type"] == "list":
+        _check_nested(stored.value_type, node["element"], f"{path}.element")
+    else:
+        _check_nested(stored.item_type, node["value"], f"{path}.value")

@@ -1,0 +1,94 @@
+"""How tests read and change a table, by its format: with Spark, and with a second engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from sluice.demo.delta_table import read_delta_table
+
+CATALOG = "lake"
+
+
+class TableAccess(Protocol):
+    """One table."""
+
+    path: Path
+
+    def by_spark(self, spark: Any) -> pa.Table: ...
+
+    def by_second_engine(self) -> pa.Table: ...
+
+    def change(self, spark: Any, statement: str) -> None:
+        """Runs a statement of SQL on the table ``{table}``."""
+        ...
+
+
+class DeltaAccess:
+    """The second engine is delta-rs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def by_spark(self, spark: Any) -> pa.Table:
+        return spark.read.format("delta").load(str(self.path)).toArrow()
+
+    def by_second_engine(self) -> pa.Table:
+        return read_delta_table(self.path)
+
+    def change(self, spark: Any, statement: str) -> None:
+        spark.sql(statement.replace("{table}", f"delta.`{self.path}`"))
+
+
+class IcebergAccess:
+    """A table below the warehouse of a Hadoop catalog; the second engine is PyIceberg."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def by_spark(self, spark: Any) -> pa.Table:
+        configure_catalog(spark, self.path.parent)
+        return spark.sql(f"SELECT * FROM {self.name}").toArrow()
+
+    @property
+    def name(self) -> str:
+        return f"{CATALOG}.{self.path.name}"
+
+    def by_second_engine(self) -> pa.Table:
+        from pyiceberg.table import StaticTable
+
+        return StaticTable.from_metadata(str(self.metadata_file())).scan().to_arrow()
+
+    def metadata_file(self) -> Path:
+        """The file with the newest metadata."""
+        version = (self.path / "metadata" / "version-hint.text").read_text().strip()
+        return self.path / "metadata" / f"v{version}.metadata.json"
+
+    def change(self, spark: Any, statement: str) -> None:
+        configure_catalog(spark, self.path.parent)
+        if statement.startswith("OPTIMIZE"):
+            options = "options => map('min-input-files', '2')"
+            spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{self.path.name}', {options})").collect()
+        elif statement.startswith("VACUUM"):
+            now = "older_than => TIMESTAMP '2999-01-01', retain_last => 5"
+            spark.sql(f"CALL {CATALOG}.system.expire_snapshots(table => '{self.path.name}', {now})").collect()
+        else:
+            spark.sql(statement.replace("{table}", self.name))
+
+
+def catalog_props(warehouse: Path | str) -> dict[str, str]:
+    """Properties of Spark for a Hadoop catalog of this name."""
+    key = f"spark.sql.catalog.{CATALOG}"
+    return {
+        key: "org.apache.iceberg.spark.SparkCatalog",
+        f"{key}.type": "hadoop",
+        f"{key}.warehouse": str(warehouse),
+        f"{key}.cache-enabled": "false",
+    }
+
+
+def configure_catalog(spark: Any, warehouse: Path | str) -> None:
+    for key, value in catalog_props(warehouse).items():
+        spark.conf.set(key, value)
