@@ -14,6 +14,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 from connectors.spark.masters import parse_masters
+from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
@@ -34,7 +35,6 @@ CATALOG = "table.catalog"
 PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
-PARTITION_COLUMNS = "partition.columns"
 CLUSTER_COLUMNS = "cluster.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
@@ -468,6 +468,9 @@ def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:
             raise ConfigError.invalid(key, ",".join(names), f"Iceberg tables have no such layout; use {PARTITION_COLUMNS}")
         if names and table_format == PARQUET:
             raise ConfigError.invalid(key, ",".join(names), "parquet tables have no such layout; use table.format=delta")
+        if table_format == ICEBERG:
+            for name in names:
+                parse_term(name)
         if len({name.lower() for name in names}) < len(names):
             raise ConfigError.invalid(key, ",".join(names), "a column is named twice")
         found.append(names)

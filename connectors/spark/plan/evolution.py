@@ -162,6 +162,8 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
         return all(_is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
     if t.is_list(given) and t.is_list(wanted):
         return _is_castable(given.value_type, wanted.value_type)
+    if t.is_map(given) and t.is_map(wanted):
+        return _is_castable(given.key_type, wanted.key_type) and _is_castable(given.item_type, wanted.item_type)
     if t.is_integer(given):
         return bool(t.is_integer(wanted) or t.is_floating(wanted) or t.is_decimal(wanted))
     if t.is_floating(given):
@@ -172,7 +174,7 @@ def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    if not (pa.types.is_struct(type_) or pa.types.is_list(type_)):
+    if not pa.types.is_nested(type_):
         return pc.cast(column, type_, safe=True)
     return pa.chunked_array([_cast_nested(as_array(column), type_)])
 
@@ -189,6 +191,10 @@ def _cast_nested(array: pa.Array, type_: pa.DataType) -> pa.Array:
         # Copied, because the offsets of a slice do not start at zero.
         start = pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
         return pa.ListArray.from_arrays(start.offsets, _cast_nested(start.values, type_.value_type), mask=mask)
+    if pa.types.is_map(type_):
+        start = pa.concat_arrays([array]) if array.offset == 0 else array.take(pa.array(range(len(array))))
+        keys, items = _cast_nested(start.keys, type_.key_type), _cast_nested(start.items, type_.item_type)
+        return pa.MapArray.from_arrays(start.offsets, keys, items, type_, mask=mask)
     return pc.cast(array, type_, safe=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from connect.errors import BadRequestError
 from connect.record import TopicPartition
@@ -19,7 +19,7 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
     routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
     staging = Staging(config.location, config.connector, config.spark.s3) if config.location else None
     found = []
-    for name in find_tables(config, lease):
+    for name in sorted({*find_tables(config, lease), *_named_tables(config, offsets)}):
         table = open_table(config, name, lease, staging, lambda topic: None)
         try:
             ends = table.stored_ends()
@@ -35,6 +35,14 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
             table.move_offsets(moved)
         except Exception as e:
             raise explain(e, f"table {name} at {table.path}") from e
+
+
+def _named_tables(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
+    """The tables of these topics in a catalog, which may be unable to list them."""
+    if not config.catalog or config.names_need_source:
+        return set()
+    names = {config.table_name(tp.topic, None, None, None) for tp in offsets}
+    return names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
 
 
 def _refuse_replay(name: str, ends: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int | None]) -> None:

@@ -14,7 +14,8 @@ from connectors.spark.tables.delta.maintenance import MaintenanceSettings
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.iceberg.library import IcebergName
-from connectors.spark.tables.iceberg.table import IcebergTable, IcebergTableSettings
+from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings
+from connectors.spark.tables.iceberg.table import IcebergTable
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.parquet_adapter import ParquetSinkTable
 from connectors.spark.tables.staging import Staging

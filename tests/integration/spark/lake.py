@@ -18,7 +18,7 @@ from sluice.demo.delta_table import read_delta_table
 KEYS = 4
 
 
-def field(name: str, kind: str, **more: Any) -> dict[str, Any]:
+def field(name: str, kind: str, /, **more: Any) -> dict[str, Any]:
     """A field of a schema in JsonConverter's format."""
     return {"field": name, "type": kind, "optional": True, **more}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,7 +76,16 @@ class IcebergAccess:
             now = "older_than => TIMESTAMP '2999-01-01', retain_last => 5"
             spark.sql(f"CALL {CATALOG}.system.expire_snapshots(table => '{self.path.name}', {now})").collect()
         else:
-            spark.sql(statement.replace("{table}", self.name))
+            spark.sql(self._with_all_columns(spark, statement).replace("{table}", self.name))
+
+    def _with_all_columns(self, spark: Any, statement: str) -> str:
+        """Spark inserts into Iceberg tables only rows with all columns."""
+        found = re.fullmatch(r"INSERT INTO {table} \((.*?)\) VALUES (.*)", statement)
+        if found is None:
+            return statement
+        given = found.group(1).split(", ")
+        listed = ", ".join(name if name in given else "NULL" for name in spark.table(self.name).columns)
+        return f"INSERT INTO {{table}} SELECT {listed} FROM VALUES {found.group(2)} AS given({found.group(1)})"
 
 
 def catalog_props(warehouse: Path | str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pyarrow import fs
 from connect.errors import ConfigError, ConnectError
 from connectors.spark import config
 from connectors.spark.config import WantedLayout
+from connectors.spark.partition_terms import PARTITION_COLUMNS
 from connectors.spark.plan.evolution import Columns, quote, sql_type
 from connectors.spark.plan.sql import ddl, literal, table_at
 from connectors.spark.s3_settings import S3Settings
@@ -72,14 +73,14 @@ def create_table(
 
 def layout_clause(columns: Columns, layout: WantedLayout) -> str:
     """The clause of CREATE TABLE for a layout, with a space before it. Raises ConfigError for columns that cannot have it."""
-    for key, names in ((config.PARTITION_COLUMNS, layout.partition_columns), (config.CLUSTER_COLUMNS, layout.cluster_columns)):
+    for key, names in ((PARTITION_COLUMNS, layout.partition_columns), (config.CLUSTER_COLUMNS, layout.cluster_columns)):
         for name in names:
             if name not in columns:
                 raise ConfigError.invalid(key, name, f"the table would have only the columns {', '.join(columns)}")
             if not has_text(columns[name]):
                 raise ConfigError.invalid(key, name, f"the column has the type {sql_type(columns[name])}, which cannot be one")
     if layout.partition_columns and not set(columns) - set(layout.partition_columns):
-        raise ConfigError.invalid(config.PARTITION_COLUMNS, ", ".join(layout.partition_columns), "the table has no other column")
+        raise ConfigError.invalid(PARTITION_COLUMNS, ", ".join(layout.partition_columns), "the table has no other column")
     listed = ", ".join(quote(name) for name in layout.partition_columns or layout.cluster_columns)
     if not listed:
         return ""

@@ -137,13 +137,16 @@ public class IcebergTables {
   }
 
   private static void collectNames(Catalog catalog, Namespace namespace, String prefix, List found) {
-    if (!namespace.isEmpty() || !(catalog instanceof SupportsNamespaces)) {
-      try {
-        for (Iterator i = catalog.listTables(namespace).iterator(); i.hasNext(); ) {
-          found.add(prefix + ((TableIdentifier) i.next()).name());
-        }
-      } catch (NoSuchNamespaceException e) {
-        return;
+    try {
+      for (Iterator i = catalog.listTables(namespace).iterator(); i.hasNext(); ) {
+        found.add(prefix + ((TableIdentifier) i.next()).name());
+      }
+    } catch (NoSuchNamespaceException e) {
+      return;
+    } catch (RuntimeException e) {
+      // Many catalogs have tables only in namespaces.
+      if (!namespace.isEmpty()) {
+        throw e;
       }
     }
     if (catalog instanceof SupportsNamespaces) {
@@ -537,11 +540,13 @@ public class IcebergTables {
 
   /** Adds the columns of a schema that the table lacks, by their names. */
   public static void addColumns(Table table, String schema) {
+    table.refresh();
     table.updateSchema().unionByNameWith(SchemaParser.fromJson(schema)).commit();
   }
 
   /** Gives columns (by path) other primitive types. */
   public static void changeTypes(Table table, Map types) {
+    table.refresh();
     UpdateSchema update = table.updateSchema();
     for (Iterator i = types.entrySet().iterator(); i.hasNext(); ) {
       Map.Entry entry = (Map.Entry) i.next();
@@ -551,12 +556,14 @@ public class IcebergTables {
   }
 
   public static void setProperty(Table table, String name, String value) {
+    table.refresh();
     UpdateProperties update = table.updateProperties().set(name, value);
     update.commit();
   }
 
   /** Removes snapshots that are older than the table keeps them, and their files. */
   public static void expire(Table table) {
+    table.refresh();
     ExpireSnapshots expire = table.expireSnapshots().cleanExpiredFiles(true);
     expire.commit();
   }

@@ -145,10 +145,12 @@ class IcebergChange:
         marked = {entry["path"]: entry for entry in self.marked}
         return [*(marked.pop(entry["path"], entry) for entry in self.added), *marked.values()]
 
-    def request(self, kind: str) -> dict[str, Any]:
-        """The change for ``commit`` in ``IcebergTables.java``."""
+    def request(self, kind: str, base: int, offsets: Mapping[str, Any]) -> dict[str, Any]:
+        """The change for ``commit`` in ``IcebergTables.java``: planned on the snapshot ``base``, with these offsets."""
         return {
+            **offsets,
             "kind": kind,
+            "base": base,
             "add": self.added,
             "remove": self.removed,
             "add_vectors": self.vectors,

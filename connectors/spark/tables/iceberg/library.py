@@ -22,10 +22,6 @@ _SOURCE = Path(__file__).with_name("IcebergTables.java")
 _REMEDY = "run 'sluice setup --iceberg' and restart the worker, or add Iceberg's JAR to spark.jars"
 
 
-class TableReplaced(Exception):
-    """The table was dropped, and perhaps created again, since it was loaded."""
-
-
 @dataclass(frozen=True, slots=True)
 class IcebergName:
     """A table of a catalog, or without one at a location."""
@@ -107,15 +103,12 @@ class IcebergHandle:
         self._table = table
 
     def read(self) -> Json:
-        """The newest state (see ``read`` in ``IcebergTables.java``). Raises TableReplaced."""
-        try:
-            found: Json = json.loads(self._java.read(self._table))
-        except Exception as e:
-            text = str(e)
-            if "NoSuchTableException" in text or "UUID does not match" in text or "NotFoundException" in text:
-                raise TableReplaced from e
-            raise
+        """The newest state (see ``read`` in ``IcebergTables.java``)."""
+        found: Json = json.loads(self._java.read(self._table))
         return found
+
+    def uuid(self) -> str:
+        return str(self._table.uuid())
 
     def history(self, since: int) -> Json:
         found: Json = json.loads(self._java.history(self._table, since))

@@ -7,11 +7,14 @@ ancestor with a summary of the sink counts; snapshots of other writers in betwee
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from connect.errors import ConnectError
 from connectors.spark.tables.iceberg.types import Json
+from connectors.spark.tables.offset_ranges import OffsetRanges
 
 PREFIX = "sluice.offsets."
 COMMIT = "sluice.commit"
@@ -31,10 +34,19 @@ class TableOffsets:
     def of(self, connector: str) -> Mapping[str, int]:
         return self.ends.get(connector, {})
 
-    def with_ends(self, connector: str, moved: Mapping[str, int]) -> dict[str, str]:
-        """The properties of the next snapshot, in which ends of this connector are moved."""
+    def next_summary(self, connector: str, moved: Mapping[str, int], ranges: OffsetRanges | None = None) -> dict[str, Any]:
+        """The part of a commit that moves ends of this connector: its summary, and the snapshot whose offsets must be the newest
+        ones until then. ``ranges`` are the offsets of its records."""
         ends = {**self.ends, connector: {**self.of(connector), **moved}}
-        return {PREFIX + name: json.dumps(own, separators=(",", ":"), sort_keys=True) for name, own in ends.items()}
+        summary = {PREFIX + name: _compact(own) for name, own in ends.items()}
+        summary[COMMIT] = uuid.uuid4().hex
+        if ranges:
+            summary[RANGES] = _compact({str(tp): list(found) for tp, found in ranges.items()})
+        return {"summary": summary, "expected": self.snapshot}
+
+
+def _compact(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def find_offsets(history: Iterable[Json]) -> TableOffsets | None:

@@ -6,7 +6,6 @@ Format: "Partitioning", and "Bucket Transform Details", in Iceberg's specificati
 from __future__ import annotations
 
 import datetime as dt
-import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConfigError, ConnectError
-from connectors.spark.config import PARTITION_COLUMNS
+from connectors.spark.partition_terms import BUCKET, PARTITION_COLUMNS, TRUNCATE, UNITS, parse_term
 from connectors.spark.plan.evolution import Columns, sql_type
 from connectors.spark.tables.iceberg.types import Json
 
@@ -25,31 +24,6 @@ Values = tuple[Any, ...]
 """A partition: by field of the spec, its value in Iceberg's JSON form."""
 
 _FIRST_FIELD_ID = 1000
-_CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
-_TRUNCATE, _BUCKET = "truncate", "bucket"
-_UNITS = {"year": "year", "month": "month", "day": "day", "hour": "hour"}
-
-
-def parse_term(text: str) -> tuple[str, str]:
-    """Column and transform (as specs name it) of an entry of ``partition.columns``: ``c``, ``days(c)``, ``bucket(c, 16)``, ...
-
-    Raises ConfigError.
-    """
-    found = _CALL.fullmatch(text.strip())
-    if found is None:
-        return text.strip(), "identity"
-    name, arguments = found.group(1).lower(), [part.strip() for part in found.group(2).split(",")]
-    if name.removesuffix("s") in _UNITS and len(arguments) == 1:
-        return arguments[0], name.removesuffix("s")
-    if name in (_BUCKET, _TRUNCATE) and len(arguments) == 2:
-        column, width = arguments if arguments[1].isdecimal() else reversed(arguments)
-        if width.isdecimal() and int(width) > 0:
-            return column, f"{name}[{int(width)}]"
-    raise ConfigError.invalid(
-        PARTITION_COLUMNS,
-        text,
-        "Expected a column, or years(c), months(c), days(c), hours(c), bucket(c, count), or truncate(c, width) of a column",
-    )
 
 
 def new_spec(terms: Sequence[str], schema: Json, columns: Columns) -> Json:
@@ -65,7 +39,7 @@ def new_spec(terms: Sequence[str], schema: Json, columns: Columns) -> Json:
                 PARTITION_COLUMNS, term, f"the column has the type {sql_type(columns[column])}, which does not allow it"
             )
         kind = transform.partition("[")[0]
-        name = column if kind == "identity" else f"{column}_{'trunc' if kind == _TRUNCATE else kind}"
+        name = column if kind == "identity" else f"{column}_{'trunc' if kind == TRUNCATE else kind}"
         fields.append({"source-id": ids[column], "field-id": _FIRST_FIELD_ID + number, "name": name, "transform": transform})
     return {"spec-id": 0, "fields": fields}
 
@@ -76,11 +50,11 @@ def _allows(type_: pa.DataType, transform: str) -> bool:
         return False
     if kind == "hour":
         return bool(t.is_timestamp(type_))
-    if kind in _UNITS:
+    if kind in UNITS:
         return bool(t.is_timestamp(type_) or t.is_date32(type_))
-    if kind == _TRUNCATE:
+    if kind == TRUNCATE:
         return bool(t.is_integer(type_) or t.is_string(type_) or t.is_binary(type_) or t.is_decimal(type_))
-    if kind == _BUCKET:
+    if kind == BUCKET:
         return not (t.is_floating(type_) or t.is_boolean(type_))
     return True
 
@@ -100,7 +74,7 @@ class Partitioning:
         columns = []
         for field in spec["fields"]:
             kind = field["transform"].partition("[")[0]
-            if kind not in {"identity", "void", _BUCKET, _TRUNCATE, *_UNITS} or field["source-id"] not in names:
+            if kind not in {"identity", "void", BUCKET, TRUNCATE, *UNITS} or field["source-id"] not in names:
                 raise ConnectError(
                     f"the table is partitioned by {field['name']} ({field['transform']}), which is not supported; change its "
                     "partition spec with ALTER TABLE ... DROP PARTITION FIELD, or write into another table"
@@ -259,6 +233,6 @@ _TRANSFORMS: Mapping[str, Callable[[pa.Array, int], list[Any]]] = {
     "month": _since_epoch("M"),
     "day": _since_epoch("D"),
     "hour": _since_epoch("h"),
-    _TRUNCATE: _truncated,
-    _BUCKET: _bucket,
+    TRUNCATE: _truncated,
+    BUCKET: _bucket,
 }

@@ -1,0 +1,215 @@
+"""What is known of an Iceberg table, kept in step with its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import pyarrow as pa
+
+from connect.errors import ConnectError
+from connectors.spark.config import WantedLayout
+from connectors.spark.errors import is_jvm_gone
+from connectors.spark.plan.evolution import Columns
+from connectors.spark.s3_settings import S3Settings
+from connectors.spark.tables.application_ids import Identify, ids_of
+from connectors.spark.tables.files.compaction import CompactionSettings
+from connectors.spark.tables.files.indexed_files import IndexedFiles
+from connectors.spark.tables.files.live_files import UnreadableFile
+from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
+from connectors.spark.tables.iceberg.file_format import IcebergFormat
+from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrary, IcebergName
+from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets, refuse_lost, refuse_replacement
+from connectors.spark.tables.iceberg.partitioning import Partitioning
+from connectors.spark.tables.iceberg.types import Json, read_columns
+from connectors.spark.tables.staging import local_folder, open_location
+from connectors.spark.tables.table import OffsetCommit
+from connectors.spark.tables.table_lock import TableLock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_APPEND_ROW_GROUP = 256 * 1024
+_UPSERT_ROW_GROUP = 20_000
+_VECTORS_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergTableSettings:
+    """How a connector writes a table."""
+
+    name: IcebergName
+    connector: str
+    upserts: bool
+    fail_unavailable: bool
+    max_index_keys: int
+    layout: WantedLayout
+    properties: Mapping[str, str]
+    """Of new tables."""
+    compaction: CompactionSettings
+    expire_interval_s: float
+    s3: S3Settings | None = None
+
+
+@dataclass(slots=True)
+class KnownSnapshot:
+    """The state of the table that the next commit is planned on. ``snapshot`` is 0 while the table is empty."""
+
+    state: Json
+    snapshot: int
+    offsets: TableOffsets
+    columns: Columns
+    partitioning: Partitioning
+    writer: IcebergFileWriter
+    lock: TableLock
+    indexed: IndexedFiles | None = None
+
+    @property
+    def has_vectors(self) -> bool:
+        return int(self.state["format"]) >= _VECTORS_VERSION
+
+    def has_schema_of(self, state: Json) -> bool:
+        return all(self.state[part] == state[part] for part in ("uuid", "schema", "spec", "format"))
+
+
+class TableReader:
+    """Reads one table. Used by one thread at a time.
+
+    When Spark's JVM ends, the running call fails, and the next one continues with a new session.
+    """
+
+    def __init__(self, settings: IcebergTableSettings, new_session: Callable[[], SparkSession], identify: Identify) -> None:
+        self._settings = settings
+        self._new_session = new_session
+        self._identify = identify
+        self.library: IcebergLibrary | None = None
+        self.handle: IcebergHandle | None = None
+        """The table; None before it has been opened, and if it does not exist."""
+        self.known: KnownSnapshot | None = None
+        """The state that the next commit is planned on; None when it must be read again."""
+
+    @property
+    def _place(self) -> str:
+        return f"table {self._settings.name}"
+
+    def load(self) -> KnownSnapshot | None:
+        """Reads the newest state, and keeps what is known of its files as far as the snapshots say how it came about."""
+        before, self.known = self.known, None
+        handle = self.open()
+        if handle is None:
+            if before is not None:
+                self._refuse_dropped(exists=False)
+            return None
+        state = self.read(handle)
+        if before is not None and before.state["uuid"] != state["uuid"]:
+            self._refuse_dropped(exists=True)
+        history = handle.history(before.snapshot if before is not None else 0)
+        if before is not None and before.snapshot and history["end"] != "since":
+            raise ConnectError(
+                f"{self._place} was rolled back to a snapshot before the connector's last commit, with the offsets in it. "
+                "Restart the task to continue from there; it writes what was rolled back again"
+            )
+        refuse_replacement(history["snapshots"], self._place)
+        offsets = find_offsets(history["snapshots"]) or (TableOffsets() if before is None else before.offsets)
+        connector = self._settings.connector
+        if not offsets.of(connector) and WRITER + connector in state["properties"]:
+            refuse_lost(connector, self._place)
+        known = self.describe(state, offsets)
+        if before is not None and before.indexed is not None and before.has_schema_of(state):
+            known.indexed = self._moved_on(handle, before.indexed, history["snapshots"])
+        self.known = known
+        return known
+
+    def open(self) -> IcebergHandle | None:
+        try:
+            if self.library is None:
+                self.library = IcebergLibrary(self._new_session())
+                self.handle = None
+            if self.handle is None:
+                self.handle = self.library.load(self._settings.name)
+        except Exception as e:
+            self.check_jvm(e)
+            raise
+        return self.handle
+
+    def check_jvm(self, error: BaseException) -> None:
+        if is_jvm_gone(error):
+            self.library = self.handle = None
+
+    def read(self, handle: IcebergHandle) -> Json:
+        try:
+            return handle.read()
+        except Exception as e:
+            self.check_jvm(e)
+            if not is_jvm_gone(e):
+                self._check_dropped(handle)
+            raise
+
+    def _check_dropped(self, handle: IcebergHandle) -> None:
+        """Raises ConnectError if an error is due to a table that was dropped, which catalogs report in different ways."""
+        before, self.handle = handle.uuid(), None
+        again = self.open()
+        if again is None or again.uuid() != before:
+            self._refuse_dropped(exists=again is not None)
+
+    def _refuse_dropped(self, *, exists: bool) -> NoReturn:
+        self.known = None
+        raise ConnectError(
+            f"{self._place} was dropped{' and created again' if exists else ''} while the connector was writing it, and its rows "
+            "are gone. Restart the task to continue with new records, or reset the connector's offsets over REST "
+            "(DELETE /connectors/<name>/offsets) to load the table again"
+        )
+
+    def describe(self, state: Json, offsets: TableOffsets) -> KnownSnapshot:
+        files, _ = open_location(state["data"], self._settings.s3)
+        partitioning = Partitioning.read(state["spec"], state["schema"])
+        folder = str(state["data"]).rpartition("/")[0]
+        row_group = _UPSERT_ROW_GROUP if self._settings.upserts else _APPEND_ROW_GROUP
+        writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, row_group)
+        lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
+        columns = read_columns(state["schema"])
+        return KnownSnapshot(state, int(state.get("snapshot", 0)), offsets, columns, partitioning, writer, lock)
+
+    def _moved_on(self, handle: IcebergHandle, indexed: IndexedFiles, newer: Sequence[Json]) -> IndexedFiles | None:
+        """The files after snapshots of other writers (newest first); None when they must be read again."""
+        try:
+            for snapshot in reversed(newer):
+                changes = handle.changes(int(snapshot["id"]))
+                if changes["deletes"]:
+                    return None
+                indexed.apply(changes["added"], [{"path": path} for path in changes["removed"]])
+        except UnreadableFile:
+            return None
+        return indexed
+
+    def begin(self, schema: pa.Schema, commit: OffsetCommit) -> KnownSnapshot | None:
+        """The newest state; None when that differs from the known one in more than rows of others."""
+        known = self.known
+        handle = self.open()
+        if known is None or handle is None:
+            return None
+        state = self.read(handle)
+        if not known.has_schema_of(state):
+            self.known = known if known.state["uuid"] == state["uuid"] else None
+            if self.known is None:
+                self._refuse_dropped(exists=True)
+            return None
+        if int(state.get("snapshot", 0)) != known.snapshot:
+            moved = ids_of(commit.ends, self._settings.connector, self._identify).values()
+            own = known.offsets.of(self._settings.connector)
+            newer = self.load()
+            if newer is None:
+                return None
+            now = newer.offsets.of(self._settings.connector)
+            if any(own.get(identity) != now.get(identity) for identity in moved):
+                return None
+            known = newer
+        return known if all(known.columns.get(member.name) == member.type for member in schema) else None
+
+    def read_files(self, known: KnownSnapshot, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
+        assert self.handle is not None
+        files, _ = open_location(known.state["data"], self._settings.s3)
+        indexed = IndexedFiles(files, IcebergFormat(known.state["schema"]), keys, self._settings.max_index_keys)
+        indexed.apply(self.handle.files(known.snapshot) if known.snapshot else (), ())
+        return indexed

@@ -1,0 +1,377 @@
+"""Iceberg tables: types, partitions, schema changes, write modes, offsets, and what other writers and users do to them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect.errors import ConnectError
+from connect.record import TopicPartition
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.connector import SparkSink
+from tests.integration.spark.lake import field, message
+from tests.integration.spark.table_access import CATALOG, IcebergAccess, catalog_props, configure_catalog
+
+# PySpark's collect() leaves the socket it read from to Python's reference counting.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+UTC = dt.UTC
+TP = TopicPartition("t", 0)
+ID, V = field("id", "int32"), field("v", "string")
+
+
+class IcebergLake:
+    """The topic ``t``, the table ``lake.t`` of a Hadoop catalog, and another Spark."""
+
+    def __init__(self, props: dict[str, str], run: Any, topic: Any, warehouse: Path) -> None:
+        self.warehouse = warehouse
+        self.topic = topic("t", schemas=True)
+        self.access = IcebergAccess(warehouse / "t")
+        self.props = {k: v for k, v in props.items() if k != "table.location"} | {
+            **{f"spark.conf.{key}": value for key, value in catalog_props(warehouse).items()},
+            "table.format": "iceberg",
+            "table.catalog": CATALOG,
+            "metadata.columns": "none",
+        }
+        self._new_run = run
+        self.group: dict[TopicPartition, int] = {}
+        self.task_run: Any = None
+        self.lease = session.lease(parse_config(self.props).spark)
+        self.spark = self.lease.session()
+        configure_catalog(self.spark, warehouse)
+
+    def start(self, **own: str) -> None:
+        self.props |= {key.replace("_", "."): value for key, value in own.items()}
+        self.task_run = self._new_run(self.props, [self.topic], raw=True, group=self.group)
+
+    def write(self, *rows: dict[str, Any] | bytes, fields: tuple[dict[str, Any], ...] = (ID, V)) -> None:
+        for row in rows:
+            self.topic.add(None, row if isinstance(row, bytes) else message(list(fields), row))
+        if self.task_run is None:
+            self.start()
+        self.task_run.deliver()
+        self.task_run.commit()
+
+    def restart(self, **own: str) -> None:
+        self.task_run.task.close()
+        self.start(**own)
+
+    def refuses(self, *rows: dict[str, Any], match: str, fields: tuple[dict[str, Any], ...] = (ID, V)) -> None:
+        with pytest.raises(ConnectError, match=match):
+            self.write(*rows, fields=fields)
+
+    def sql(self, statement: str) -> list[dict[str, Any]]:
+        return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table by Spark, which must be what PyIceberg reads."""
+        by_spark = self.access.by_spark(self.spark).to_pylist()
+        order = repr
+        assert sorted(self.access.by_second_engine().to_pylist(), key=order) == sorted(by_spark, key=order)
+        return sorted(by_spark, key=lambda row: row["id"])
+
+
+@pytest.fixture
+def lake(props: dict[str, str], run: Any, topic: Any, tmp_path: Path) -> Iterator[IcebergLake]:
+    created = IcebergLake(props, run, topic, tmp_path / "warehouse")
+    yield created
+    if created.task_run is not None:
+        created.task_run.task.close()
+    created.lease.release()
+
+
+NESTED = field(
+    "s",
+    "struct",
+    fields=[field("a", "int8"), field("l", "array", items={"type": "int16", "optional": True})],
+)
+ALL = (
+    field("id", "int64"),
+    field("b", "boolean"),
+    field("tiny", "int8"),
+    field("small", "int16"),
+    field("f", "float"),
+    field("d", "double"),
+    field("text", "string"),
+    field("bytes", "bytes"),
+    field("price", "bytes", name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}),
+    field("day", "int32", name="org.apache.kafka.connect.data.Date"),
+    field("at", "int64", name="org.apache.kafka.connect.data.Timestamp"),
+    field("wall", "int64", name="io.debezium.time.MicroTimestamp"),
+    NESTED,
+    field("m", "map", keys={"type": "string"}, values={"type": "int8", "optional": True}),
+)
+FULL = {
+    "id": 2**62, "b": True, "tiny": -128, "small": 32767, "f": 1.5, "d": -0.1, "text": "ä\U0001f600", "bytes": "AP8=",
+    "price": "/5w=", "day": -719162, "at": 1_700_000_000_123, "wall": -1, "s": {"a": 5, "l": [1, None, 3]},
+    "m": {"k": 7, "n": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_every_type_is_written_without_loss_and_read_by_two_engines(lake: IcebergLake, version: str) -> None:
+    lake.props["table.properties.format-version"] = version
+    lake.write(FULL, {"id": 3}, fields=ALL)
+    empty, full = sorted(lake.access.by_spark(lake.spark).to_pylist(), key=lambda row: row["id"])
+    assert set(empty.values()) == {3, None}
+    assert full == {
+        "id": 2**62,
+        "b": True,
+        "tiny": -128,
+        "small": 32767,
+        "f": 1.5,
+        "d": -0.1,
+        "text": "ä\U0001f600",
+        "bytes": b"\x00\xff",
+        "price": Decimal("-1.00"),
+        "day": dt.date(1, 1, 1),
+        "at": dt.datetime(2023, 11, 14, 22, 13, 20, 123000, UTC),
+        "wall": dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        "s": {"a": 5, "l": [1, None, 3]},
+        "m": [("k", 7), ("n", None)],
+    }
+    assert lake.access.by_second_engine().num_rows == 2
+
+
+TERMS = "bucket(4, id), truncate(v, 2), days(at)"
+TIMED = (ID, V, field("at", "int64", name="org.apache.kafka.connect.data.Timestamp"))
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_rows_are_in_the_partitions_where_spark_looks_for_them(lake: IcebergLake, version: str) -> None:
+    lake.start(partition_columns=TERMS, write_mode="upsert", key_columns="id", **{"table.properties.format-version": version})
+    lake.props["table.properties.format-version"] = version
+    rows = [{"id": i, "v": f"{i % 3}äb", "at": (i - 5) * 43_200_000 + 1} for i in range(20)]
+    lake.write(*rows, {"id": 99, "v": None, "at": None}, fields=TIMED)
+    lake.write({"id": 4, "v": "moved", "at": 0}, fields=TIMED)
+    found = lake.sql(f"SELECT partition.* FROM {lake.access.name}.files")
+    # Spark writes the same rows into a table of its own.
+    lake.sql(f"CREATE TABLE {CATALOG}.copy (id INT, v STRING, at TIMESTAMP) USING iceberg PARTITIONED BY ({TERMS})")
+    lake.sql(f"INSERT INTO {CATALOG}.copy SELECT * FROM {lake.access.name}")
+    expected = lake.sql(f"SELECT partition.* FROM {CATALOG}.copy.files")
+    assert {repr(sorted(row.items())) for row in expected} <= {repr(sorted(row.items())) for row in found}
+    assert lake.sql(f"SELECT id FROM {lake.access.name} WHERE v = '0äb' AND id = 9 AND at > '1970-01-01'") == [{"id": 9}]
+    assert lake.sql(f"SELECT v FROM {lake.access.name} WHERE id = 4") == [{"v": "moved"}]
+    # Another spec for new files.
+    spark_sql = f"CALL {CATALOG}.system.expire_snapshots('t')"
+    lake.sql(spark_sql)
+    table = lake.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, lake.access.name)
+    table.updateSpec().removeField("at_day").commit()
+    lake.write({"id": 5, "v": "x", "at": 0}, fields=TIMED)
+    assert lake.sql(f"SELECT count(*) AS n, max(v) AS v FROM {lake.access.name} WHERE id = 5") == [{"n": 1, "v": "x"}]
+
+
+def test_columns_are_added_and_widened(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    more = field("more", "struct", fields=[field("x", "int32")])
+    lake.write({"id": 2, "v": "b", "more": {"x": 1}}, fields=(ID, V, more))
+    deeper = field("more", "struct", fields=[field("x", "int32"), field("y", "string")])
+    lake.write({"id": 3, "v": "c", "more": {"x": 2, "y": "z"}}, fields=(ID, V, deeper))
+    lake.restart(schema_evolution="widen")
+    lake.write({"id": 2**40, "v": "d"}, fields=(field("id", "int64"), V))
+    assert lake.rows() == [
+        {"id": 1, "v": "a", "more": None},
+        {"id": 2, "v": "b", "more": {"x": 1, "y": None}},
+        {"id": 3, "v": "c", "more": {"x": 2, "y": "z"}},
+        {"id": 2**40, "v": "d", "more": None},
+    ]
+
+
+def test_a_column_that_spark_renamed_keeps_its_values_in_an_upsert(lake: IcebergLake) -> None:
+    lake.start(write_mode="upsert", key_columns="id")
+    placeholder = "__debezium_unavailable_value"
+    lake.write({"id": 1, "v": "large"}, {"id": 2, "v": "b"})
+    lake.sql(f"ALTER TABLE {lake.access.name} RENAME COLUMN v TO w")
+    renamed = (ID, field("w", "string"))
+    lake.write({"id": 1, "w": placeholder}, {"id": 2, "w": "c"}, fields=renamed)
+    assert lake.rows() == [{"id": 1, "w": "large"}, {"id": 2, "w": "c"}]
+
+
+def test_rows_keep_their_ids_when_files_are_merged(lake: IcebergLake) -> None:
+    lake.start(write_mode="upsert", key_columns="id", compaction_min_files="3")
+    for number in range(6):
+        lake.write({"id": number % 4, "v": str(number)}, {"id": number + 10, "v": "x"})
+    before = lake.sql(f"SELECT id, _row_id, _last_updated_sequence_number AS at FROM {lake.access.name} ORDER BY id")
+    table = lake.task_run.task.delivery.scheduler.table("t")
+    files = len(lake.sql(f"SELECT 1 FROM {lake.access.name}.data_files"))
+    table.writer.maintain(lambda: False)
+    assert len(lake.sql(f"SELECT 1 FROM {lake.access.name}.data_files")) < files
+    assert lake.sql(f"SELECT id, _row_id, _last_updated_sequence_number AS at FROM {lake.access.name} ORDER BY id") == before
+    lake.write({"id": 0, "v": "after"})
+    assert lake.rows()[0] == {"id": 0, "v": "after"}
+
+
+def test_position_deletes_of_spark_are_respected(lake: IcebergLake) -> None:
+    lake.start(write_mode="upsert", key_columns="id", **{"table.properties.format-version": "2"})
+    lake.sql(
+        f"CREATE TABLE {lake.access.name} (id INT, v STRING) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+    )
+    lake.write(*({"id": i, "v": "a"} for i in range(10)))
+    lake.sql(f"DELETE FROM {lake.access.name} WHERE id = 3")
+    assert lake.sql(f"SELECT content FROM {lake.access.name}.delete_files") == [{"content": 1}]
+    lake.restart()
+    lake.write({"id": 3, "v": "b"}, {"id": 4, "v": "b"})
+    assert {row["id"]: row["v"] for row in lake.rows()} == {i: "b" if i in (3, 4) else "a" for i in range(10)}
+
+
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_versions_and_changelog(lake: IcebergLake, version: str) -> None:
+    lake.start(write_mode="scd2", key_columns="id", **{"table.properties.format-version": version})
+    lake.props["table.properties.format-version"] = version
+    lake.write({"id": 1, "v": "a"})
+    lake.write({"id": 1, "v": "b"})
+    found = lake.sql(f"SELECT v, __current FROM {lake.access.name} ORDER BY v")
+    assert found == [{"v": "a", "__current": False}, {"v": "b", "__current": True}]
+    lake.task_run.task.close()
+    lake.topic.name = "u"
+    lake.group.clear()
+    lake.props |= {"topics": "u"}
+    lake.start(write_mode="both", metadata_columns="__offset")
+    lake.write()
+    assert lake.sql(f"SELECT v FROM {CATALOG}.u") == [{"v": "b"}]
+    assert [row["v"] for row in lake.sql(f"SELECT v FROM {CATALOG}.u_changelog ORDER BY __offset")] == ["a", "b"]
+
+
+def test_a_task_continues_where_the_table_ends_and_offsets_are_moved_over_rest(lake: IcebergLake) -> None:
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
+    lake.group.clear()
+    lake.restart()
+    assert lake.task_run.position == {TP: 2}
+    lake.task_run.task.close()
+    assert SparkSink().alter_offsets(lake.props, {TP: 1})
+    lake.start()
+    assert lake.task_run.position == {TP: 1}
+    lake.write({"id": 1, "v": "c"})
+    assert lake.rows() == [{"id": 1, "v": "c"}, {"id": 2, "v": "b"}]
+
+
+def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) -> None:
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"})
+    lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
+    # Offsets are written again on top of the other writer's snapshot.
+    lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+    lake.sql(f"CALL {CATALOG}.system.expire_snapshots(table => 't', older_than => TIMESTAMP '2999-01-01', retain_last => 1)")
+    lake.group.clear()
+    lake.restart()
+    assert lake.task_run.position == {TP: 1}
+    lake.write({"id": 7, "v": "mine"})
+    assert lake.rows() == [{"id": 1, "v": "a"}, {"id": 7, "v": "mine"}]
+
+
+def test_lost_offsets_are_noticed(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    lake.task_run.task.close()
+    lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
+    lake.sql(f"CALL {CATALOG}.system.expire_snapshots(table => 't', older_than => TIMESTAMP '2999-01-01', retain_last => 1)")
+    with pytest.raises(ConnectError, match=r"table lake\.t has rows of connector lake, but .*\(PATCH"):
+        lake.start()
+
+
+def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    (first,) = lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots")
+    lake.write({"id": 2, "v": "b"})
+    lake.sql(f"CALL {CATALOG}.system.rollback_to_snapshot('t', {first['snapshot_id']})")
+    lake.refuses({"id": 3, "v": "c"}, match=r"table lake\.t was rolled back .* Restart the task")
+    lake.restart()
+    lake.write()
+    assert [row["id"] for row in lake.rows()] == [1, 2, 3]
+
+
+def test_a_table_that_was_dropped_is_named(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    lake.sql(f"DROP TABLE {lake.access.name}")
+    lake.refuses({"id": 2, "v": "b"}, match=r"table lake\.t was dropped while the connector was writing it")
+
+
+def test_a_table_that_was_dropped_and_created_again_is_named(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    lake.sql(f"DROP TABLE {lake.access.name}")
+    lake.sql(f"CREATE TABLE {lake.access.name} (id INT, v STRING) USING iceberg")
+    lake.refuses({"id": 2, "v": "b"}, match=r"table lake\.t was dropped and created again")
+
+
+def test_a_table_of_somebody_else_must_fit(lake: IcebergLake) -> None:
+    lake.sql(f"CREATE TABLE {lake.access.name} (id DATE, v STRING NOT NULL) USING iceberg")
+    lake.refuses({"id": 1, "v": "a"}, match=r"column id is DATE in the table, but INT in the records")
+
+
+def test_a_required_column_without_a_value_is_named(lake: IcebergLake) -> None:
+    lake.sql(f"CREATE TABLE {lake.access.name} (id INT, v STRING NOT NULL) USING iceberg")
+    lake.refuses({"id": 1, "v": None}, match=r"column v is required in the table")
+
+
+def test_equality_deletes_are_refused(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from connectors.spark.tables.iceberg.library import IcebergHandle
+
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"})
+    files = IcebergHandle.files
+
+    def with_deletes(handle: IcebergHandle, snapshot: int) -> list[Any]:
+        delete = {"content": "EQUALITY_DELETES", "format": "PARQUET", "path": "d.parquet"}
+        return [{**entry, "deletes": [delete]} for entry in files(handle, snapshot)]
+
+    # No engine here writes them.
+    monkeypatch.setattr(IcebergHandle, "files", with_deletes)
+    lake.restart()
+    lake.refuses({"id": 1, "v": "b"}, match=r"equality deletes in d\.parquet .* rewrite the data files")
+
+
+@pytest.mark.parametrize(
+    ("own", "match"),
+    [
+        ({"table.catalog": "nowhere"}, r"there is no catalog nowhere: set spark\.conf\.spark\.sql\.catalog\.nowhere="),
+        (
+            {
+                "table.catalog": "down.db",
+                "spark.conf.spark.sql.catalog.down": "org.apache.iceberg.spark.SparkCatalog",
+                "spark.conf.spark.sql.catalog.down.type": "rest",
+                "spark.conf.spark.sql.catalog.down.uri": "http://127.0.0.1:1",
+            },
+            r"the catalog down cannot be opened: .*Connect.* check the properties spark\.conf\.spark\.sql\.catalog\.down",
+        ),
+        (
+            {
+                "table.catalog": "odd",
+                "spark.conf.spark.sql.catalog.odd": "org.apache.iceberg.spark.SparkCatalog",
+                "spark.conf.spark.sql.catalog.odd.type": "unheard-of",
+            },
+            r"the catalog odd cannot be opened: .*unheard-of",
+        ),
+    ],
+)
+def test_a_catalog_that_cannot_be_opened_is_named(lake: IcebergLake, own: dict[str, str], match: str) -> None:
+    lake.props |= own
+    lake.refuses({"id": 1, "v": "a"}, match=match)
+
+
+def test_tables_at_a_location_need_no_catalog(lake: IcebergLake, tmp_path: Path, read: Callable[..., Any]) -> None:
+    del lake.props["table.catalog"]
+    lake.props["table.location"] = str(tmp_path / "place")
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"}, {"id": 1, "v": "b"})
+    lake.write({"id": 2, "v": "c"})
+    found = lake.spark.read.format("iceberg").load(str(tmp_path / "place" / "t")).toArrow().to_pylist()
+    assert sorted(row["v"] for row in found) == ["b", "c"]
+
+
+def test_offsets_are_in_the_summary_of_each_snapshot(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    lake.write({"id": 2, "v": "b"})
+    summaries = [row["summary"] for row in lake.sql(f"SELECT summary FROM {lake.access.name}.snapshots ORDER BY committed_at")]
+    ends = [list(json.loads(summary["sluice.offsets.lake"]).values()) for summary in summaries]
+    assert ends == [[1], [2]]
