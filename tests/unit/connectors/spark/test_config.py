@@ -27,7 +27,7 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "says"),
     [
-        ({"table.format": "iceberg"}, "table.format", "delta, parquet"),
+        ({"table.format": "hudi"}, "table.format", "delta, iceberg, parquet"),
         ({"write.mode": "scd3"}, "write.mode", "append, upsert, scd2, both"),
         ({"write.mode": "scd2", "delete.mode": "soft"}, "delete.mode", "use hard"),
         ({"table.format": "parquet", "write.mode": "both"}, "write.mode", "only append"),
