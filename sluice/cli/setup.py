@@ -54,8 +54,9 @@ def _prepare_spark(java: Java) -> None:
 
 @click.command()
 @click.option("--s3", is_flag=True, help="Also fetch the JARs with which Spark writes Delta tables on S3.")
+@click.option("--iceberg", is_flag=True, help="Also fetch the JAR with which Spark writes Iceberg tables (48 MB).")
 @output_option
-def setup(output: str, s3: bool) -> None:
+def setup(output: str, s3: bool, iceberg: bool) -> None:
     """Find or install Java, fetch the JARs of Kafka and Spark, prepare the embedded broker and Spark, and check PostgreSQL.
 
     Safe to run again: completed steps are skipped. Needs the network only the first time.
@@ -67,7 +68,8 @@ def setup(output: str, s3: bool) -> None:
 
     started_at = time.monotonic()
     java = ensure_java(notice)
-    wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if s3 or not jar_set.option}
+    options = {"", *(["--s3"] if s3 else []), *(["--iceberg"] if iceberg else [])}
+    wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.option in options}
     for name in wanted:
         fetch_jars(name)
     if not class_archive.exists(java):

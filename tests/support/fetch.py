@@ -10,6 +10,7 @@ from tests.support.jar_sets import DEBEZIUM, MARIADB_MACHINE, this_machine
 
 def main() -> None:
     ensure_jars("spark-s3")
+    ensure_jars("spark-iceberg")
     ensure_jars(DEBEZIUM)
     registry.ensure_program()
     if this_machine() == MARIADB_MACHINE:

@@ -1,0 +1,139 @@
+"""A REST catalog of Iceberg: PyIceberg's SQL catalog behind the paths of the REST catalog specification that Spark uses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from pyiceberg import exceptions
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableRequest, Table
+
+from sluice.embedded.ports import free_ports
+
+TOKEN = "a-secret-token"
+
+_CODES: dict[type[Exception], tuple[int, str]] = {
+    exceptions.NoSuchTableError: (404, "NoSuchTableException"),
+    exceptions.NoSuchNamespaceError: (404, "NoSuchNamespaceException"),
+    exceptions.NamespaceAlreadyExistsError: (409, "AlreadyExistsException"),
+    exceptions.TableAlreadyExistsError: (409, "AlreadyExistsException"),
+    exceptions.CommitFailedException: (409, "CommitFailedException"),
+}
+
+
+def _error(code: int, kind: str, message: str) -> JSONResponse:
+    return JSONResponse({"error": {"message": message, "type": kind, "code": code}}, code)
+
+
+def _namespace(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\x1f"))
+
+
+def _loaded(table: Table) -> Response:
+    body = {"metadata-location": table.metadata_location, "metadata": json.loads(table.metadata.model_dump_json())}
+    return Response(json.dumps(body), media_type="application/json")
+
+
+def make_app(warehouse: Path) -> FastAPI:
+    """The server's application; requests need the token."""
+    catalog = SqlCatalog("rest", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
+    app = FastAPI()
+    lock = threading.Lock()
+
+    for error, (code, kind) in _CODES.items():
+
+        def answer(_: Request, e: Exception, code: int = code, kind: str = kind) -> JSONResponse:
+            return _error(code, kind, str(e))
+
+        app.add_exception_handler(error, answer)
+
+    @app.middleware("http")
+    async def authenticate(request: Request, call_next: Any) -> Any:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return _error(401, "NotAuthorizedException", "unknown token")
+        return await call_next(request)
+
+    @app.get("/v1/config")
+    def config() -> Any:
+        return {"defaults": {}, "overrides": {}}
+
+    @app.get("/v1/namespaces")
+    def namespaces(parent: str = "") -> Any:
+        found = catalog.list_namespaces(_namespace(parent) if parent else ())
+        return {"namespaces": found}
+
+    @app.post("/v1/namespaces")
+    def create_namespace(body: dict[str, Any]) -> Any:
+        catalog.create_namespace(tuple(body["namespace"]), body.get("properties") or {})
+        return {"namespace": body["namespace"], "properties": {}}
+
+    @app.api_route("/v1/namespaces/{namespace}", methods=["GET", "HEAD"])
+    def namespace(namespace: str) -> Any:
+        properties = catalog.load_namespace_properties(_namespace(namespace))
+        return {"namespace": _namespace(namespace), "properties": properties}
+
+    @app.get("/v1/namespaces/{namespace}/tables")
+    def tables(namespace: str) -> Any:
+        found = catalog.list_tables(_namespace(namespace))
+        return {"identifiers": [{"namespace": list(one[:-1]), "name": one[-1]} for one in found]}
+
+    @app.post("/v1/namespaces/{namespace}/tables")
+    def create(namespace: str, body: dict[str, Any]) -> Any:
+        spec = PartitionSpec.model_validate(body.get("partition-spec") or {"spec-id": 0, "fields": []})
+        schema = Schema.model_validate(body["schema"])
+        properties = body.get("properties") or {}
+        return _loaded(catalog.create_table((*_namespace(namespace), body["name"]), schema, None, spec, properties=properties))
+
+    @app.get("/v1/namespaces/{namespace}/tables/{name}")
+    def load(namespace: str, name: str) -> Any:
+        return _loaded(catalog.load_table((*_namespace(namespace), name)))
+
+    @app.head("/v1/namespaces/{namespace}/tables/{name}")
+    def exists(namespace: str, name: str) -> Any:
+        catalog.load_table((*_namespace(namespace), name))
+        return Response(status_code=204)
+
+    @app.delete("/v1/namespaces/{namespace}/tables/{name}")
+    def drop(namespace: str, name: str) -> Any:
+        catalog.drop_table((*_namespace(namespace), name))
+        return Response(status_code=204)
+
+    @app.post("/v1/namespaces/{namespace}/tables/{name}")
+    def commit(namespace: str, name: str, body: dict[str, Any]) -> Any:
+        identifier = {"namespace": list(_namespace(namespace)), "name": name}
+        request = CommitTableRequest.model_validate({**body, "identifier": identifier})
+        with lock:
+            table = catalog.load_table((*_namespace(namespace), name))
+            done = catalog.commit_table(table, request.requirements, request.updates)
+        metadata = json.loads(done.metadata.model_dump_json())
+        return {"metadata-location": done.metadata_location, "metadata": metadata}
+
+    return app
+
+
+@contextlib.contextmanager
+def rest_catalog(warehouse: Path) -> Iterator[str]:
+    """The URI of a catalog that runs in this process for a with block."""
+    warehouse.mkdir(parents=True, exist_ok=True)
+    (port,) = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(make_app(warehouse), "127.0.0.1", port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError("the REST catalog did not start")
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()

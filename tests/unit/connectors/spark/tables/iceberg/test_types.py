@@ -1,0 +1,78 @@
+"""Iceberg's schemas and Arrow's."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from connect.errors import ConnectError, SchemaError
+from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
+from connectors.spark.tables.iceberg.types import file_schema, names_in_file, new_schema, read_columns
+
+COLUMNS = {
+    "i": pa.int32(),
+    "at": pa.timestamp("us", "UTC"),
+    "price": pa.decimal128(38, 2),
+    "s": pa.struct([pa.field("a", pa.string()), pa.field("l", pa.list_(pa.int64()))]),
+    "m": pa.map_(pa.string(), pa.struct([pa.field("x", pa.date32())])),
+}
+
+
+def test_columns_survive_a_round_trip() -> None:
+    assert read_columns(new_schema(COLUMNS)) == COLUMNS
+
+
+def test_each_field_has_an_id_of_its_own() -> None:
+    ids: list[int] = []
+
+    def collect(node: object) -> None:
+        if isinstance(node, dict):
+            ids.extend(value for key, value in node.items() if key in ("id", "element-id", "key-id", "value-id"))
+            for value in node.values():
+                collect(value)
+        elif isinstance(node, list):
+            for value in node:
+                collect(value)
+
+    collect(new_schema(COLUMNS))
+    assert sorted(ids) == list(range(1, 12))
+
+
+def test_small_integers_become_int() -> None:
+    assert read_columns(new_schema({"a": pa.int8(), "b": pa.list_(pa.int16())})) == {"a": pa.int32(), "b": pa.list_(pa.int32())}
+
+
+def test_a_type_that_the_sink_cannot_write_is_named() -> None:
+    schema = {"fields": [{"id": 1, "name": "v", "type": "variant"}]}
+    with pytest.raises(SchemaError, match="column v has the type variant, which is not supported"):
+        read_columns(schema)
+
+
+def test_columns_are_found_by_their_ids() -> None:
+    schema = new_schema(COLUMNS)
+    in_file = file_schema(schema, ["i", "s"])
+    schema["fields"][0]["name"] = "renamed"
+    assert names_in_file(schema, in_file, {"renamed": pa.int32(), "at": COLUMNS["at"], "s": COLUMNS["s"]}) == {
+        "renamed": "i",
+        "s": "s",
+    }
+    without_ids = pa.schema([pa.field("s", COLUMNS["s"])])
+    assert names_in_file(schema, without_ids, {"s": COLUMNS["s"]}) == {"s": "s"}
+
+
+def test_a_nested_field_that_was_renamed_is_refused() -> None:
+    schema = new_schema(COLUMNS)
+    in_file = file_schema(schema, ["s"])
+    schema["fields"][3]["type"]["fields"][0]["name"] = "b"
+    with pytest.raises(ConnectError, match=r"the field s\.a was renamed to b.* rewrite them with Spark"):
+        names_in_file(schema, in_file, {"s": COLUMNS["s"]})
+
+
+def test_only_what_is_new_is_added() -> None:
+    wanted = {**COLUMNS, "n": pa.int8()}
+    assert [(f["name"], f["type"]) for f in columns_to_add(COLUMNS, wanted)["fields"]] == [("n", "int")]
+
+
+def test_paths_of_columns() -> None:
+    widened = [("`a.b`.`c`", pa.int64()), ("`d`.element", pa.float64()), ("`e``f`", pa.decimal128(10, 2))]
+    assert types_to_change(widened) == {"a.b.c": "long", "d.element": "double", "e`f": "decimal(10, 2)"}
