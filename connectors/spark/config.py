@@ -15,7 +15,7 @@ from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
-from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -514,8 +514,9 @@ def _parse_place(values: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _warehouse(conf: Mapping[str, str], catalog: str) -> str:
-    """Where a catalog puts its tables, if the connector's config says so."""
-    return conf.get(f"spark.sql.catalog.{catalog.partition('.')[0]}.warehouse", "")
+    """Where a catalog puts its tables, as far as the connector's config says; perhaps only that it is on S3."""
+    found = conf.get(f"spark.sql.catalog.{catalog.partition('.')[0]}.warehouse", "")
+    return found or ("s3a://" if any(key.startswith(S3A_PREFIX) for key in conf) else "")
 
 
 def _absolute(location: str) -> str:

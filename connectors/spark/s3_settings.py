@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 _HADOOP = "spark.hadoop."
 _S3A = "fs.s3a."
+S3A_PREFIX = _HADOOP + _S3A
 _SCHEME = re.compile(r"^s3[an]?://")
 
 
@@ -44,7 +45,7 @@ def read_s3_settings(conf: Mapping[str, str], location: str, environment: Mappin
         return None
     bucket = _SCHEME.sub("", location).partition("/")[0]
     environment = os.environ if environment is None else environment
-    own = {key.removeprefix(_HADOOP): value for key, value in conf.items() if key.startswith(_HADOOP + _S3A)}
+    own = {key.removeprefix(_HADOOP): value for key, value in conf.items() if key.startswith(S3A_PREFIX)}
 
     def given(name: str) -> str | None:
         return own.get(f"{_S3A}bucket.{bucket}.{name}", own.get(_S3A + name))

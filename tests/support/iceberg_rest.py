@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,9 @@ def _loaded(table: Table) -> Response:
     return Response(json.dumps(body), media_type="application/json")
 
 
-def make_app(warehouse: Path) -> FastAPI:
+def make_app(folder: Path, properties: Mapping[str, str]) -> FastAPI:
     """The server's application; requests need the token."""
-    catalog = SqlCatalog("rest", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
+    catalog = SqlCatalog("rest", uri=f"sqlite:///{folder}/catalog.db", **{"warehouse": f"file://{folder}", **properties})
     app = FastAPI()
     lock = threading.Lock()
 
@@ -123,11 +123,12 @@ def make_app(warehouse: Path) -> FastAPI:
 
 
 @contextlib.contextmanager
-def rest_catalog(warehouse: Path) -> Iterator[str]:
-    """The URI of a catalog that runs in this process for a with block."""
-    warehouse.mkdir(parents=True, exist_ok=True)
+def rest_catalog(folder: Path, properties: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The URI of a catalog that runs in this process for a with block. Its tables are below the folder, unless the properties
+    have another warehouse."""
+    folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    server = uvicorn.Server(uvicorn.Config(make_app(warehouse), "127.0.0.1", port, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(make_app(folder, properties or {}), "127.0.0.1", port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -67,7 +67,7 @@ def open_table(
             dict(of_table.properties),
             compaction,
             of_table.vacuum_interval_ms / 1000,
-            config.spark.s3,
+            dict(config.spark.conf),
         )
         return IcebergTable(iceberg, lease.session, identify)
     assert staging is not None

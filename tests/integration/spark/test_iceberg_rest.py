@@ -15,6 +15,7 @@ from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from tests.integration.spark.lake import field, message
 from tests.support.iceberg_rest import TOKEN, rest_catalog
+from tests.support.s3 import EmbeddedS3
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -82,6 +83,44 @@ def test_tables_of_a_rest_catalog(settings: dict[str, str], run: Any, topic: Any
     assert again.position == {TopicPartition("t", 0): 2}
     again.close()
     lease.release()
+
+
+def test_tables_on_s3(settings: dict[str, str], run: Any, topic: Any, tmp_path: Path) -> None:
+    server = EmbeddedS3()
+    t = topic("t", schemas=True)
+    properties = {
+        "warehouse": f"s3a://{server.create_bucket()}/lake",
+        "s3.endpoint": server.endpoint,
+        "s3.access-key-id": "test",
+        "s3.secret-access-key": "test",
+        "s3.region": "us-east-1",
+    }
+    prefix = "spark.conf.spark.hadoop.fs.s3a."
+    with rest_catalog(tmp_path / "s3", properties) as uri:
+        own = settings | {
+            f"{KEY}.uri": uri,
+            f"{prefix}endpoint": server.endpoint,
+            f"{prefix}endpoint.region": "us-east-1",
+            f"{prefix}access.key": "test",
+            f"{prefix}secret.key": "test",
+            "compaction.min.files": "2",
+        }
+        add(t, 1, "a")
+        task_run = run(own, [t], raw=True, group={})
+        for v in "bc":
+            task_run.deliver()
+            task_run.commit()
+            add(t, 1, v)
+            add(t, ord(v), v)
+        task_run.deliver()
+        task_run.commit()
+        task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
+        task_run.close()
+        lease = session.lease(parse_config(own).spark)
+        rows = lease.session().sql("SELECT v FROM rest.shop.t ORDER BY id").collect()
+        lease.release()
+    server.stop()
+    assert [row.v for row in rows] == ["c", "b", "c"]
 
 
 def refusal(settings: dict[str, str], run: Any, t: Any) -> str:

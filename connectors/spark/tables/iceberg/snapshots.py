@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
+from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.config import WantedLayout
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.s3_settings import S3Settings
+from connectors.spark.s3_settings import read_s3_settings
 from connectors.spark.tables.application_ids import Identify, ids_of
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.files.indexed_files import IndexedFiles
@@ -49,7 +50,8 @@ class IcebergTableSettings:
     """Of new tables."""
     compaction: CompactionSettings
     expire_interval_s: float
-    s3: S3Settings | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Of Spark."""
 
 
 @dataclass(slots=True)
@@ -161,8 +163,11 @@ class TableReader:
             "(DELETE /connectors/<name>/offsets) to load the table again"
         )
 
+    def _open_files(self, state: Json) -> fs.FileSystem:
+        return open_location(state["data"], read_s3_settings(self._settings.conf, state["data"]))[0]
+
     def describe(self, state: Json, offsets: TableOffsets) -> KnownSnapshot:
-        files, _ = open_location(state["data"], self._settings.s3)
+        files = self._open_files(state)
         partitioning = Partitioning.read(state["spec"], state["schema"])
         folder = str(state["data"]).rpartition("/")[0]
         row_group = _UPSERT_ROW_GROUP if self._settings.upserts else _APPEND_ROW_GROUP
@@ -209,7 +214,8 @@ class TableReader:
 
     def read_files(self, known: KnownSnapshot, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
         assert self.handle is not None
-        files, _ = open_location(known.state["data"], self._settings.s3)
-        indexed = IndexedFiles(files, IcebergFormat(known.state["schema"]), keys, self._settings.max_index_keys)
+        indexed = IndexedFiles(
+            self._open_files(known.state), IcebergFormat(known.state["schema"]), keys, self._settings.max_index_keys
+        )
         indexed.apply(self.handle.files(known.snapshot) if known.snapshot else (), ())
         return indexed
