@@ -25,10 +25,10 @@ from connectors.spark import session
 from connectors.spark.config import SparkConfig
 from connectors.spark.tables.table_lock import TableLock
 from rest.client import ConnectClient
-from sluice.demo.delta_table import read_delta_table
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+from tests.integration.spark.table_access import FORMATS, TableAccess
 
 pytestmark = [
     pytest.mark.chaos,
@@ -84,7 +84,7 @@ class Records:
 class Care:
     """Another Spark that runs OPTIMIZE and VACUUM on tables, again and again."""
 
-    def __init__(self, tables: list[Path]) -> None:
+    def __init__(self, tables: list[TableAccess]) -> None:
         self._tables = tables
         self._stop = threading.Event()
         folder = str(jars.folder_of(jars.jar_set("spark")))
@@ -103,17 +103,17 @@ class Care:
         try:
             while not self._stop.wait(1.0):
                 for table in self._tables:
-                    # Delta's log store for local disks is safe in one JVM only, so a writer in another one takes the lock.
+                    # On local disks, commits are safe in one JVM only, so a writer in another one takes the lock.
                     # Commits that the sinks have planned meanwhile then conflict.
-                    with contextlib.suppress(RetriableError), TableLock(f"{table}/_delta_log", ".sluice-commit.lock").held():
-                        self._spark.sql(f"OPTIMIZE delta.`{table}`")
-                        self._spark.sql(f"VACUUM delta.`{table}` RETAIN 0.1 HOURS")
+                    with contextlib.suppress(RetriableError), TableLock(str(table.log), ".sluice-commit.lock").held():
+                        table.change(self._spark, "OPTIMIZE {table}")
+                        table.change(self._spark, "VACUUM {table} RETAIN 0.1 HOURS")
                         self.rounds += 1
         except BaseException as e:
             self.failure = e
 
-    def rows(self, table: Path) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._spark.read.format("delta").load(str(table)).toArrow().to_pylist()
+    def rows(self, table: TableAccess) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = table.by_spark(self._spark).to_pylist()
         return found
 
     def stop(self) -> None:
@@ -130,9 +130,10 @@ class Care:
 class Lake:
     """The topics, the tables, and two workers that run the same sinks."""
 
-    def __init__(self, home: Path, broker: EmbeddedBroker, name: str) -> None:
+    def __init__(self, home: Path, broker: EmbeddedBroker, name: str, table_format: str) -> None:
+        self._format = table_format
         self.topics = {mode: f"{name}-{mode}" for mode in SINKS.values()}
-        self.tables = {mode: home / "lake" / topic for mode, topic in self.topics.items()}
+        self.tables = {mode: FORMATS[table_format](home / "lake" / topic) for mode, topic in self.topics.items()}
         self._bootstrap = broker.bootstrap
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for created in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self.topics.values()]).values():
@@ -163,6 +164,7 @@ class Lake:
             "spark.conf.spark.driver.memory": "1g",
             "table.location": str(home / "lake"),
             "write.mode": mode,
+            "table.format": self._format,
             "metadata.columns": "__partition,__offset",
             "freshness.ms": "500",
         }
@@ -195,7 +197,7 @@ class Lake:
 
     def versions(self) -> list[int]:
         """The number of commits of each table."""
-        return [len(list((table / "_delta_log").glob("*.json"))) for table in self.tables.values()]
+        return [table.versions() for table in self.tables.values()]
 
     def wait_for_takeover(self, timeout_s: float) -> bool:
         """Waits until other writers have committed to both tables."""
@@ -231,9 +233,10 @@ class Lake:
 
 
 @pytest.fixture
-def lake(tmp_path: Path, broker: EmbeddedBroker, unique_name: Any) -> Iterator[Lake]:
+def lake(tmp_path: Path, broker: EmbeddedBroker, unique_name: Any, table_format: str) -> Iterator[Lake]:
     jars.ensure_jars("spark")
-    made = Lake(tmp_path, broker, unique_name("lake"))
+    jars.ensure_jars("spark-iceberg")
+    made = Lake(tmp_path, broker, unique_name("lake"), table_format)
     yield made
     made.end()
 
@@ -258,6 +261,7 @@ def disturb(lake: Lake, worker: WorkerProcess, *, kills: bool) -> bool:
     return took_over
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_tables_are_exact_when_their_writers_are_killed_or_stopped(lake: Lake, care: Care, broker: EmbeddedBroker) -> None:
     chance = random.Random(SEED)
     records = Records(broker.bootstrap, lake.topics["append"], lake.topics["upsert"])
@@ -294,7 +298,7 @@ def assert_append_table(lake: Lake, care: Care) -> None:
         for partition, log in lake.records("append").items()
         for offset, (_, value) in enumerate(log)
     ]
-    for rows in (read_delta_table(lake.tables["append"]).to_pylist(), care.rows(lake.tables["append"])):
+    for rows in (lake.tables["append"].by_second_engine().to_pylist(), care.rows(lake.tables["append"])):
         assert sorted((r["__partition"], r["__offset"], r["n"]) for r in rows) == expected
 
 
@@ -306,6 +310,6 @@ def assert_upsert_table(lake: Lake, care: Care) -> None:
             expected.pop(id_, None)
             if value is not None:
                 expected[id_] = (partition, offset, json.loads(value)["n"])
-    for rows in (read_delta_table(lake.tables["upsert"]).to_pylist(), care.rows(lake.tables["upsert"])):
+    for rows in (lake.tables["upsert"].by_second_engine().to_pylist(), care.rows(lake.tables["upsert"])):
         found = sorted((r["id"], r["__partition"], r["__offset"], r["n"]) for r in rows)
         assert found == sorted((id_, *where) for id_, where in expected.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,13 @@ class TableAccess(Protocol):
 
     path: Path
 
+    log: Path
+    """The folder of its metadata, where its writers lock."""
+
+    def versions(self) -> int:
+        """The number of commits."""
+        ...
+
     def by_spark(self, spark: Any) -> pa.Table: ...
 
     def by_second_engine(self) -> pa.Table: ...
@@ -32,6 +40,10 @@ class DeltaAccess:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.log = path / "_delta_log"
+
+    def versions(self) -> int:
+        return len(list(self.log.glob("*.json")))
 
     def by_spark(self, spark: Any) -> pa.Table:
         return spark.read.format("delta").load(str(self.path)).toArrow()
@@ -48,6 +60,11 @@ class IcebergAccess:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.log = path / "metadata"
+
+    def versions(self) -> int:
+        hint = self.log / "version-hint.text"
+        return int(hint.read_text()) if hint.exists() else 0
 
     def by_spark(self, spark: Any) -> pa.Table:
         configure_catalog(spark, self.path.parent)
@@ -55,7 +72,7 @@ class IcebergAccess:
 
     @property
     def name(self) -> str:
-        return f"{CATALOG}.{self.path.name}"
+        return f"{CATALOG}.`{self.path.name}`"
 
     def by_second_engine(self) -> pa.Table:
         from pyiceberg.table import StaticTable
@@ -64,17 +81,16 @@ class IcebergAccess:
 
     def metadata_file(self) -> Path:
         """The file with the newest metadata."""
-        version = (self.path / "metadata" / "version-hint.text").read_text().strip()
-        return self.path / "metadata" / f"v{version}.metadata.json"
+        return self.log / f"v{self.versions()}.metadata.json"
 
     def change(self, spark: Any, statement: str) -> None:
         configure_catalog(spark, self.path.parent)
         if statement.startswith("OPTIMIZE"):
             options = "options => map('min-input-files', '2')"
-            spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{self.path.name}', {options})").collect()
+            spark.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '`{self.path.name}`', {options})").collect()
         elif statement.startswith("VACUUM"):
             now = "older_than => TIMESTAMP '2999-01-01', retain_last => 5"
-            spark.sql(f"CALL {CATALOG}.system.expire_snapshots(table => '{self.path.name}', {now})").collect()
+            spark.sql(f"CALL {CATALOG}.system.expire_snapshots(table => '`{self.path.name}`', {now})").collect()
         else:
             spark.sql(self._with_all_columns(spark, statement).replace("{table}", self.name))
 
@@ -102,3 +118,6 @@ def catalog_props(warehouse: Path | str) -> dict[str, str]:
 def configure_catalog(spark: Any, warehouse: Path | str) -> None:
     for key, value in catalog_props(warehouse).items():
         spark.conf.set(key, value)
+
+
+FORMATS: dict[str, Callable[[Path], TableAccess]] = {"delta": DeltaAccess, "iceberg": IcebergAccess}
