@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +244,11 @@ class SparkConfig:
 
 @dataclass(frozen=True, slots=True)
 class WantedLayout:
-    """How new tables are divided; only one of both."""
+    """What new tables are like: how they are divided (only one of both), and their properties."""
 
     partition_columns: tuple[str, ...] = ()
     cluster_columns: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +270,6 @@ class TableConfig:
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
-    properties: tuple[tuple[str, str], ...] = ()
-    """Of new tables."""
 
     @property
     def unavailable_fails(self) -> bool:
@@ -382,6 +381,10 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
     mode = str(values["write.mode"])
     is_both = mode == BOTH
+    if values["table.format"] == ICEBERG and values["spark.remote"]:
+        raise ConfigError.invalid(
+            "spark.remote", values["spark.remote"], "Iceberg's commits are out of reach of Spark Connect; use spark.master"
+        )
     spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
@@ -437,7 +440,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
             raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
         metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
     keys = values["key.columns"]
-    layout = _parse_layout(values)
+    layout = replace(_parse_layout(values), properties=properties)
     return TableConfig(
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
@@ -454,7 +457,6 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
-        properties=properties,
     )
 
 

@@ -64,7 +64,6 @@ def open_table(
             fail,
             of_table.max_index_keys,
             of_table.layout,
-            dict(of_table.properties),
             compaction,
             of_table.vacuum_interval_ms / 1000,
             dict(config.spark.conf),

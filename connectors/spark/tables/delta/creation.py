@@ -48,6 +48,7 @@ def create_table(
 ) -> None:
     """Creates an empty table if there is none. Raises ConfigError for a layout that does not fit the columns, and ConnectError
     when other files are in its place."""
+    properties = {**properties, **dict(layout.properties)}
     listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
     options = f" TBLPROPERTIES ({listed})" if listed else ""
     clause = layout_clause(columns, layout)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from connectors.spark.config import WantedLayout
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.iceberg.library import IcebergLibrary, IcebergName
@@ -23,10 +21,8 @@ _PROPERTIES = {
 }
 
 
-def create_table(
-    library: IcebergLibrary, name: IcebergName, columns: Columns, layout: WantedLayout, properties: Mapping[str, str]
-) -> None:
+def create_table(library: IcebergLibrary, name: IcebergName, columns: Columns, layout: WantedLayout) -> None:
     """Creates an empty table if there is none. Raises ConfigError for a layout that does not fit the columns."""
     stored = as_stored(columns)
     schema = new_schema(stored)
-    library.create(name, schema, new_spec(layout.partition_columns, schema, stored), {**_PROPERTIES, **properties})
+    library.create(name, schema, new_spec(layout.partition_columns, schema, stored), {**_PROPERTIES, **dict(layout.properties)})

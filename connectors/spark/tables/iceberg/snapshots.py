@@ -46,8 +46,6 @@ class IcebergTableSettings:
     fail_unavailable: bool
     max_index_keys: int
     layout: WantedLayout
-    properties: Mapping[str, str]
-    """Of new tables."""
     compaction: CompactionSettings
     expire_interval_s: float
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -89,7 +89,7 @@ class IcebergTable:
             self._reader.open()
             assert self._reader.library is not None
             settings = self._settings
-            create_table(self._reader.library, settings.name, columns, settings.layout, settings.properties)
+            create_table(self._reader.library, settings.name, columns, settings.layout)
             self._reader.handle = None
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:

@@ -97,3 +97,36 @@ def test_uri_with_one_slash_is_refused() -> None:
         parse_config({**PROPS, "table.location": "s3:/bucket/lake"})
     for location in ("file:/lake", "file:///lake", "s3://bucket/lake", "lake:old", "c:lake/t"):
         parse_config({**PROPS, "table.location": location})
+
+
+CATALOG = {"table.format": "iceberg", "table.location": "", "table.catalog": "prod.shop"}
+
+
+def test_tables_of_a_catalog_need_no_location() -> None:
+    config = parse_config(PROPS | CATALOG)
+    assert (config.location, config.catalog) == ("", "prod.shop")
+
+
+def test_terms_of_partitions_have_commas() -> None:
+    config = parse_config({**PROPS, **CATALOG, "partition.columns": "a, bucket(16, b), days(c)"})
+    assert config.table.layout.partition_columns == ("a", "bucket(16,b)", "days(c)")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "says"),
+    [
+        ({"table.location": "/lake"}, "table.catalog", "remove table.location"),
+        ({"table.format": "delta"}, "table.catalog", "set table.location"),
+        ({"table.catalog": ""}, "table.location", "or table.catalog"),
+        ({"table.catalog": "", "table.location": "s3://bucket/lake"}, "table.location", "set table.catalog"),
+        ({"table.catalog": "prod..shop"}, "table.catalog", "namespaces in it after dots"),
+        ({"partition.columns": "weeks(c)"}, "partition.columns", "Expected a column, or years"),
+        ({"cluster.columns": "c"}, "cluster.columns", "use partition.columns"),
+        ({"spark.remote": "sc://localhost"}, "spark.remote", "use spark.master"),
+    ],
+)
+def test_settings_that_do_not_fit_iceberg_are_refused(changes: dict[str, str], key: str, says: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_config(PROPS | CATALOG | changes)
+    assert error.value.key == key
+    assert says in error.value.message
