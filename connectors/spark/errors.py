@@ -1,4 +1,4 @@
-"""Translates exceptions of Spark and Delta into errors that name the cause, the table, and what to do."""
+"""Translates exceptions of Spark, Delta, and Iceberg into errors that name the cause, the table, and what to do."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ _TRANSIENT = (
     "SocketTimeoutException",
     "ConnectException",
     "UNAVAILABLE",
+    # Catalogs of Iceberg.
+    "ServiceUnavailableException",
+    "ServiceFailureException",
+    "CommitStateUnknownException",
+    "TTransportException",
     # An object store, by S3A, by Arrow, and by obstore.
     "Unable to execute HTTP request",
     "Status Code: 500",
@@ -36,6 +41,7 @@ _CREDENTIALS = (
     "spark.conf.spark.hadoop.fs.s3a.access.key and secret.key) and their permissions on table.location, then restart the task, "
     "or the worker if the credentials have changed: Spark keeps those of its first access"
 )
+_CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
 _DISK = "free disk space, then restart the task"
@@ -44,6 +50,10 @@ _ADVICE = (
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("NotAuthorizedException", _CATALOG),
+    ("ForbiddenException", _CATALOG),
+    ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
+    ("Cannot find catalog plugin class", "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
     ("S3AFileSystem not found", _S3),
     ("No FileSystem for scheme", _S3),
     ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),

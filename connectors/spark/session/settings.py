@@ -64,6 +64,8 @@ SETTINGS = {
     "spark.delta.logStore.s3a.impl": LOG_STORE,
     "spark.delta.logStore.s3.impl": LOG_STORE,
     "spark.hadoop.delta.enableFastS3AListFrom": "true",
+    # Catalogs of Iceberg place tables at s3://.
+    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     # Commits are repeated by the task, which can be stopped meanwhile.
     "spark.hadoop.fs.s3a.attempts.maximum": "3",
     "spark.hadoop.fs.s3a.retry.limit": "3",

@@ -85,11 +85,12 @@ def test_tables_of_a_rest_catalog(settings: dict[str, str], run: Any, topic: Any
     lease.release()
 
 
-def test_tables_on_s3(settings: dict[str, str], run: Any, topic: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_tables_on_s3(settings: dict[str, str], run: Any, topic: Any, tmp_path: Path, scheme: str) -> None:
     server = EmbeddedS3()
     t = topic("t", schemas=True)
     properties = {
-        "warehouse": f"s3a://{server.create_bucket()}/lake",
+        "warehouse": f"{scheme}://{server.create_bucket()}/lake",
         "s3.endpoint": server.endpoint,
         "s3.access-key-id": "test",
         "s3.secret-access-key": "test",
