@@ -40,11 +40,12 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import new_home
+    from sluice.demo.environment import demo_table_format, new_home
     from sluice.demo.run import run_demo
     from sluice.embedded.directories import data_home
 
-    for jar_set in ("kafka", "spark"):
+    iceberg = ["spark-iceberg"] if demo_table_format() == "iceberg" else []
+    for jar_set in ("kafka", "spark", *iceberg):
         fetch_jars(jar_set)
     base = data_dir or data_home()
     home = base / "up" if keep else new_home(base)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pyarrow as pa
@@ -19,11 +20,23 @@ import pyarrow.csv as pv
 from psycopg import sql
 
 from sluice.demo.delta_table import DeltaTableReader
+from sluice.demo.iceberg_table import IcebergTableReader
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a
 WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+
+
+class LakeTableReader(Protocol):
+    """One version of a lake table."""
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Returns the rows, unordered."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,19 +52,24 @@ class Comparison:
         return not self.differences
 
 
-def compare_table(connection: psycopg.Connection, schema: str, table: str, location: Path, order_by: list[str]) -> Comparison:
-    """Compares ``schema.table`` with the Delta table at ``location``; ``order_by`` orders the rows.
+READERS: Mapping[str, Callable[[Path], LakeTableReader]] = {"delta": DeltaTableReader, "iceberg": IcebergTableReader}
+"""By ``table.format``: what reads a lake table."""
+
+
+def compare_table(
+    connection: psycopg.Connection, schema: str, table: str, lake_table: LakeTableReader, order_by: list[str]
+) -> Comparison:
+    """Compares ``schema.table`` with a lake table; ``order_by`` orders the rows.
 
     Columns of the lake table that start with two underscores are metadata and ignored.
     """
     columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
-    snapshot = DeltaTableReader(location)
-    ours = {name for name in snapshot.columns if not name.startswith("__")}
+    ours = {name for name in lake_table.columns if not name.startswith("__")}
     if ours != set(columns):
         missing, extra = sorted(set(columns) - ours), sorted(ours - set(columns))
         return Comparison(table, 0, [f"columns differ: not in the lake {missing}, only in the lake {extra}"])
     expected = _from_database(connection, schema, table, columns)
-    actual = pa.table({name: _plain(column, columns[name]) for name, column in _columns(snapshot.read(list(columns)))})
+    actual = pa.table({name: _plain(column, columns[name]) for name, column in _columns(lake_table.read(list(columns)))})
     if expected.num_rows != actual.num_rows:
         return Comparison(table, actual.num_rows, [f"{expected.num_rows} rows in the database, {actual.num_rows} in the lake"])
     keys: list[tuple[str, str]] = [(name, "ascending") for name in order_by]

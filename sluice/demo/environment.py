@@ -19,7 +19,8 @@ from pathlib import Path
 import psycopg
 
 from connect.config.properties import read_properties, write_properties
-from connect.errors import ConnectError, NotFoundError
+from connect.errors import ConfigError, ConnectError, NotFoundError
+from sluice.demo.compare import READERS, LakeTableReader
 from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK, free_ports
@@ -31,6 +32,7 @@ CONNECTOR_FILES = {
     UPSERT_SINK: "spark-sink.properties",
     APPEND_SINK: "spark-audit-sink.properties",
 }
+FORMAT_VARIABLE = "SLUICE_DEMO_FORMAT"
 SINKS = (UPSERT_SINK, APPEND_SINK)
 TABLES: Mapping[str, list[str]] = {
     "customers": ["id"],
@@ -58,6 +60,14 @@ class Sizes:
         return self.customers + self.orders + self.lines + self.audit
 
 
+def demo_table_format() -> str:
+    """The format of the demo's tables, from the environment variable SLUICE_DEMO_FORMAT. Raises ConfigError."""
+    chosen = os.environ.get(FORMAT_VARIABLE) or "delta"
+    if chosen not in READERS:
+        raise ConfigError(f"{FORMAT_VARIABLE}={chosen} is not a format of the demo; use {' or '.join(READERS)}")
+    return chosen
+
+
 class DemoEnvironment:
     """The processes with the directory ``home``. With ``dies_with_parent`` they end when this process ends in any way (Linux)."""
 
@@ -73,6 +83,7 @@ class DemoEnvironment:
         )
         self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
         self.lake = home / "lake"
+        self.table_format = demo_table_format()
         self.worker_log = home / "worker.log"
         self._worker = process.PidFile(home / "worker.pid")
         self._properties = home / "configs"
@@ -122,6 +133,8 @@ class DemoEnvironment:
         files = [self._write_worker(port), *(self._write_connector(name) for name in SINKS)]
         spark_jars = jars.folder_of(jars.jar_set("spark"))
         jars.ensure_jars("spark")
+        if self.table_format == "iceberg":
+            jars.ensure_jars("spark-iceberg")
         with process.interrupts_deferred():
             child = process.spawn(
                 [sys.executable, "-m", "sluice.run.standalone", *files],
@@ -165,7 +178,7 @@ class DemoEnvironment:
             "database.password": database.password,
             "database.dbname": database.database,
         }
-        changes = source if name == SOURCE else {"table.location": str(self.lake)}
+        changes = source if name == SOURCE else {"table.location": str(self.lake), "table.format": self.table_format}
         return self._write(CONNECTOR_FILES[name], {"name": name, **changes})
 
     def _write(self, template: str, changes: Mapping[str, str]) -> Path:
@@ -177,6 +190,10 @@ class DemoEnvironment:
         path.touch(mode=0o600)
         path.write_text(write_properties(properties), encoding="utf-8")
         return path
+
+    def read_table(self, table: str) -> LakeTableReader:
+        """Opens the newest version of a lake table."""
+        return READERS[self.table_format](self.lake / table)
 
     def check_worker(self) -> None:
         """Raises ConnectError with the end of the log when the worker has ended."""

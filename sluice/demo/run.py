@@ -102,7 +102,7 @@ def start_environment(environment: DemoEnvironment, display: Display) -> Connect
 
 def _measure(environment: DemoEnvironment, client: ConnectClient, live_s: float, display: Display, started: float) -> DemoResult:
     started_at = time.monotonic()
-    display.step("Snapshot: copying every row of the database through Kafka into Delta tables")
+    display.step(f"Snapshot: copying every row of the database through Kafka into {environment.table_format.title()} tables")
     _follow_snapshot(environment, client, display)
     snapshot_s = time.monotonic() - started_at
     display.note(
@@ -208,7 +208,7 @@ def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]
 
     def compare(table: str) -> Comparison:
         with environment.connect() as connection:
-            return compare_table(connection, "shop", table, environment.lake / table, TABLES[table])
+            return compare_table(connection, "shop", table, environment.read_table(table), TABLES[table])
 
     def is_equal() -> bool:
         environment.check_worker()

@@ -20,14 +20,14 @@ from sluice.demo.workload import Workload
 _SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]
 
 
-def start(*arguments: str, home: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, home: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*_SLUICE, *arguments, "--data-dir", str(home)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NO_COLOR": "1"},
+        env={**os.environ, "NO_COLOR": "1", **environment},
         start_new_session=True,
     )
 
@@ -42,9 +42,17 @@ def left_running(home: Path) -> list[str]:
     return found
 
 
+def test_an_unknown_format_is_named(tmp_path: Path) -> None:
+    process = start("demo", home=tmp_path, SLUICE_DEMO_FORMAT="hudi")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "SLUICE_DEMO_FORMAT=hudi is not a format of the demo; use delta or iceberg" in errors
+
+
 @pytest.mark.timeout(600)
-def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path) -> None:
-    process = start("demo", "--small", "--seconds", "6", home=tmp_path)
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path, table_format: str) -> None:
+    process = start("demo", "--small", "--seconds", "6", home=tmp_path, SLUICE_DEMO_FORMAT=table_format)
     out, errors = process.communicate(timeout=500)
     assert process.returncode == 0, f"{out}\n{errors}"
     result = json.loads(out.strip().splitlines()[-1])
