@@ -10,4 +10,11 @@ PLUGINS = (
         ("SparkSink",),
         "sink",
     ),
+    PluginEntry(
+        Kind.CONNECTOR,
+        "connectors.spark:IcebergSink",
+        ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector"),
+        ("IcebergSink", "IcebergSinkConnector"),
+        "sink",
+    ),
 )

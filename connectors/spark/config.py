@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
 from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
+from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
 
 APPEND = "append"
@@ -267,6 +268,8 @@ class TableConfig:
     replay: str = "refuse"
     layout: WantedLayout = WantedLayout()
     max_index_keys: int = 50_000_000
+    creates_table: bool = True
+    """Whether a table that does not exist is created."""
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
@@ -330,9 +333,15 @@ class SparkSinkConfig:
     changelog: TableConfig | None = None
     """Of the tables that keep every event beside the current tables; None without such tables."""
     changelog_suffix: str = "_changelog"
+    routes: Routes | None = None
+    """How records find their tables; None if ``name_format`` names them."""
+    tables: Mapping[str, TableConfig] = field(default_factory=dict)
+    """By name: the settings of tables that have some of their own."""
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
+        if name in self.tables:
+            return self.tables[name]
         is_changelog = self.changelog is not None and name.endswith(self.changelog_suffix)
         return self.changelog if self.changelog is not None and is_changelog else self.table
 
@@ -342,12 +351,17 @@ class SparkSinkConfig:
 
     def current_table_of(self, table: str) -> str:
         """The name of the current table to which a table belongs: itself, unless it is a changelog."""
-        return table if self.of_table(table) is self.table else table.removesuffix(self.changelog_suffix)
+        return table if self.of_table(table) is not self.changelog else table.removesuffix(self.changelog_suffix)
 
     @property
     def names_need_source(self) -> bool:
-        """True when the table name depends on the record, not only on its topic."""
-        return any(v in SOURCE_VARIABLES for v in _VARIABLE.findall(self.name_format))
+        """True when the table name depends on the source block of the record, not only on its topic."""
+        return self.routes is None and any(v in SOURCE_VARIABLES for v in _VARIABLE.findall(self.name_format))
+
+    @property
+    def names_need_record(self) -> bool:
+        """True when the tables of a topic are known only from its records."""
+        return self.names_need_source or (self.routes is not None and self.routes.is_dynamic)
 
     def table_name(self, topic: str, database: str | None, schema: str | None, table: str | None) -> str:
         """The table name for a record. Raises ConfigError when the format needs a field that the source block lacks."""
@@ -367,7 +381,7 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
-        if self.of_table(name) is not self.table:
+        if self.changelog is not None and self.of_table(name) is self.changelog:
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
             )
@@ -465,7 +479,7 @@ def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:
     found: list[tuple[str, ...]] = []
     for key in (PARTITION_COLUMNS, CLUSTER_COLUMNS):
         listed = values[key]
-        names = _whole_terms(listed) if isinstance(listed, list) else ()
+        names = whole_terms(listed) if isinstance(listed, list) else ()
         if names and table_format == ICEBERG and key == CLUSTER_COLUMNS:
             raise ConfigError.invalid(key, ",".join(names), f"Iceberg tables have no such layout; use {PARTITION_COLUMNS}")
         if names and table_format == PARQUET:
@@ -484,7 +498,7 @@ def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:
     return WantedLayout(partition, cluster)
 
 
-def _whole_terms(parts: Sequence[str]) -> tuple[str, ...]:
+def whole_terms(parts: Sequence[str]) -> tuple[str, ...]:
     """The entries of a list in which some have commas between parentheses, such as ``bucket(id, 16)``."""
     terms: list[str] = []
     for part in parts:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import metadata
 from types import MappingProxyType
+from typing import ClassVar
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
-from connectors.spark.config import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def, parse_config
+from connectors.spark.config import (
+    CONF_PREFIX,
+    FRESHNESS_PREFIX,
+    PARQUET,
+    PROPERTIES_PREFIX,
+    SparkSinkConfig,
+    config_def,
+    parse_config,
+)
 
 
 def _version() -> str:
@@ -25,15 +34,19 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
-    open_prefixes = (CONF_PREFIX, PROPERTIES_PREFIX, FRESHNESS_PREFIX)
+    open_prefixes: ClassVar[tuple[str, ...]] = (CONF_PREFIX, PROPERTIES_PREFIX, FRESHNESS_PREFIX)
     # Range assignment would give all topics with one partition to the first task.
     consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
 
     def __init__(self) -> None:
         self._props: dict[str, str] = {}
 
+    def parse(self, config: Mapping[str, str]) -> SparkSinkConfig:
+        """Parses the configuration. Raises ConfigError that names the key."""
+        return parse_config(config)
+
     def start(self, config: Mapping[str, str]) -> None:
-        parse_config(config)
+        self.parse(config)
         self._props = dict(config)
 
     def task_class(self) -> type[SinkTask]:
@@ -55,7 +68,7 @@ class SparkSink(SinkConnector):
         values = super().check_config(config)
         if not any(v.errors for v in values):
             try:
-                parse_config(config)
+                self.parse(config)
             except ConfigError as e:
                 named = next((v for v in values if v.name == e.key), None)
                 if named is None:  # freshness.<table>.ms
@@ -71,7 +84,7 @@ class SparkSink(SinkConnector):
         Existing rows stay. An upsert table ends up the same after moving offsets back; an append table would get the rows a
         second time, which is refused unless ``append.replay=repeat``.
         """
-        parsed = parse_config(config)
+        parsed = self.parse(config)
         from connectors.spark import session
         from connectors.spark.tables.move_offsets import move_offsets
 

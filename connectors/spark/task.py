@@ -13,7 +13,7 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
-from connectors.spark.config import DELTA, PARQUET, parse_config
+from connectors.spark.config import DELTA, PARQUET, SparkSinkConfig, parse_config
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
@@ -39,8 +39,12 @@ class SparkSinkTask(SinkTask):
     reports_raw = True
     needs_exact_values = True
 
+    def parse(self, config: Mapping[str, str]) -> SparkSinkConfig:
+        """Parses the connector's configuration."""
+        return parse_config(config)
+
     def start(self, config: Mapping[str, str]) -> None:
-        self._config = parse_config(config)
+        self._config = self.parse(config)
         self._number = config.get(TASK_KEY, "0")
         owner = f"{self._config.connector}-{self._number}"
         stages = self._config.table_format == DELTA
@@ -93,7 +97,7 @@ class SparkSinkTask(SinkTask):
         self.delivery.add_partitions(partitions)
         # All at once; tables ask for others that they contain.
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
-        if self._config.names_need_source and not self._has_read_tables:
+        if self._config.names_need_record and not self._has_read_tables:
             self._read_tables()
         log_ends, log_starts = self.context.end_offsets(partitions), self.context.beginning_offsets(partitions)
         by_table: dict[str, list[TopicPartition]] = {}
@@ -108,7 +112,7 @@ class SparkSinkTask(SinkTask):
                     _check_no_gap(tp, ends[tp], log_starts.get(tp, 0), table)
         # If records name their tables, a table that does not exist yet may need records that another one has. The group's offset
         # is never ahead of any table, and each table skips what it has.
-        for tp in () if self._config.names_need_source else partitions:
+        for tp in () if self._config.names_need_record else partitions:
             of_tables = [found[table].get(tp) for table in self.delivery.router.tables_of(tp.topic)]
             known = [end for end in of_tables if end is not None]
             if known and len(known) == len(of_tables):
@@ -189,7 +193,8 @@ class SparkSinkTask(SinkTask):
         (records that the table already had), pending (records that are not in the table yet), and, as p50 and p99 over the recent
         commits, how long ago a commit's newest record (freshness_ms) and its oldest one (oldest_ms) had arrived when they became
         visible. ``buffered``: records not committed yet. ``refused``: records reported or skipped since the task started.
-        ``ignored_tombstones``: tombstones of no table since the task started. ``latency_ms``: p50 and p99 of the latest changes,
+        ``ignored_tombstones``: tombstones of no table since the task started. ``unrouted``: records
+        whose field chose no table. ``latency_ms``: p50 and p99 of the latest changes,
         from the commit in the source to the table commit."""
         delivery = self.delivery
         return {
@@ -197,6 +202,7 @@ class SparkSinkTask(SinkTask):
             "buffered": delivery.buffered_records(),
             "refused": self._errant_records.count,
             "ignored_tombstones": delivery.router.ignored_tombstones,
+            "unrouted": delivery.router.unrouted,
             "latency_ms": delivery.scheduler.latency.quantiles(),
         }
 

@@ -13,6 +13,7 @@ from connect.errors import ConfigError, DataError
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.decode.change_batch import DATABASE, OPERATION, SCHEMA, TABLE, TOMBSTONE, ChangeBatch
+from connectors.spark.routes import Routes
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ class TableRouter:
         self._key_names: dict[str, frozenset[str]] = {}
         self.ignored_tombstones = 0
         """Tombstones without a table, since the task started."""
+        self.unrouted = 0
+        """Records whose field chose no table, since the task started."""
 
     def add_tables(self, topic: str, tables: Collection[str]) -> None:
         """The topic has these tables, which exist."""
@@ -45,7 +48,10 @@ class TableRouter:
 
     def current_tables_of(self, topic: str) -> frozenset[str]:
         """Returns the topic's tables that are known so far, without changelogs."""
-        if not self._config.names_need_source:
+        routes = self._config.routes
+        if routes is not None and not routes.is_dynamic:
+            return frozenset(routes.tables)
+        if not self._config.names_need_record:
             return frozenset((self._config.table_name(topic, None, None, None),))
         return frozenset(self._tables.get(topic, ()))
 
@@ -60,6 +66,8 @@ class TableRouter:
     def _route(
         self, topic: str, decoded: Sequence[ChangeBatch]
     ) -> tuple[list[tuple[str, ChangeBatch]], list[BadRecord]]:  # fmt: skip
+        if self._config.routes is not None:
+            return self._route_by_field(topic, decoded, self._config.routes), []
         if not self._config.names_need_source:
             name = self._config.table_name(topic, None, None, None)
             return [(name, changes) for changes in decoded], []
@@ -96,6 +104,24 @@ class TableRouter:
                     bad_records += _refuse_all(others, e)
         return found, bad_records
 
+    def _route_by_field(self, topic: str, decoded: Sequence[ChangeBatch], routes: Routes) -> list[tuple[str, ChangeBatch]]:
+        found: list[tuple[str, ChangeBatch]] = []
+        for changes in decoded:
+            if not routes.field:
+                found += [(table, changes) for table in routes.tables]
+                continue
+            values = _texts_of(changes.image, routes.field)
+            for value in pc.unique(values).to_pylist():
+                tables = routes.tables_for(value)
+                mask = pc.is_null(values) if value is None else pc.fill_null(pc.equal(values, value), False)
+                part = changes.filter(mask)
+                if routes.is_dynamic:
+                    self.add_tables(topic, tables)
+                if not tables:
+                    self.unrouted += part.num_rows
+                found += [(table, part) for table in tables]
+        return found
+
     def _name_without_source(self, topic: str) -> str:
         tables = self._tables.get(topic, set())
         return next(iter(tables)) if len(tables) == 1 else self._config.table_name(topic, None, None, None)
@@ -128,6 +154,19 @@ class TableRouter:
                 "several of the topic's tables may have the row" if self._tables.get(topic) else "the topic has no table yet",
             )
         self.ignored_tombstones += ignored
+
+
+def _texts_of(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:
+    """The values of a field as texts; null where it is missing."""
+    first, *nested = path
+    if first not in rows.column_names:
+        return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+    column = rows[first]
+    for name in nested:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+        column = pc.struct_field(column, name)
+    return column.cast(pa.string())
 
 
 def _split_by_source(changes: ChangeBatch) -> Iterator[tuple[Source, ChangeBatch]]:

@@ -39,8 +39,10 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
 
 def _named_tables(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
     """The tables of these topics in a catalog, which may be unable to list them."""
-    if not config.catalog or config.names_need_source:
+    if not config.catalog or config.names_need_record:
         return set()
+    if config.routes is not None:
+        return set(config.routes.tables)
     names = {config.table_name(tp.topic, None, None, None) for tp in offsets}
     return names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
 

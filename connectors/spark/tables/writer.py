@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from connect import crash_points
-from connect.errors import DataError, RetriableError, SchemaError
+from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
@@ -252,6 +252,10 @@ class TableWriter:
         """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""
         wanted = self._rows.with_metadata(prepared.incoming)
         if state.columns is None:
+            if not self._settings.creates_table:
+                raise ConnectError(
+                    f"{self._described()} does not exist; create it, or set iceberg.tables.auto-create-enabled=true"
+                )
             self._change_schema(lambda: self._table.create(wanted, prepared.keys), lambda present: True)
             return True
         widened = widened_columns(state.columns, prepared.columns) if self._settings.widens_columns else []

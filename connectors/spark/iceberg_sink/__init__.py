@@ -1,0 +1,1 @@
+"""The Spark sink with the configuration of the Iceberg sink for Kafka Connect."""
