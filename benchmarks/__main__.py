@@ -26,6 +26,7 @@ ALL = (
     "jdbc_source",
     "jdbc_sink",
     "lake_append",
+    "lake_iceberg",
     "lake_upsert",
     "lake_freshness",
     "lake_load",

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow.compute as pc
@@ -30,6 +30,24 @@ class TableCommit:
     """Rows in added files."""
     last_event: int
     """The highest number of an event in the table after this commit."""
+
+
+class LakeLog(Protocol):
+    """The commits of one lake table, read as they appear."""
+
+    commits: list[TableCommit]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the newest version that was read."""
+        ...
+
+    @property
+    def last_event(self) -> int: ...
+
+    def read(self) -> LakeLog:
+        """Reads the commits since the last call; returns itself."""
+        ...
 
 
 class TableLog:

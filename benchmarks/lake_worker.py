@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.delta_log import TableLog
+from benchmarks.delta_log import LakeLog, TableLog
 from benchmarks.environment import BenchmarkEnvironment, rest
 from benchmarks.lake_events import EventFormat
 from benchmarks.measure import Measured
@@ -78,11 +78,11 @@ class LakeWorker:
     def log(self, table: str) -> TableLog:
         return TableLog(self.lake / table)
 
-    def wait_for_event(self, log: TableLog, event: int) -> None:
+    def wait_for_event(self, log: LakeLog, event: int) -> None:
         """Waits until the table has the event, and with it all earlier ones."""
         self.process.wait_until(lambda: log.read().last_event >= event, TIMEOUT_S, 0.01)
 
-    def wait_for_rows(self, log: TableLog, rows: int) -> None:
+    def wait_for_rows(self, log: LakeLog, rows: int) -> None:
         self.process.wait_until(lambda: log.read().rows >= rows, TIMEOUT_S, 0.05)
 
     def latency_ms(self, connector: str) -> dict[str, float] | None:
@@ -121,7 +121,7 @@ class Flow:
         }
 
 
-def follow_load(worker: LakeWorker, log: TableLog, rows: int) -> Flow:
+def follow_load(worker: LakeWorker, log: LakeLog, rows: int) -> Flow:
     """Waits until the table has all rows. The flow starts with the first commit, whose rows do not count."""
     worker.wait_for_rows(log, 1)
     first, first_ms, cpu_s = log.rows, log.commits[-1].visible_ms, worker.process.cpu_s()
