@@ -180,6 +180,7 @@ public class IcebergTables {
     Snapshot current = table.currentSnapshot();
     if (current != null) {
       json.writeNumberField("snapshot", current.snapshotId());
+      json.writeNumberField("sequence", current.sequenceNumber());
     }
     json.writeEndObject();
     json.close();
@@ -297,6 +298,11 @@ public class IcebergTables {
       json.writeStartObject();
       writeDelete(json, table, (DeleteFile) i.next());
       json.writeEndObject();
+    }
+    json.writeEndArray();
+    json.writeArrayFieldStart("undeleted");
+    for (Iterator i = snapshot.removedDeleteFiles(table.io()).iterator(); i.hasNext(); ) {
+      json.writeString(String.valueOf(((DeleteFile) i.next()).referencedDataFile()));
     }
     json.writeEndArray();
     json.writeEndObject();

@@ -101,14 +101,17 @@ class IcebergHandle:
     def __init__(self, java: Any, table: Any) -> None:
         self._java = java
         self._table = table
+        self._uuid = str(table.uuid())
 
     def read(self) -> Json:
         """The newest state (see ``read`` in ``IcebergTables.java``)."""
         found: Json = json.loads(self._java.read(self._table))
         return found
 
+    @property
     def uuid(self) -> str:
-        return str(self._table.uuid())
+        """Of the table when it was loaded."""
+        return self._uuid
 
     def history(self, since: int) -> Json:
         found: Json = json.loads(self._java.history(self._table, since))

@@ -17,7 +17,7 @@ from connectors.spark.s3_settings import read_s3_settings
 from connectors.spark.tables.application_ids import Identify, ids_of
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.files.indexed_files import IndexedFiles
-from connectors.spark.tables.files.live_files import UnreadableFile
+from connectors.spark.tables.files.live_files import Entry, LiveFiles, UnreadableFile
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.file_format import IcebergFormat
 from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrary, IcebergName
@@ -58,6 +58,8 @@ class KnownSnapshot:
 
     state: Json
     snapshot: int
+    sequence: int
+    """Of the snapshot: later ones have higher numbers."""
     offsets: TableOffsets
     columns: Columns
     partitioning: Partitioning
@@ -68,6 +70,13 @@ class KnownSnapshot:
     @property
     def has_vectors(self) -> bool:
         return int(self.state["format"]) >= _VECTORS_VERSION
+
+    def move_on(self, answer: Json) -> None:
+        """Moves on to an own commit, without its files."""
+        if (answer["parent"] or 0) != self.snapshot:
+            self.indexed = None  # another writer was faster, and did not conflict
+        self.snapshot, self.sequence = int(answer["snapshot"]), int(answer["sequence"])
+        self.offsets = find_offsets([{"id": self.snapshot, "summary": answer["summary"]}]) or self.offsets
 
     def has_schema_of(self, state: Json) -> bool:
         return all(self.state[part] == state[part] for part in ("uuid", "schema", "spec", "format"))
@@ -105,7 +114,8 @@ class TableReader:
         if before is not None and before.state["uuid"] != state["uuid"]:
             self._refuse_dropped(exists=True)
         history = handle.history(before.snapshot if before is not None else 0)
-        if before is not None and before.snapshot and history["end"] != "since":
+        # A snapshot that is no ancestor may also have expired; then there are newer ones.
+        if before is not None and history["end"] != "since" and before.sequence > int(state.get("sequence", 0)):
             raise ConnectError(
                 f"{self._place} was rolled back to a snapshot before the connector's last commit, with the offsets in it. "
                 "Restart the task to continue from there; it writes what was rolled back again"
@@ -116,10 +126,18 @@ class TableReader:
         if not offsets.of(connector) and WRITER + connector in state["properties"]:
             refuse_lost(connector, self._place)
         known = self.describe(state, offsets)
-        if before is not None and before.indexed is not None and before.has_schema_of(state):
+        follows = before is not None and history["end"] == "since"
+        if before is not None and follows and before.indexed is not None and before.has_schema_of(state):
             known.indexed = self._moved_on(handle, before.indexed, history["snapshots"])
         self.known = known
         return known
+
+    def require(self) -> tuple[KnownSnapshot, IcebergHandle]:
+        """What is known of a table that exists."""
+        known = self.known or self.load()
+        assert known is not None
+        assert self.handle is not None
+        return known, self.handle
 
     def open(self) -> IcebergHandle | None:
         try:
@@ -148,9 +166,9 @@ class TableReader:
 
     def _check_dropped(self, handle: IcebergHandle) -> None:
         """Raises ConnectError if an error is due to a table that was dropped, which catalogs report in different ways."""
-        before, self.handle = handle.uuid(), None
+        before, self.handle = handle.uuid, None
         again = self.open()
-        if again is None or again.uuid() != before:
+        if again is None or again.uuid != before:
             self._refuse_dropped(exists=again is not None)
 
     def _refuse_dropped(self, *, exists: bool) -> NoReturn:
@@ -172,16 +190,19 @@ class TableReader:
         writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, row_group)
         lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
         columns = read_columns(state["schema"])
-        return KnownSnapshot(state, int(state.get("snapshot", 0)), offsets, columns, partitioning, writer, lock)
+        return KnownSnapshot(
+            state, int(state.get("snapshot", 0)), int(state.get("sequence", 0)), offsets, columns, partitioning, writer, lock
+        )
 
     def _moved_on(self, handle: IcebergHandle, indexed: IndexedFiles, newer: Sequence[Json]) -> IndexedFiles | None:
         """The files after snapshots of other writers (newest first); None when they must be read again."""
         try:
             for snapshot in reversed(newer):
                 changes = handle.changes(int(snapshot["id"]))
-                if changes["deletes"]:
+                entries = _with_vectors(indexed.live, changes)
+                if entries is None:
                     return None
-                indexed.apply(changes["added"], [{"path": path} for path in changes["removed"]])
+                indexed.apply(entries, [{"path": path} for path in changes["removed"]])
         except UnreadableFile:
             return None
         return indexed
@@ -217,3 +238,18 @@ class TableReader:
         )
         indexed.apply(self.handle.files(known.snapshot) if known.snapshot else (), ())
         return indexed
+
+
+def _with_vectors(live: LiveFiles, changes: Json) -> list[Entry] | None:
+    """The files that a snapshot added or gave new deletion vectors; None when it deleted rows in another way."""
+    entries = {entry["path"]: entry for entry in changes["added"]}
+    gone = set(changes["removed"])
+    for vector in changes["deletes"]:
+        path = vector.get("of")
+        entry = entries.get(path) or (live.by_path[path].entry if path in live.by_path else None)
+        if vector["format"] != "PUFFIN" or entry is None:
+            return None
+        entries[path] = {**entry, "deletes": [vector]}
+    if any(path not in entries and path not in gone for path in changes["undeleted"]):
+        return None
+    return list(entries.values())

@@ -7,6 +7,7 @@ again without them (copy-on-write). The offsets are in the snapshots (promise 6)
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+_CONFLICTS = 2
 
 
 class IcebergTable:
@@ -57,6 +59,8 @@ class IcebergTable:
         self._reader = TableReader(settings, new_session, identify)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
+        self._conflicts = 0
+        """Upserts in a row that another commit came before."""
 
     @property
     def path(self) -> str:
@@ -94,21 +98,15 @@ class IcebergTable:
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
         with self._lock:
-            known, handle = self._require()
+            known, handle = self._reader.require()
             with known.lock.held():
                 handle.add_columns(columns_to_add(known.columns, columns))
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self._lock:
-            known, handle = self._require()
+            known, handle = self._reader.require()
             with known.lock.held():
                 handle.change_types(types_to_change(widened))
-
-    def _require(self) -> tuple[KnownSnapshot, IcebergHandle]:
-        known = self._reader.known or self._reader.load()
-        assert known is not None
-        assert self._reader.handle is not None
-        return known, self._reader.handle
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
@@ -137,19 +135,26 @@ class IcebergTable:
         with self._lock:
             if upsert.truncates and upsert.soft_deletes and not self._truncate_softly(upsert):
                 return None
-            known = self._reader.begin(upsert.rows.schema, commit)
-            if known is None:
-                return None
-            indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-            written = write_upsert(upsert, indexed, known, fail_unavailable=fail)
-            change = written.change
-            crash_points.point("spark.staged")
-            version = self._commit(known, change, commit, written.kind)
-            if version is None:
-                known.writer.delete(change.written)
-                return None
-            self._figures["unavailable"] += written.unavailable
+            # After conflicts, the lock is held from planning on, so that a busy table does not keep this task from committing.
+            is_locked = self._conflicts >= _CONFLICTS and self._reader.known is not None
+            with self._reader.require()[0].lock.held() if is_locked else contextlib.nullcontext():
+                version = self._plan_and_commit(upsert, commit, is_locked=is_locked)
+            self._conflicts = 0 if version is not None else self._conflicts + 1
             return version
+
+    def _plan_and_commit(self, upsert: Upsert, commit: OffsetCommit, *, is_locked: bool) -> int | None:
+        known = self._reader.begin(upsert.rows.schema, commit)
+        if known is None:
+            return None
+        indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
+        written = write_upsert(upsert, indexed, known, fail_unavailable=fail)
+        crash_points.point("spark.staged")
+        version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
+        if version is None:
+            known.writer.delete(written.change.written)
+            return None
+        self._figures["unavailable"] += written.unavailable
+        return version
 
     def _truncate_softly(self, upsert: Upsert) -> bool:
         """Marks all rows of the table as deleted, in a commit of its own before the rest; repeating it after a crash changes
@@ -178,17 +183,19 @@ class IcebergTable:
             )
         return known.indexed
 
-    def _commit(self, known: KnownSnapshot, change: IcebergChange, commit: OffsetCommit, kind: str) -> int | None:
-        """Returns the snapshot; None after a conflict."""
+    def _commit(
+        self, known: KnownSnapshot, change: IcebergChange, commit: OffsetCommit, kind: str, *, is_locked: bool = False
+    ) -> int | None:
+        """Returns the snapshot; None after a conflict. ``is_locked``: the caller has the lock."""
         handle, connector = self._reader.handle, self._settings.connector
         assert handle is not None
         identities = ids_of(commit.ends, connector, self._identify)
         moved = {identities[tp]: end for tp, end in commit.ends.items()}
         request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges))
         try:
-            with known.lock.held():
-                self._claim(known, handle)
+            with contextlib.nullcontext() if is_locked else known.lock.held():
                 answer = handle.commit(request)
+                self._claim(known, handle)
         except CommitConflict as e:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             return None
@@ -200,19 +207,15 @@ class IcebergTable:
         return known.snapshot
 
     def _claim(self, known: KnownSnapshot, handle: IcebergHandle) -> None:
-        """Marks the table as written by the connector before its first commit, so that lost offsets are noticed."""
+        """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
         name = WRITER + self._settings.connector
-        if name not in known.state["properties"] and not known.offsets.of(self._settings.connector):
+        if name not in known.state["properties"]:
             handle.set_property(name, "true")
             known.state["properties"][name] = "true"
 
     def _follow(self, known: KnownSnapshot, change: IcebergChange, answer: Json) -> None:
         """Moves on to an own commit."""
-        snapshot = int(answer["snapshot"])
-        if (answer["parent"] or 0) != known.snapshot:
-            known.indexed = None  # another writer was faster, and did not conflict
-        known.snapshot = snapshot
-        known.offsets = find_offsets([{"id": snapshot, "summary": answer["summary"]}]) or known.offsets
+        known.move_on(answer)
         if known.indexed is not None:
             for entry in change.entries():
                 entry["sequence"] = answer["sequence"]  # type: ignore[index]
@@ -290,10 +293,7 @@ class IcebergTable:
             log.debug("%s is compacted later, because of a conflict: %s", self._place, e)
             known.writer.delete(change.written)
             return False
-        if (answer["parent"] or 0) != known.snapshot:
-            known.indexed = None
-        known.snapshot = int(answer["snapshot"])
-        known.offsets = find_offsets([{"id": known.snapshot, "summary": answer["summary"]}]) or known.offsets
+        known.move_on(answer)
         if known.indexed is not None:
             indexed.apply_merged(merged, change.entries(), change.removed)
             self._figures |= indexed.figures()
