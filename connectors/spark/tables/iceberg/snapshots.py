@@ -111,6 +111,7 @@ class TableReader:
                 self._refuse_dropped(exists=False)
             return None
         state = self.read(handle)
+        handle = self.handle or handle
         if before is not None and before.state["uuid"] != state["uuid"]:
             self._refuse_dropped(exists=True)
         history = handle.history(before.snapshot if before is not None else 0)
@@ -160,16 +161,18 @@ class TableReader:
             return handle.read()
         except Exception as e:
             self.check_jvm(e)
-            if not is_jvm_gone(e):
-                self._check_dropped(handle)
-            raise
+            if is_jvm_gone(e):
+                raise
+            # A table without a catalog cannot be refreshed once the metadata that is known has been deleted.
+            return self._open_again(handle).read()
 
-    def _check_dropped(self, handle: IcebergHandle) -> None:
-        """Raises ConnectError if an error is due to a table that was dropped, which catalogs report in different ways."""
+    def _open_again(self, handle: IcebergHandle) -> IcebergHandle:
+        """Loads the table anew after an error. Raises ConnectError if it was dropped, which catalogs report in different ways."""
         before, self.handle = handle.uuid, None
         again = self.open()
         if again is None or again.uuid != before:
             self._refuse_dropped(exists=again is not None)
+        return again
 
     def _refuse_dropped(self, *, exists: bool) -> NoReturn:
         self.known = None

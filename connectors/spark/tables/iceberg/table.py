@@ -318,6 +318,7 @@ class IcebergTable:
             if handle is None:
                 return {}
             self._reader.read(handle)
+            handle = self._reader.handle or handle
             offsets = find_offsets(handle.history(0)["snapshots"]) or TableOffsets()
             return StoredOffsets(offsets.of(self._settings.connector), self._settings.connector).all_ends()
 
@@ -327,6 +328,7 @@ class IcebergTable:
             if handle is None:
                 return
             state = self._reader.read(handle)
+            handle = self._reader.handle or handle
             stored = find_offsets(handle.history(0)["snapshots"]) or TableOffsets()
             known = self._reader.describe(state, stored)
             connector = self._settings.connector
