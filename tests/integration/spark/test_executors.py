@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,15 @@ from connect import crash_points
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError
 from connect.sink import OffsetRange, RangeBatch
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.executors.data_source import NAME, source_of
+from connectors.spark.executors.job import RangeJob
 from tests.integration.spark.conftest import ListRangeReader
 from tests.integration.spark.engines import Case, check_engines
 
 pytestmark = [
+    pytest.mark.timeout(1200),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -117,3 +123,20 @@ def test_missing_package_fails_the_task_with_host_and_remedy(
     with pytest.raises(ConnectError, match=r"executor driver on host \S+ lacks the package orjson.*spark\.archives"):
         running.finish()
     running.task.close()
+
+
+def test_plans_and_settings_of_spark_show_nothing_of_a_job(props: dict[str, str], topic: Any) -> None:
+    reader = ListRangeReader({}, {"sasl.password": "hidden"}, raw=True)
+    job = RangeJob(parse_config(props), reader, [], {}, ({}, {}))
+    lease = session.lease(parse_config(props).spark)
+    try:
+        spark: Any = lease.session()
+        spark.sparkContext.pythonExec = sys.executable
+        spark.dataSource.register(source_of(job))
+        frame = spark.read.format(NAME).load()
+        plan = frame._jdf.queryExecution().toString()
+        assert NAME in plan
+        for shown in (plan, str(spark.sparkContext.getConf().getAll()), str(spark.conf.getAll)):
+            assert "hidden" not in shown
+    finally:
+        lease.release()
