@@ -21,7 +21,7 @@ from connectors.spark.delivery.errant_records import SparkErrantRecords, settle
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.job_runner import JobRunner
-from connectors.spark.executors.ranges import plan_ranges
+from connectors.spark.executors.ranges import find_gap, plan_ranges
 from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
 from connectors.spark.plan.rows import PreparedRows
@@ -209,6 +209,9 @@ class ExecutorEngine:
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
         job.parts = parts
+        gap = find_gap(job.ranges, (OffsetRange(part.partition, part.first, part.end) for part in parts))
+        if gap is not None and not any(part.failed_reads for part in parts):
+            raise RetriableError(f"Spark's executors returned no results for {gap}")
         router = self._delivery.router
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:

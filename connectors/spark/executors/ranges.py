@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from connect.record import TopicPartition
 from connect.sink import OffsetRange
@@ -37,3 +37,17 @@ def plan_ranges(
         starts = [first + count * number // parts for number in range(parts + 1)]
         found += [OffsetRange(tp, a, b) for a, b in itertools.pairwise(starts) if b > a]
     return found
+
+
+def find_gap(ranges: Sequence[OffsetRange], read: Iterable[OffsetRange]) -> OffsetRange | None:
+    """The first records of the ranges that were not read; both are ordered by partition and offset."""
+    ends: dict[TopicPartition, int] = {}
+    for one in ranges:
+        ends.setdefault(one.partition, one.first)
+    for part in read:
+        if part.first == ends.get(part.partition):
+            ends[part.partition] = part.end
+    for one in ranges:
+        if ends[one.partition] < one.end:
+            return OffsetRange(one.partition, ends[one.partition], one.end)
+    return None

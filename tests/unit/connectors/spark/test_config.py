@@ -130,3 +130,31 @@ def test_settings_that_do_not_fit_iceberg_are_refused(changes: dict[str, str], k
         parse_config(PROPS | CATALOG | changes)
     assert error.value.key == key
     assert says in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"table.format": "parquet"}, "parquet tables are written without Spark"),
+        ({"spark.remote": "sc://host:15002"}, "out of reach of Spark Connect"),
+    ],
+)
+def test_executors_are_refused_where_their_files_cannot_be_committed(more: dict[str, str], reason: str) -> None:
+    props = {"topics": "t", "table.location": "/lake", **more}
+    with pytest.raises(ConfigError, match=f"Invalid value executors for configuration spark.engine: .*{reason}"):
+        parse_config({**props, "spark.engine": "executors"})
+    assert not parse_config(props).may_use_executors
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "expected"),
+    [
+        ("auto", "local[*]", False),
+        ("auto", "spark://host:7077", True),
+        ("worker", "spark://host:7077", False),
+        ("executors", "local[2]", True),
+    ],
+)
+def test_auto_may_use_the_executors_of_a_cluster(engine: str, master: str, expected: bool) -> None:
+    config = parse_config({"topics": "t", "table.location": "/lake", "spark.engine": engine, "spark.master": master})
+    assert config.may_use_executors is expected

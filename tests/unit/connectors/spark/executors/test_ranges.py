@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from connect.record import TopicPartition
 from connect.sink import OffsetRange
-from connectors.spark.executors.ranges import plan_ranges
+from connectors.spark.executors.ranges import find_gap, plan_ranges
 
 PARTITIONS = st.integers(0, 4).map(lambda number: TopicPartition("t", number))
 SPANS = st.dictionaries(PARTITIONS, st.tuples(st.integers(0, 10**7), st.integers(-5, 3 * 10**6)), max_size=5)
@@ -41,3 +41,14 @@ def test_partitions_advance_by_the_same_share_of_their_lag() -> None:
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     found = plan_ranges({a: 0, b: 0}, {a: 900_000, b: 100_000}, 100_000, 1)
     assert found == [OffsetRange(a, 0, 90_000), OffsetRange(b, 0, 10_000)]
+
+
+def test_records_that_nobody_has_read_are_found() -> None:
+    a, b = TopicPartition("t", 0), TopicPartition("t", 1)
+    ranges = [OffsetRange(a, 0, 10), OffsetRange(a, 10, 20), OffsetRange(b, 5, 9)]
+    parts = [OffsetRange(a, 0, 4), OffsetRange(a, 4, 10), OffsetRange(a, 10, 20), OffsetRange(b, 5, 9)]
+    assert find_gap(ranges, parts) is None
+    assert find_gap(ranges, parts[:-1]) == OffsetRange(b, 5, 9)
+    assert find_gap(ranges, [*parts[:1], *parts[2:]]) == OffsetRange(a, 4, 10)
+    assert find_gap(ranges, [*parts[:2], parts[3]]) == OffsetRange(a, 10, 20)
+    assert find_gap(ranges, parts[1:]) == OffsetRange(a, 0, 10)
