@@ -31,6 +31,7 @@ ALL = (
     "lake_freshness",
     "lake_load",
     "lake_tables",
+    "lake_cluster",
     "spark_start",
     "registry_converters",
 )

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from connect.errors import ConnectError
+from connectors.spark.session.cluster_watch import ClusterWatch
+from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.jvm import SparkJvm
 from connectors.spark.session.rendezvous import Rendezvous
 from connectors.spark.session.settings import LaunchPlan
@@ -44,6 +46,9 @@ class SparkHost:
         self._error: ConnectError | None = None
         self._leave_at: float | None = None
         self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
+        self._is_closing = threading.Event()
+        self._reason_to_end: str | None = None
+        """Why this process ended the JVM."""
 
     def run(self) -> None:
         """Returns when the JVM has ended."""
@@ -68,6 +73,20 @@ class SparkHost:
         except ConnectError as e:
             self._error = e
         self._wake.send(b"!")
+        if self._is_ready and not self._plan.master.startswith("local"):
+            self._watch_cluster()
+
+    def _watch_cluster(self) -> None:
+        assert self._jvm is not None
+        try:
+            watch = ClusterWatch(self._jvm.context, self._plan.conf, self._plan.executors_timeout_s)
+            self._reason_to_end = watch.run(self._is_closing.wait)
+        except Exception:
+            return  # the JVM has ended, which its exit code explains
+        finally:
+            close_connection_of_thread(self._jvm.gateway)
+        if self._reason_to_end is not None:
+            self._jvm.process.kill()
 
     def _serve(self) -> str:
         """Returns why the host ends; empty when nobody needs it."""
@@ -158,11 +177,14 @@ class SparkHost:
     def _describe_exit(self) -> str:
         assert self._jvm is not None
         code = self._jvm.process.wait()
+        if self._reason_to_end is not None:
+            return self._reason_to_end
         if code == _OUT_OF_MEMORY:
             return "it ran out of memory; raise spark.conf.spark.driver.memory, or lower commit.max.records"
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
     def _close(self, reason: str) -> None:
+        self._is_closing.set()
         if self._listener.fileno() != -1:
             with self._place.locked():
                 self._place.remove()
