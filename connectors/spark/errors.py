@@ -46,6 +46,7 @@ _CREDENTIALS = (
 _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
+APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
 _ENDED = (
     "the cluster has ended the worker's application: its executors end as soon as they start (their logs, in the work "
     "directories of Spark's workers, say why, such as a Java older than 17), or somebody has ended it. Restart the task then"
@@ -60,8 +61,7 @@ _ADVICE = (
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", _DELTA),
-    ("SparkContext was shut down", _ENDED),
-    ("stopped SparkContext", _ENDED),
+    *((sign, _ENDED) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),

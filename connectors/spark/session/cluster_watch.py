@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,7 +133,7 @@ def _has_ended(connection: socket.socket) -> bool:
 
 
 class ClusterWatch:
-    """Looks at an application regularly, through py4j. For one thread."""
+    """Looks at an application regularly, through py4j. For one thread, except :meth:`close`."""
 
     def __init__(self, context: Any, conf: dict[str, str], timeout_s: float) -> None:
         """``context``: the JVM's SparkContext; ``conf``: its configuration."""
@@ -141,20 +142,27 @@ class ClusterWatch:
         self._link = MasterLink(parse_masters("spark.master", conf["spark.master"]))
         self._judge = ClusterJudge(conf["spark.master"], timeout_s, conf.get("spark.executor.memory", "1g"))
         self._link.answers()
+        self._is_closing = threading.Event()
+        self.reason_to_end: str | None = None
+        """Why the JVM has to end, if it has to."""
 
-    def run(self, wait: Callable[[float], bool]) -> str | None:
-        """Watches until ``wait``, which waits for some seconds, returns true. Returns why the JVM has to end, if it has to.
-        Raises the error of py4j when the JVM has ended."""
+    def run(self) -> bool:
+        """Watches until :meth:`close`, or until the JVM has to end; returns whether it has to. Raises the error of py4j when it
+        has ended already."""
         try:
-            while not wait(POLL_S):
+            while not self._is_closing.wait(POLL_S):
                 verdict = self._judge.judge(self._look(), time.monotonic())
                 for job in verdict.cancel:
                     self._context.cancelJob(job, verdict.reason)
                 if verdict.end:
-                    return verdict.reason
-            return None
+                    self.reason_to_end = verdict.reason
+                    return True
+            return False
         finally:
             self._link.close()
+
+    def close(self) -> None:
+        self._is_closing.set()
 
     def _look(self) -> Situation:
         answers = self._link.answers()

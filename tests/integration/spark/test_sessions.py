@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect import crash_points
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError
 from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
@@ -29,6 +30,9 @@ pytestmark = [
 ]
 
 LOCAL, CLUSTER, CONNECT = "local", "cluster", "connect"
+WAIT_S = 300.0
+# Executors read the records, which are lists, with a class of the tests.
+EXECUTOR_PATH = "spark.conf.spark.executorEnv.PYTHONPATH"
 BY_MERGE = {"spark.conf.spark.databricks.delta.properties.defaults.enableDeletionVectors": "false"}
 
 
@@ -98,7 +102,7 @@ def settings(kind: str, spark_props: dict[str, str], tmp_path: Path, request: py
         spark |= spark_props
     elif kind == CLUSTER:
         spark |= request.getfixturevalue("spark_cluster").connector_settings()
-        spark |= {"spark.conf.spark.executor.memory": "512m"}
+        spark |= {"spark.conf.spark.executor.memory": "512m", EXECUTOR_PATH: str(Path(__file__).parents[3])}
     else:
         spark |= {"spark.remote": request.getfixturevalue("connect_address")}
     lake = {"table.location": str(tmp_path / "lake"), "commit.interval.ms": "600000"}
@@ -176,6 +180,40 @@ def test_scd2_keeps_versions_or_is_refused(sink: Sink, kind: str) -> None:
         running.commit()
     running.close()
     assert sorted((row["v"], row["__current"]) for row in sink.rows()) == [("v0", False), ("v1", True)]
+
+
+@pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None:
+    for partition in (0, 1):
+        for offset in range(300):
+            value = b'{"id":%d,"v":%d}' % (2 * (offset % 100) + partition, offset)
+            sink.topic.add(b'{"id":%d}' % (2 * (offset % 100) + partition), value, partition)
+    running = sink.start(**{"write.mode": mode, "spark.engine": "executors"})
+    running.finish(WAIT_S)
+    progress = running.task.progress()
+    running.close()
+    assert progress["engine"]["records"] == 600
+    assert progress["engine"]["staged_parts"] == 0, "the worker has written"
+    rows = sink.rows()
+    if mode == "append":
+        found = sorted((row["__partition"], row["__offset"], row["id"], row["v"]) for row in rows)
+        assert found == [(p, offset, 2 * (offset % 100) + p, offset) for p in (0, 1) for offset in range(300)]
+    else:
+        assert sorted((row["id"], row["v"]) for row in rows) == [(id_, 200 + id_ // 2) for id_ in range(200)]
+
+
+@pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
+def test_cluster_without_our_packages_is_told_which_and_how_to_ship_them(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    monkeypatch.setenv("PYSPARK_PYTHON", str(bare))
+    sink.add(1)
+    running = sink.start(**{"spark.engine": "executors"})
+    with pytest.raises(
+        ConnectError, match=r"the Python of executor \d+ on host 127\.0\.0\.1 lacks the package \w+.*spark\.archives"
+    ):
+        running.finish(WAIT_S)
+    running.task.close()
 
 
 @pytest.mark.parametrize("kind", [CONNECT], indirect=True)
