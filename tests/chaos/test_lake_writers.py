@@ -193,8 +193,13 @@ class Lake:
             return False  # it is starting
 
     def has_delivered_everything(self) -> bool:
+        return self.lag() == 0
+
+    def lag(self) -> int | None:
+        """The number of records that are in no table yet; None while a worker does not say it."""
         lags = [self._lag(worker.client, name) for worker in self.workers for name in self._names]
-        return all(lag == 0 for lag in lags)
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
 
     @staticmethod
     def _lag(client: ConnectClient, name: str) -> int | None:

@@ -19,7 +19,7 @@ from tests.cluster.namespace import NotAllowedError, namespace
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     # PySpark's collect() leaves the socket it read from to Python's reference counting.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -130,6 +130,7 @@ def test_executors_that_cannot_start_fail_the_task_and_point_to_their_logs(
     old_java.chmod(0o755)
     cluster = EmbeddedSparkCluster(tmp_path / "spark", workers=1, dies_with_parent=True)
     cluster.workers[0].environment = {"JAVA_HOME": str(old_java.parents[1])}
+    props |= {"spark.executors.timeout.ms": "600000"}  # later than the master's own limit of ten attempts
     source = topic("t", schemas=False)
     add(source, range(3), 0)
     with cluster:
