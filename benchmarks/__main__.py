@@ -30,6 +30,7 @@ ALL = (
     "lake_upsert",
     "lake_freshness",
     "lake_load",
+    "lake_backlog",
     "lake_tables",
     "lake_cluster",
     "spark_start",

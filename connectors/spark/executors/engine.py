@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connect.backoff import Backoff
-from connect.errors import DataError, RetriableError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
 from connect.sink import OffsetRange, RangeReader, SinkTaskContext
 from connectors.sink_support.errant_records import BadRecord
@@ -215,7 +215,7 @@ class ExecutorEngine:
             router.learn(part.knowledge)
             for table, of_table in part.tables.items():
                 unfinished.setdefault(table, []).append(of_table)
-        needed = {table: found for table, those in unfinished.items() if (found := needed_columns(table, those)) is not None}
+        needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
         unknown = [table for table, those in unfinished.items() if any(isinstance(one, UnknownTable) for one in those)]
         for table in unknown:
             self._delivery.scheduler.table(table)  # the next job describes it
@@ -225,7 +225,9 @@ class ExecutorEngine:
         job.evolutions += 1
         if job.evolutions > _MAX_EVOLUTIONS:
             tables = ", ".join(sorted({*needed, *unknown}))
-            raise RetriableError(f"tables {tables} changed {_MAX_EVOLUTIONS} times while Spark's executors wrote for them")
+            raise ConnectError(
+                f"tables {tables} still lack columns that the records have, after {_MAX_EVOLUTIONS} changes; restart the task"
+            )
         job.discard()
         self._submit(partial(self._evolve, needed), self._check_results)
 

@@ -10,7 +10,7 @@ from connectors.spark.errors import APPLICATION_ENDED, explain
 _HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+?)\)")
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _LIBRARY = re.compile(r"ImportError: (.+)")
-_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*?version:? (\S+?)\.? than that in driver:? (\S+?)[,. ]")
+_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*?version:? (\d+\.\d+)\.? than that in driver:? (\d+\.\d+)")
 _PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _RETRIABLE = re.compile(r"connect\.errors\.RetriableError: (.+)")
 _PYTHON = re.compile(r"^(?:[\w]+\.)*[\w]*(?:Error|Exception|Interrupt)(?:: .+)?$", re.MULTILINE)
@@ -25,10 +25,10 @@ _PASSING = (
     "cancelled",
 )
 _SHIP = (
-    "install sluice-connect with the same Python on every host and set spark.conf.spark.pyspark.python to it, or ship a packed "
-    "environment (venv-pack) with spark.conf.spark.archives=<file>#environment and "
-    "spark.conf.spark.pyspark.python=./environment/bin/python; pure Python packages can be added with "
-    "spark.conf.spark.submit.pyFiles. spark.engine=worker needs no Python in the cluster"
+    "install sluice-connect with the worker's version of Python on every host, and set spark.conf.spark.pyspark.python to that "
+    "Python, or ship a packed environment with spark.conf.spark.archives=<file>#environment and "
+    "spark.conf.spark.pyspark.python=./environment/bin/python; spark.conf.spark.submit.pyFiles ships packages of pure Python. "
+    "spark.engine=worker needs no Python in the cluster"
 )
 
 

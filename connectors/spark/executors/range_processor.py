@@ -41,6 +41,7 @@ from connectors.spark.tables.planned_rows import latest_rows, must_evolve, rows_
 
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
+_FEW_RECORDS = 5_000
 _PART_RECORDS = 250_000
 _PART_BYTES = 64 << 20
 """Of a part, undecoded: its rows are in memory together, and become a file."""
@@ -173,6 +174,8 @@ class RangeProcessor:
         if prepared is None:
             return None
         if must_evolve(target.columns, prepared, rows, settings):
+            if len(self._job.ranges) == 1 and self._part.records <= _FEW_RECORDS:
+                return StagedPart.pack(new)  # the driver changes the table and applies them, without another job
             return NeededColumns(prepared.incoming, prepared.columns, prepared.keys)
         written = None
         if target.files is not None:

@@ -59,7 +59,7 @@ class TableCommits:
             ends |= {tp: end for tp, (_, end) in ranges.items()}
 
 
-def needed_columns(table: str, parts: Sequence[TablePart]) -> PreparedRows | None:
+def needed_columns(parts: Sequence[TablePart]) -> PreparedRows | None:
     """What a table must get so that it can hold the rows of these parts, as far as they fit together: in order, a part whose
     types contradict those of earlier ones is left out, and its records are judged once the table has the columns. None if it
     needs nothing."""

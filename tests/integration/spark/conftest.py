@@ -194,7 +194,7 @@ class Run:
         self.task.flush(dict(self.position))
         self.group.update(self.task.pre_commit(dict(self.position)))
 
-    def finish(self, timeout_s: float = 120.0) -> None:
+    def finish(self, timeout_s: float = 900.0) -> None:
         """Lets Spark's executors write all records, and commits the offsets to the group."""
         deadline = time.monotonic() + timeout_s
         ends = {tp: len(self.context.topics[tp.topic].logs[tp.partition]) for tp in self.position}

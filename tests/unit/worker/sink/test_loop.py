@@ -15,8 +15,8 @@ from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.sink.loop import SinkLoop
-from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.range_reader import KafkaRangeReader
+from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
 from worker.sink.topic_discovery import Subscription
 from worker.tasks.converters import Converters
