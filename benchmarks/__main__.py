@@ -32,6 +32,7 @@ ALL = (
     "lake_load",
     "lake_backlog",
     "lake_tables",
+    "lake_cluster",
     "spark_start",
     "registry_converters",
 )

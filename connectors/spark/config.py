@@ -162,6 +162,9 @@ def config_def() -> ConfigDef:
              "setup.")  # fmt: skip
     d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
              doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
+    d.define("spark.executors.timeout.ms", t.LONG, 60_000, validator=at_least(1_000), importance=low, group="Spark",
+             doc="How long a job waits for the first executor of a cluster, at most. It is then cancelled, logged, and tried "
+             "again.")  # fmt: skip
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, ICEBERG, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, "", validator=_Location(), importance=high, group="Table",
@@ -251,6 +254,7 @@ class SparkConfig:
     conf: tuple[tuple[str, str], ...]
     jars: tuple[str, ...]
     linger_ms: int = 60_000
+    executors_timeout_ms: int = 60_000
     s3: S3Settings | None = None
     """How to reach the tables, if they are on S3."""
 
@@ -422,12 +426,17 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         raise ConfigError.invalid(
             "spark.remote", values["spark.remote"], "Iceberg's commits are out of reach of Spark Connect; use spark.master"
         )
+    if mode == SCD2 and values["spark.remote"]:
+        raise ConfigError.invalid(
+            "spark.remote", values["spark.remote"], "write.mode=scd2 is out of reach of Spark Connect; use spark.master"
+        )
     spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
         conf=tuple(sorted(conf.items())),
         jars=tuple(values["spark.jars"]),
         linger_ms=values["spark.linger.ms"],
+        executors_timeout_ms=values["spark.executors.timeout.ms"],
         s3=read_s3_settings(conf, location or _warehouse(conf, catalog)),
     )
     if values[ENGINE] == EXECUTORS and (values["spark.remote"] or values["table.format"] == PARQUET):

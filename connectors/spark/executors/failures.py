@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from connect.errors import ConnectError, RetriableError
+from connectors.spark.errors import APPLICATION_ENDED, explain
 
 _HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+?)\)")
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
@@ -48,6 +49,8 @@ def explain_job_failure(text: str, doing: str) -> ConnectError:
         return ConnectError(f"{doing}: {host} has no Python at {program[1]}: {_SHIP}")
     if library := _LIBRARY.search(text):
         return ConnectError(f"{doing}: the Python of {host} cannot import a package: {library[1]}; {_SHIP}")
+    if any(sign in text for sign in APPLICATION_ENDED):
+        return explain(RuntimeError(text), doing)
     if retriable := _RETRIABLE.search(text):
         return RetriableError(f"{doing}: {host}: {retriable[1]}")
     if any(sign in text for sign in _PASSING):

@@ -22,6 +22,8 @@ from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
+from sluice.embedded.spark_cluster import EmbeddedSparkCluster
+from tests.support.spark_connect import connect_server
 
 
 class Topic:
@@ -222,6 +224,29 @@ def spark_props() -> Iterator[dict[str, str]]:
         "spark.conf.spark.driver.memory": "1g",
     }
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def _spark_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
+    cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", dies_with_parent=True)
+    yield cluster
+    session.stop()
+    cluster.remove()
+
+
+@pytest.fixture
+def spark_cluster(_spark_cluster: EmbeddedSparkCluster) -> EmbeddedSparkCluster:
+    """A standalone master and two workers with one core each, running; a test may kill them."""
+    _spark_cluster.start()
+    return _spark_cluster
+
+
+@pytest.fixture(scope="session")
+def connect_address(services_dir: Path, spark_props: dict[str, str]) -> Iterator[str]:
+    """The address of a Spark Connect server."""
+    with connect_server(services_dir / "spark-connect", spark_props["spark.jars"]) as address:
+        yield address
+        session.stop()
 
 
 @pytest.fixture

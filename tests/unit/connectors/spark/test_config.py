@@ -35,6 +35,17 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"write.mode": "both", "topics": "a,b_changelog"}, "changelog.table.suffix", "topic b_changelog has the name of a"),
         ({"spark.master": "spark://:7077"}, "spark.master", "expected spark://host:port"),
         ({"spark.master": "spark://h:port"}, "spark.master", "expected spark://host:port"),
+        (
+            {"spark.remote": "sc://h", "write.mode": "scd2"},
+            "spark.remote",
+            "scd2 is out of reach of Spark Connect",
+        ),
+        (
+            {"spark.remote": "sc://h", "table.format": "iceberg"},
+            "spark.remote",
+            "out of reach of Spark Connect",
+        ),
+        ({"spark.executors.timeout.ms": "10"}, "spark.executors.timeout.ms", "at least 1000"),
         ({"table.format": "parquet", "write.mode": "upsert"}, "write.mode", "only append"),
         ({"table.name.format": "${tabel}"}, "table.name.format", "${topic}, ${database}, ${schema}, ${table}"),
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
