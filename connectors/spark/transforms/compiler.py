@@ -147,7 +147,7 @@ def _apply(
     selected, others = [branch], list[Branch]()
     if step.predicate is not None:
         alias = config.get(f"transforms.{step.alias}.predicate")
-        settings = stage_settings(f"predicates.{alias}.", config)
+        settings = step.predicate.config_def().parse(stage_settings(f"predicates.{alias}.", config))
         try:
             selected, others = records.select(step.predicate, branch, compiled.column("headers"), name=settings.get("name"))
         except NotCompilable as e:

@@ -71,7 +71,9 @@ def select(predicate: Predicate, branch: Branch, headers: str, *, name: str | No
         return ([branch], []) if predicate.test(_record(_fixed_topic(branch))) else ([], [branch])
     if isinstance(predicate, RecordIsTombstone):
         parts = branch.split_nulls(VALUE)
-        return [b for b in parts if b.value.nullness is Nullness.NULL], [b for b in parts if b.value.nullness is not Nullness.NULL]
+        return [b for b in parts if b.value.nullness is Nullness.NULL], [
+            b for b in parts if b.value.nullness is not Nullness.NULL
+        ]
     if isinstance(predicate, HasHeaderKey) and name is not None:
         if any(h.key == name for h in branch.added_headers):
             return [branch], []
@@ -80,5 +82,3 @@ def select(predicate: Predicate, branch: Branch, headers: str, *, name: str | No
         has = f"array_contains({headers}, {quote_text(name)})"
         return [branch.where(has)], [branch.where(f"NOT {has}")]
     raise NotCompilable(f"the predicate {type(predicate).__name__} runs in Python")
-
-
