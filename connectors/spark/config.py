@@ -31,6 +31,10 @@ LENIENT = "lenient"
 DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
+AUTO = "auto"
+WORKER = "worker"
+EXECUTORS = "executors"
+ENGINE = "spark.engine"
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
 PROPERTIES_PREFIX = "table.properties."
@@ -227,6 +231,14 @@ def config_def() -> ConfigDef:
              "it is used, commits start early; when all is used, consumption pauses.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
              doc="Like commit.max.records, in bytes of decoded records.")  # fmt: skip
+    d.define(ENGINE, t.STRING, AUTO, validator=one_of(AUTO, WORKER, EXECUTORS), importance=medium, group="Engine",
+             doc="Where records are decoded and data files are written: worker for low latency, executors (of Spark) for "
+             "backlogs and clusters. auto uses the executors of a cluster while a task lags by executors.min.records, and else "
+             "the worker.")  # fmt: skip
+    d.define("executors.min.records", t.LONG, 1_000_000, validator=at_least(1), importance=low, group="Engine",
+             doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
+    d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
+             doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
     return d
 
 
@@ -335,8 +347,19 @@ class SparkSinkConfig:
     changelog_suffix: str = "_changelog"
     routes: Routes | None = None
     """How records find their tables; None if ``name_format`` names them."""
+    engine: str = WORKER
+    executors_min_records: int = 1_000_000
+    executors_max_records: int = 5_000_000
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
+
+    @property
+    def may_use_executors(self) -> bool:
+        """Whether Spark's executors may decode and write."""
+        if self.engine == AUTO:
+            is_remote = bool(self.spark.remote) or self.spark.master.startswith("local")
+            return not is_remote and self.table_format != PARQUET
+        return self.engine == EXECUTORS
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
@@ -407,6 +430,11 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         linger_ms=values["spark.linger.ms"],
         s3=read_s3_settings(conf, location or _warehouse(conf, catalog)),
     )
+    if values[ENGINE] == EXECUTORS and (values["spark.remote"] or values["table.format"] == PARQUET):
+        reason = "parquet tables are written without Spark" if values["table.format"] == PARQUET else (
+            "the commits of executors' files are out of reach of Spark Connect"
+        )  # fmt: skip
+        raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
     properties = tuple(
         (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
     )
@@ -427,6 +455,9 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
+        engine=values[ENGINE],
+        executors_min_records=values["executors.min.records"],
+        executors_max_records=values["executors.max.records"],
     )
     if not config.names_need_source:
         for topic in values["topics"]:

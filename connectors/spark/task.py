@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
@@ -19,10 +19,14 @@ from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.delivery.table_queue import TableQueue
+from connectors.spark.executors.engine import ExecutorEngine
 from connectors.spark.tables.find_tables import find_tables
 from connectors.spark.tables.open_table import make_writer
 from connectors.spark.tables.staging import Staging
 from connectors.spark.tables.writer import TableProgress, TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +67,9 @@ class SparkSinkTask(SinkTask):
             CommitThreads(f"commit-{owner}", limit),
             time.monotonic,
         )
+        self.engine = ExecutorEngine(
+            self._config, self.context, self.delivery, self._errant_records, self._new_session, owner, time.monotonic
+        )
         self._maintenance = MaintenanceThread(f"maintenance-{owner}", self._writers)
         self._maintenance.start()
         self._has_read_tables = False
@@ -71,6 +78,10 @@ class SparkSinkTask(SinkTask):
         self._failure: BaseException | None = None
         if self._staging is not None:
             self._staging.clear()
+
+    def _new_session(self) -> SparkSession:
+        assert self._lease is not None
+        return self._lease.session()
 
     def _open_writer(self, table: str) -> TableWriter:
         return make_writer(self._config, table, self._lease, self._staging, self._identify, self._number)
@@ -94,7 +105,9 @@ class SparkSinkTask(SinkTask):
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         """Seeks each partition to the offset that its table contains (promise 6). Waits for Spark to start."""
+        self.engine.interrupt()
         self.delivery.add_partitions(partitions)
+        self.engine.add_partitions(partitions)
         # All at once; tables ask for others that they contain.
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
         if self._config.names_need_record and not self._has_read_tables:
@@ -133,6 +146,7 @@ class SparkSinkTask(SinkTask):
 
     def close_partitions(self, partitions: Collection[TopicPartition], *, lost: bool = False) -> None:
         """Commits buffered records, or discards them when the partitions already have another owner."""
+        self.engine.interrupt()
         if lost:
             self.delivery.lose(partitions)
         else:
@@ -142,11 +156,14 @@ class SparkSinkTask(SinkTask):
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         self._raise_failure()
-        self.delivery.put_raw(batches)
+        # Records that arrive while executors write are read again: by them, or by the worker from where they stop.
+        self.delivery.put_raw(() if self.engine.is_active else batches)
+        self.engine.advance()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._raise_failure()
-        self.delivery.put(records)
+        self.delivery.put(() if self.engine.is_active else records)
+        self.engine.advance()
 
     def _raise_failure(self) -> None:
         """Raises an error of ``pre_commit``, which does not fail the task by itself."""
@@ -195,7 +212,9 @@ class SparkSinkTask(SinkTask):
         visible. ``buffered``: records not committed yet. ``refused``: records reported or skipped since the task started.
         ``ignored_tombstones``: tombstones of no table since the task started. ``unrouted``: records
         whose field chose no table. ``latency_ms``: p50 and p99 of the latest changes,
-        from the commit in the source to the table commit."""
+        from the commit in the source to the table commit. ``engine``: who decodes and writes (in_use), and for Spark's executors
+        their jobs, records, the lag when it was last looked at (backlog), and parts that the driver had to apply
+        (staged_parts)."""
         delivery = self.delivery
         return {
             "tables": {name: self._table_progress(table) for name, table in list(delivery.scheduler.tables.items())},
@@ -204,6 +223,7 @@ class SparkSinkTask(SinkTask):
             "ignored_tombstones": delivery.router.ignored_tombstones,
             "unrouted": delivery.router.unrouted,
             "latency_ms": delivery.scheduler.latency.quantiles(),
+            "engine": self.engine.progress(),
         }
 
     def _table_progress(self, table: TableQueue) -> dict[str, Any]:
@@ -230,6 +250,9 @@ class SparkSinkTask(SinkTask):
         maintenance: MaintenanceThread | None = getattr(self, "_maintenance", None)
         if maintenance is not None:
             maintenance.close()
+        engine: ExecutorEngine | None = getattr(self, "engine", None)
+        if engine is not None:
+            engine.close()
         if delivery is not None:
             delivery.close()
         if lease is not None:

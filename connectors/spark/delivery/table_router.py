@@ -18,6 +18,8 @@ from connectors.spark.routes import Routes
 log = logging.getLogger(__name__)
 
 Source = Mapping[str, str | None]
+RouterKnowledge = tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]
+"""Tables by topic, and the names of key fields by table."""
 
 
 class TableRouter:
@@ -36,6 +38,17 @@ class TableRouter:
         """Tombstones without a table, since the task started."""
         self.unrouted = 0
         """Records whose field chose no table, since the task started."""
+
+    def knowledge(self) -> RouterKnowledge:
+        """Returns what is known, for a router in another process."""
+        return {topic: frozenset(tables) for topic, tables in self._tables.items()}, dict(self._key_names)
+
+    def learn(self, knowledge: RouterKnowledge) -> None:
+        """Adds what another router has found out."""
+        tables, key_names = knowledge
+        for topic, found in tables.items():
+            self.add_tables(topic, found)
+        self._key_names |= key_names
 
     def add_tables(self, topic: str, tables: Collection[str]) -> None:
         """The topic has these tables, which exist."""

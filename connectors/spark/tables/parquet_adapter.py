@@ -43,6 +43,9 @@ class ParquetSinkTable:
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         raise ConnectError("the columns of a Parquet table cannot be widened")
 
+    def file_target(self) -> None:
+        return None
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         ends = {**self._committed.ends, **commit.ends}
         document = TableCommit(self._connector, next_sequence(self._committed), commit.ranges, ends)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +13,6 @@ import pyarrow as pa
 from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
-from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import CURRENT, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
@@ -26,7 +23,9 @@ from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.plan.versions import plan_versions
 from connectors.spark.plan.widening import widened_columns
+from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
+from connectors.spark.tables.planned_rows import latest_rows, rows_to_append, split_bad_records
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
 log = logging.getLogger(__name__)
@@ -120,37 +119,87 @@ class TableWriter:
             attempts = 0
         raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
 
+    def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
+        """Describes the table to executors, which write files for :meth:`commit_files`. Raises ConnectError."""
+        state = self._state or self._load(partitions)
+        # Rows from before a truncate that arrive late must be found here.
+        writes = state.columns is not None and not self._settings.keeps_versions and not self._order.has_truncated
+        ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
+        files = self._table.file_target() if writes else None
+        return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files)
+
+    def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
+        """Creates the table, or adds or widens columns, for rows that executors prepared. Raises ConnectError."""
+        state = self._state or self._load(partitions)
+        self._state = None
+        try:
+            self._evolve(state, needed)
+        except (DataError, RetriableError):
+            raise
+        except Exception as e:
+            raise explain(e, self._described()) from e
+
+    def commit_files(
+        self,
+        rows: WrittenRows,
+        ranges: OffsetRanges,
+        known_ends: Mapping[TopicPartition, int],
+        partitions: Collection[TopicPartition],
+    ) -> bool:
+        """Commits files that executors wrote, with the offset ranges of their records. ``known_ends`` are the ends below which
+        they have skipped the records. Durable on return.
+
+        Returns False, and writes nothing, if the table has changed so that the files do not fit any more. Raises as
+        :meth:`commit` does.
+        """
+        started = time.monotonic()
+        for _ in range(_MAX_ATTEMPTS):
+            state = self._state or self._load(partitions)
+            columns = state.columns or {}
+            # Promise 6: the executors skipped what the table had; what it has got since then would be doubled.
+            is_same = all(state.ends.get(tp) == known_ends.get(tp) for tp in ranges)
+            if not is_same or any(columns.get(member.name) != member.type for member in rows.files.schema):
+                return False
+            self._state = None
+            moved = {tp: (state.ends.get(tp, first), end) for tp, (first, end) in ranges.items()}
+            commit = OffsetCommit(moved, {tp: end for tp, (_, end) in moved.items()}, rows.files)
+            try:
+                landed = self._write_files(rows, columns, commit)
+            except (DataError, RetriableError):
+                raise
+            except Exception as e:
+                raise explain(e, self._described()) from e
+            if landed is None:
+                continue
+            self.progress.rows += rows.count
+            self.progress.commits += 1
+            self.progress.version = state.version = landed
+            state.ends |= commit.ends
+            self._state = state
+            self.progress.last_commit_ms = int(time.time() * 1000)
+            self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
+            self._update_figures()
+            crash_points.point("spark.committed")
+            return True
+        raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
+
+    def _write_files(self, rows: WrittenRows, columns: Columns, commit: OffsetCommit) -> int | None:
+        if rows.latest is None:
+            return self._table.append(rows.files.schema.empty_table(), commit)
+        self._keys = rows.keys
+        upsert = Upsert(rows.latest.rows, rows.latest, rows.keys, columns, self._settings.soft_deletes)
+        landed = self._table.upsert(upsert, commit)
+        if landed is not None:
+            self._order.committed(rows.latest, rows.keys)
+        return landed
+
     def split_bad_records(
         self, changes: Sequence[ChangeBatch], partitions: Collection[TopicPartition]
     ) -> tuple[list[ChangeBatch], list[BadRecord]]:
         """Separates changes that fit this table from bad records. Writes nothing."""
         state = self._state or self._load(partitions)
         changes = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
-        known: Columns = {}
-        keys = self._keys
-        bad_records: list[BadRecord] = []
-        starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
-
-        def attempt(part: range) -> None:
-            nonlocal known, keys
-            index = bisect_right(starts, part.start) - 1
-            first = part.start - starts[index]
-            piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-            prepared = self._rows.prepare(state.columns, [piece], keys, known, partition_columns=state.partition_columns)
-            if prepared is not None:
-                known, keys = prepared.incoming, prepared.keys
-
-        parts = [range(a, b) for a, b in itertools.pairwise(starts)]
-        found = find_bad_records(parts, attempt)
-        good: list[ChangeBatch] = []
-        for part, one in zip(parts, changes, strict=True):
-            removed = [at for at in part if at in found] if found else []
-            bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in removed]
-            if removed:
-                one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
-            if one.num_rows:
-                good.append(one)
-        return good, bad_records
+        return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes)
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Commits new offsets (None removes a partition) without rows. Raises ConnectError."""
@@ -206,7 +255,7 @@ class TableWriter:
             if landed is not None:
                 self._order.committed(upsert.changes, self._keys)
         else:
-            appended = self._plan_append(prepared)
+            appended = rows_to_append(prepared, self._settings)
             rows = appended.num_rows
             landed = self._table.append(appended, commit)
         if landed is None:
@@ -216,14 +265,6 @@ class TableWriter:
         self.progress.version = state.version = landed
         state.ends |= commit.ends
         return True
-
-    def _plan_append(self, prepared: PreparedRows) -> pa.Table:
-        parts = []
-        for part in prepared.changes:
-            one = projection.concat_batches([part])
-            extra = projection.metadata_columns(one.meta, self._settings.metadata_columns, None)
-            parts.append(_append_columns(one.image, extra))
-        return pa.concat_tables(parts)
 
     def _plan_upsert(self, state: TableState, prepared: PreparedRows) -> Upsert:
         self._keys = prepared.keys
@@ -235,16 +276,8 @@ class TableWriter:
             versions = plan_versions(whole, prepared.keys, settings)
             keys = (*prepared.keys, CURRENT)
             return Upsert(versions.rows, versions, keys, state.columns, soft_deletes=True, keeps_versions=True)
-        latest = deduplicate.latest_per_key(
-            whole,
-            prepared.keys,
-            settings.delete_mode,
-            settings.unavailable,
-            unavailable_is_null=settings.unavailable_value == "null",
-        )
-        extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
+        rows, latest = latest_rows(whole, prepared.keys, settings)
         assert state.columns is not None
-        rows = _append_columns(latest.rows, extra)
         survivors = self._order.survivors(latest, prepared.keys)
         return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
@@ -285,9 +318,3 @@ class TableWriter:
             if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
-
-
-def _append_columns(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:
-    for name, column in extra.items():
-        image = image.append_column(name, column) if image.num_columns else pa.table({name: column})
-    return image

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import pytest
 
 from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
-from connect.sink import TopicIdentity
+from connect.sink import FailedRead, OffsetRange, RangeBatch, TopicIdentity
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
@@ -39,6 +43,39 @@ class Topic:
         return [TopicPartition(self.name, p) for p in self.logs]
 
 
+@dataclass(frozen=True)
+class ListRangeReader:
+    """Reads lists like the worker reads Kafka, in any process."""
+
+    logs: Mapping[str, Mapping[int, Sequence[tuple[bytes | None, bytes | None]]]]
+    settings: Mapping[str, str]
+    raw: bool
+    batch: int = 500
+
+    def converters(self) -> tuple[JsonConverter, JsonConverter]:
+        key, value = JsonConverter(), JsonConverter()
+        key.configure(self.settings, True)
+        value.configure(self.settings, False)
+        return key, value
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        (name, partition), first, end = offset_range
+        for start in range(first, end, self.batch):
+            offsets = list(range(start, min(end, start + self.batch)))
+            log = self.logs[name][partition][start : offsets[-1] + 1]
+            raw = RawBatch(name, partition, offsets, [k for k, _ in log], [v for _, v in log], [0] * len(log))
+            records = None if self.raw else to_records(raw, *self.converters())
+            yield RangeBatch(raw, records, (), offsets[-1] + 1)
+
+
+def to_records(raw: RawBatch, key: JsonConverter, value: JsonConverter) -> list[SinkRecord]:
+    records = []
+    for offset, k, v in zip(raw.offsets, raw.keys, raw.values, strict=True):
+        kk, vv = key.to_connect_data(raw.topic, k), value.to_connect_data(raw.topic, v)
+        records.append(SinkRecord(raw.topic, raw.partition, kk.schema, kk.value, vv.schema, vv.value, offset))
+    return records
+
+
 class Context:
     """A fake of the worker's task context."""
 
@@ -50,9 +87,13 @@ class Context:
         self.seeks: dict[TopicPartition, int] = {}
         self.commits_requested = 0
         self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
-        settings = next(iter(self.topics.values())).converter
-        self.key_converter.configure(settings, True)
-        self.value_converter.configure(settings, False)
+        self.converter = next(iter(self.topics.values())).converter
+        self.key_converter.configure(self.converter, True)
+        self.value_converter.configure(self.converter, False)
+        self.group: dict[TopicPartition, int] = {}
+        self.assigned: set[TopicPartition] = set()
+        self.read = 0
+        """Records that other processes have read."""
 
     def configs(self) -> Mapping[str, str]:
         return {}
@@ -64,7 +105,7 @@ class Context:
         assert timeout_ms > 0
 
     def assignment(self) -> set[TopicPartition]:
-        return {tp for t in self.topics.values() for tp in t.partitions()}
+        return set(self.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None: ...
 
@@ -78,6 +119,18 @@ class Context:
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.topics[tp.topic].beginnings.get(tp.partition, 0) for tp in partitions}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {tp: self.seeks.get(tp, self.group.get(tp, 0)) for tp in self.assigned}
+
+    def range_reader(self) -> ListRangeReader:
+        return ListRangeReader({name: t.logs for name, t in self.topics.items()}, self.converter, raw=self.raw_allowed)
+
+    def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None:
+        self.read += records
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        raise failure.error
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         return {topic: TopicIdentity("test-cluster", self.topics[topic].id) for topic in topics}
@@ -105,6 +158,7 @@ class Run:
         self.raw = self.task.wants_raw()
         assert self.raw == raw
         owned = [tp for t in self.topics for tp in t.partitions() if partitions is None or tp.partition in partitions]
+        self.context.group, self.context.assigned = group, set(owned)
         self.task.open(owned)
         self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
 
@@ -130,16 +184,23 @@ class Run:
         if self.raw:
             self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))])
             return
-        key, value = self.context.key_converter, self.context.value_converter
-        records = []
-        for offset, k, v in zip(offsets, keys, values, strict=True):
-            kk, vv = key.to_connect_data(topic.name, k), value.to_connect_data(topic.name, v)
-            records.append(SinkRecord(topic.name, partition, kk.schema, kk.value, vv.schema, vv.value, offset))
-        self.task.put(records)
+        raw = RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))
+        self.task.put(to_records(raw, self.context.key_converter, self.context.value_converter))
 
     def commit(self) -> None:
         """Flushes buffered records into the tables and commits the offsets from pre_commit to the group."""
         self.task.flush(dict(self.position))
+        self.group.update(self.task.pre_commit(dict(self.position)))
+
+    def finish(self, timeout_s: float = 120.0) -> None:
+        """Lets Spark's executors write all records, and commits the offsets to the group."""
+        deadline = time.monotonic() + timeout_s
+        ends = {tp: len(self.context.topics[tp.topic].logs[tp.partition]) for tp in self.position}
+        while any(self.context.positions()[tp] < end for tp, end in ends.items()):
+            assert time.monotonic() < deadline, self.task.progress()
+            self.task.put_raw([]) if self.raw else self.task.put([])
+            threading.Event().wait(0.01)
+        self.position = {tp: self.context.seeks.get(tp, start) for tp, start in self.position.items()}
         self.group.update(self.task.pre_commit(dict(self.position)))
 
     def close(self) -> None:

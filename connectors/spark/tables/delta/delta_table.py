@@ -14,6 +14,7 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.delta.suitability import UnsuitableTable
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class DeltaTable:
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         self._watch(lambda: self._table.widen_columns(widened))
+
+    def file_target(self) -> FileTarget | None:
+        return self._table.file_target()
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._watch(lambda: self._table.append(rows, commit))

@@ -36,6 +36,7 @@ from connectors.spark.tables.delta.checks import (
 )
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.file_target import make_file_target
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion, read_files
 from connectors.spark.tables.delta.layout import TableLayout, read_layout
@@ -46,6 +47,7 @@ from connectors.spark.tables.delta.schema_change import metadata_action, new_col
 from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
+from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.files.key_index import Matches
@@ -173,12 +175,15 @@ class DeltaFileTable:
         with self.lock, self._commit_lock.held():
             widen_columns(self._session, self.path, widened)
 
+    def file_target(self) -> FileTarget | None:
+        return make_file_target(self.path, self._settings.s3, self._known, upserts=self._settings.upserts)
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:
             transaction = self._begin(rows, commit)
             if transaction is None:
                 return None
-            change = TableChange(rows)
+            change = TableChange(rows, commit.files)
             with change.writing(self._writer):
                 change.write_rows(self._writer, self._known.layout)
             crash_points.point("spark.staged")
@@ -197,7 +202,7 @@ class DeltaFileTable:
             if transaction is None:
                 return None
             try:
-                change, unavailable = self._write_upsert(transaction, upsert)
+                change, unavailable = self._write_upsert(transaction, upsert, commit.files)
             except UnreadableFile:
                 if self._transactions.begin().version == transaction.version:
                     raise
@@ -209,7 +214,9 @@ class DeltaFileTable:
                 self._figures["unavailable"] += unavailable
             return version
 
-    def _write_upsert(self, transaction: DeltaTransaction, upsert: Upsert) -> tuple[TableChange, int]:
+    def _write_upsert(
+        self, transaction: DeltaTransaction, upsert: Upsert, files: ExecutorFiles | None
+    ) -> tuple[TableChange, int]:
         """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
         indexed = self._index(transaction, upsert)
         truncates = upsert.truncates and not upsert.soft_deletes
@@ -220,7 +227,7 @@ class DeltaFileTable:
             kept = self._find(indexed, upsert.survivors).without(replaced)
             survivors = group_rows(kept.files, kept.rows)
         plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
-        change = TableChange(plan.rows)
+        change = TableChange(plan.rows, files)
         with change.writing(self._writer):
             if truncates:
                 change.remove_all(indexed.live, survivors, self._writer)
@@ -323,7 +330,7 @@ class DeltaFileTable:
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
             known.pass_over(logged, self._place)
-        return transaction if known.layout.has_columns(rows.schema) else None
+        return transaction if known.layout.has_columns(commit.schema_of(rows)) else None
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
         """The index of the known version; builds it if there is none."""
@@ -355,7 +362,7 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
             with self._commit_lock.held():
-                self._writer.check_exist(change.written, self._place)
+                self._writer.check_exist([*change.written, *change.kept], self._place)
                 version = transaction.commit(
                     [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
                 )

@@ -93,6 +93,9 @@ class DeltaSqlTable:
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         widen_columns(self._session, self.path, widened)
 
+    def file_target(self) -> None:
+        return None
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._append(rows, commit, overwrite=False)
 

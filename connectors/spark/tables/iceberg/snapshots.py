@@ -51,6 +51,11 @@ class IcebergTableSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
 
+    @property
+    def row_group(self) -> int:
+        """Rows of a row group in data files."""
+        return _UPSERT_ROW_GROUP if self.upserts else _APPEND_ROW_GROUP
+
 
 @dataclass(slots=True)
 class KnownSnapshot:
@@ -189,8 +194,7 @@ class TableReader:
         files = self._open_files(state)
         partitioning = Partitioning.read(state["spec"], state["schema"])
         folder = str(state["data"]).rpartition("/")[0]
-        row_group = _UPSERT_ROW_GROUP if self._settings.upserts else _APPEND_ROW_GROUP
-        writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, row_group)
+        writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, self._settings.row_group)
         lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
         columns = read_columns(state["schema"])
         return KnownSnapshot(

@@ -22,12 +22,14 @@ from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.files.live_files import Entry
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
+from connectors.spark.tables.iceberg.file_target import make_file_target
 from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets
@@ -92,8 +94,7 @@ class IcebergTable:
         with self._lock, creation_lock(None if self._settings.name.catalog else local_folder(self.path)):
             self._reader.open()
             assert self._reader.library is not None
-            settings = self._settings
-            create_table(self._reader.library, settings.name, columns, settings.layout)
+            create_table(self._reader.library, self._settings.name, columns, self._settings.layout)
             self._reader.handle = None
 
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
@@ -110,12 +111,15 @@ class IcebergTable:
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
+    def file_target(self) -> FileTarget | None:
+        return None if self._reader.known is None else make_file_target(self._reader.known, self._settings)
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self._lock:
-            known = self._reader.begin(rows.schema, commit)
+            known = self._reader.begin(commit.schema_of(rows), commit)
             if known is None:
                 return None
-            change, writer = IcebergChange(rows), known.writer
+            change, writer = IcebergChange(rows, commit.files), known.writer
             with change.writing(writer):
                 change.write_rows(writer, known.partitioning)
             crash_points.point("spark.staged")
@@ -124,7 +128,7 @@ class IcebergTable:
                 if version is not None:
                     return version
                 # The files fit as long as nobody changed the schema or moved these partitions.
-                again = self._reader.begin(rows.schema, commit)
+                again = self._reader.begin(commit.schema_of(rows), commit)
                 if again is None:
                     break
                 known = again
@@ -143,11 +147,11 @@ class IcebergTable:
             return version
 
     def _plan_and_commit(self, upsert: Upsert, commit: OffsetCommit, *, is_locked: bool) -> int | None:
-        known = self._reader.begin(upsert.rows.schema, commit)
+        known = self._reader.begin(commit.schema_of(upsert.rows), commit)
         if known is None:
             return None
         indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-        written = write_upsert(upsert, indexed, known, fail_unavailable=fail)
+        written = write_upsert(upsert, indexed, known, commit.files, fail_unavailable=fail)
         crash_points.point("spark.staged")
         version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
         if version is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import group_rows
@@ -25,7 +26,9 @@ class WrittenUpsert:
     unavailable: int
 
 
-def write_upsert(upsert: Upsert, indexed: IndexedFiles, known: KnownSnapshot, *, fail_unavailable: bool) -> WrittenUpsert:
+def write_upsert(
+    upsert: Upsert, indexed: IndexedFiles, known: KnownSnapshot, files: ExecutorFiles | None, *, fail_unavailable: bool
+) -> WrittenUpsert:
     """Writes new rows, and deletion vectors or copies of files without the old rows."""
     live, truncates = indexed.live, upsert.truncates and not upsert.soft_deletes
     matches = Matches.empty() if truncates or not upsert.rows.num_rows else indexed.find(upsert.searched)
@@ -35,7 +38,7 @@ def write_upsert(upsert: Upsert, indexed: IndexedFiles, known: KnownSnapshot, *,
         kept = indexed.find(upsert.survivors).without(replaced)
         survivors = group_rows(kept.files, kept.rows)
     plan = plan_upsert(upsert, matches, live, fail_unavailable=fail_unavailable)
-    change = IcebergChange(plan.rows)
+    change = IcebergChange(plan.rows, files)
     deleted = plan.deleted
     with change.writing(known.writer):
         if truncates:
