@@ -65,7 +65,8 @@ def _row_schema(step: CompiledStep, envelope: Schema, row: Schema) -> Schema:
     """The schema that the transformation gives rows; rows before and after a change get the same."""
     event = Struct(envelope, [example_value(f.schema) for f in require_fields(envelope)])
     unwrapped = step.transformation.apply(SinkRecord("t", 0, None, None, envelope, event, 0))
-    assert unwrapped is not None and unwrapped.value_schema is not None
+    assert unwrapped is not None
+    assert unwrapped.value_schema is not None
     return unwrapped.value_schema
 
 

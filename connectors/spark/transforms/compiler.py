@@ -177,7 +177,7 @@ def _split_nulls(transformation: Transformation, branch: Branch) -> list[Branch]
 
 def _compile(compile_step: _CompileStep, step: CompiledStep, branch: Branch) -> list[Branch]:
     transformation = step.transformation
-    if isinstance(transformation, KeyOrValueTransformation) and not isinstance(transformation, _OWN_NULLS):
-        if branch.datum(step.part).nullness is Nullness.NULL:
-            return [after_null(step, branch)]
+    treats_nulls = not isinstance(transformation, KeyOrValueTransformation) or isinstance(transformation, _OWN_NULLS)
+    if not treats_nulls and branch.datum(step.part).nullness is Nullness.NULL:
+        return [after_null(step, branch)]
     return compile_step(step, branch)

@@ -38,7 +38,8 @@ def drop_headers(step: CompiledStep, branch: Branch) -> list[Branch]:
 def insert_header(step: CompiledStep, branch: Branch) -> list[Branch]:
     assert isinstance(step.transformation, InsertHeader)
     changed = step.transformation.apply(_record("t"))
-    assert changed is not None and changed.headers is not None
+    assert changed is not None
+    assert changed.headers is not None
     added = tuple(_fixed_header(header) for header in changed.headers)
     return [replace(branch, added_headers=(*branch.added_headers, *added))]
 
@@ -65,15 +66,16 @@ def _fixed_topic(branch: Branch) -> str:
 
 
 def select(predicate: Predicate, branch: Branch, headers: str, *, name: str | None) -> tuple[list[Branch], list[Branch]]:
-    """The records for which the predicate is true, and the others. ``headers`` is the column of the names of headers, and ``name``
-    the setting of HasHeaderKey. Raises NotCompilable."""
+    """The records for which the predicate is true, and the others. Raises NotCompilable.
+
+    ``headers`` is the column of the names of headers, and ``name`` the setting of HasHeaderKey.
+    """
     if isinstance(predicate, TopicNameMatches):
         return ([branch], []) if predicate.test(_record(_fixed_topic(branch))) else ([], [branch])
     if isinstance(predicate, RecordIsTombstone):
         parts = branch.split_nulls(VALUE)
-        return [b for b in parts if b.value.nullness is Nullness.NULL], [
-            b for b in parts if b.value.nullness is not Nullness.NULL
-        ]
+        tombstones = [b for b in parts if b.value.nullness is Nullness.NULL]
+        return tombstones, [b for b in parts if b.value.nullness is not Nullness.NULL]
     if isinstance(predicate, HasHeaderKey) and name is not None:
         if any(h.key == name for h in branch.added_headers):
             return [branch], []

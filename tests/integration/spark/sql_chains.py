@@ -23,6 +23,8 @@ PLUGINS = Plugins.discover()
 LEFT = "runs by row"
 """The result of a record that SQL leaves to the transformations."""
 _CHAINS_PER_QUERY = 100
+_INTERPRETED = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+"""Computes projections of small tables while the query is planned."""
 
 
 @dataclass(slots=True)
@@ -59,11 +61,15 @@ def run_by_row(chain: Chain, record: ConnectRecord) -> Any:
         return e
 
 
-def run_in_spark(spark: Any, chains: Sequence[Chain]) -> None:
-    """Sets the results of the records: a record, None for a dropped one, or LEFT."""
-    # Compiling the code of so many columns takes longer than interpreting it for a few rows.
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+def run_in_spark(spark: Any, chains: Sequence[Chain], *, generates_code: bool = False) -> None:
+    """Sets the results of the records: a record, None for a dropped one, or LEFT.
+
+    Spark has two implementations of each expression: generated code, which takes long to compile for so many columns, and an
+    interpreter.
+    """
+    spark.conf.set("spark.sql.codegen.wholeStage", str(generates_code).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "CODEGEN_ONLY" if generates_code else "NO_CODEGEN")
+    spark.conf.set("spark.sql.optimizer.excludedRules", _INTERPRETED if generates_code else "")
     for start in range(0, len(chains), _CHAINS_PER_QUERY):
         _run_query(spark, chains[start : start + _CHAINS_PER_QUERY])
 
