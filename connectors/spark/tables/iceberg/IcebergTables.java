@@ -40,6 +40,7 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.ValidationException;
@@ -116,6 +117,10 @@ public class IcebergTables {
           catalog.createNamespace(level);
         } catch (AlreadyExistsException e) {
           continue;
+        } catch (ForbiddenException e) {
+          throw new ForbiddenException(
+              "the namespace %s does not exist, and the catalog refuses to create it (%s): create it, or give the sink the right to",
+              new Object[] {level, e.getMessage()});
         }
       }
     }
