@@ -37,6 +37,7 @@ EXECUTORS = "executors"
 ENGINE = "spark.engine"
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
+BRANCH, MAIN_BRANCH = "table.branch", "main"
 PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
@@ -174,6 +175,9 @@ def config_def() -> ConfigDef:
              doc="Catalog of Iceberg tables, optionally with a namespace (catalog.namespace), instead of table.location. "
              "spark.conf.spark.sql.catalog.<catalog> and its properties configure it. Dots in table names separate further "
              "namespaces.")  # fmt: skip
+    d.define(BRANCH, t.STRING, MAIN_BRANCH, validator=NonEmpty(), importance=low, group="Table",
+             doc="Branch of Iceberg tables that rows are committed to. A branch that a table lacks begins with the rows of "
+             "main.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
@@ -289,6 +293,12 @@ class TableConfig:
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
+    branch: str = MAIN_BRANCH
+    """Of Iceberg tables."""
+    operation_field: tuple[str, ...] = ()
+    """The path of a field with the operation of a record that is no change event; its first letter D deletes the row."""
+    ignores_case: bool = False
+    """Whether fields are those columns of the table whose names differ only in case."""
 
     @property
     def unavailable_fails(self) -> bool:
@@ -493,6 +503,9 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         if values["delete.mode"] == SOFT:
             raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
         metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
+    if values[BRANCH] != MAIN_BRANCH and values["table.format"] != ICEBERG:
+        reason = f"{values['table.format']} tables have no branches; use table.format=iceberg"
+        raise ConfigError.invalid(BRANCH, values[BRANCH], reason)
     keys = values["key.columns"]
     layout = replace(_parse_layout(values), properties=properties)
     return TableConfig(
@@ -511,6 +524,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
+        branch=values[BRANCH],
     )
 
 

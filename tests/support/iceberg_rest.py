@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,15 @@ def _loaded(table: Table) -> Response:
     return Response(json.dumps(body), media_type="application/json")
 
 
-def make_app(folder: Path, properties: Mapping[str, str]) -> FastAPI:
+Refuse = Callable[[str, str], tuple[int, str] | None]
+"""From the method and the path of a request: the status and the type of an error to answer with, or None to serve it."""
+
+
+def _serve(method: str, path: str) -> None:
+    """Serves every request."""
+
+
+def make_app(folder: Path, properties: Mapping[str, str], refuse: Refuse = _serve) -> FastAPI:
     """The server's application; requests need the token."""
     catalog = SqlCatalog("rest", uri=f"sqlite:///{folder}/catalog.db", **{"warehouse": f"file://{folder}", **properties})
     app = FastAPI()
@@ -62,6 +70,9 @@ def make_app(folder: Path, properties: Mapping[str, str]) -> FastAPI:
     async def authenticate(request: Request, call_next: Any) -> Any:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return _error(401, "NotAuthorizedException", "unknown token")
+        refused = refuse(request.method, request.url.path)
+        if refused is not None:
+            return _error(refused[0], refused[1], "refused by the test")
         return await call_next(request)
 
     @app.get("/v1/config")
@@ -123,12 +134,12 @@ def make_app(folder: Path, properties: Mapping[str, str]) -> FastAPI:
 
 
 @contextlib.contextmanager
-def rest_catalog(folder: Path, properties: Mapping[str, str] | None = None) -> Iterator[str]:
+def rest_catalog(folder: Path, properties: Mapping[str, str] | None = None, refuse: Refuse = _serve) -> Iterator[str]:
     """The URI of a catalog that runs in this process for a with block. Its tables are below the folder, unless the properties
     have another warehouse."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    server = uvicorn.Server(uvicorn.Config(make_app(folder, properties or {}), "127.0.0.1", port, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(make_app(folder, properties or {}, refuse), "127.0.0.1", port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -95,6 +95,19 @@ class ChangeBatch:
                 result = result.filter(kept)
         return result
 
+    def texts_at(self, path: Sequence[str]) -> pa.ChunkedArray:
+        """The values of a field of the rows as texts; null where it is missing."""
+        first, *nested = path
+        missing = pa.chunked_array([pa.nulls(self.num_rows, pa.string())])
+        if first not in self.image.column_names:
+            return missing
+        column = self.image[first]
+        for name in nested:
+            if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+                return missing
+            column = pc.struct_field(column, name)
+        return column.cast(pa.string())
+
     def cast_key(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
         """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
         assert self.keys is not None

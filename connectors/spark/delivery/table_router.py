@@ -123,7 +123,7 @@ class TableRouter:
             if not routes.field:
                 found += [(table, changes) for table in routes.tables]
                 continue
-            values = _texts_of(changes.image, routes.field)
+            values = changes.texts_at(routes.field)
             for value in pc.unique(values).to_pylist():
                 tables = routes.tables_for(value)
                 mask = pc.is_null(values) if value is None else pc.fill_null(pc.equal(values, value), False)
@@ -167,19 +167,6 @@ class TableRouter:
                 "several of the topic's tables may have the row" if self._tables.get(topic) else "the topic has no table yet",
             )
         self.ignored_tombstones += ignored
-
-
-def _texts_of(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:
-    """The values of a field as texts; null where it is missing."""
-    first, *nested = path
-    if first not in rows.column_names:
-        return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-    column = rows[first]
-    for name in nested:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-        column = pc.struct_field(column, name)
-    return column.cast(pa.string())
 
 
 def _split_by_source(changes: ChangeBatch) -> Iterator[tuple[Source, ChangeBatch]]:

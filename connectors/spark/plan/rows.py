@@ -14,6 +14,8 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.name_case import with_table_names
+from connectors.spark.plan.operation_field import with_operations
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.widening import with_wider_types
 
@@ -55,7 +57,11 @@ class RowPreparation:
         if table is None:
             partition_columns = self._settings.layout.partition_columns
         try:
+            if self._settings.ignores_case:
+                changes = with_table_names(changes, {**(known or {}), **(table or {})})
             if self._settings.upserts:
+                if self._settings.operation_field:
+                    changes = [with_operations(c, self._settings.operation_field) for c in changes]
                 found = self._key_columns(changes, keys)
                 if found is None and (table is None or not deduplicate.contains_truncate(changes)):
                     return None
@@ -145,11 +151,19 @@ class RowPreparation:
                     "Delta cannot tell from null"
                 )
 
+    def _configured_keys(self, changes: Sequence[ChangeBatch]) -> tuple[str, ...]:
+        keys = self._settings.key_columns
+        if not self._settings.ignores_case:
+            return keys
+        parts = [columns for part in changes for columns in (part.keys, part.image) if columns is not None]
+        names = {name.lower(): name for columns in parts for name in columns.column_names}
+        return tuple(names.get(key.lower(), key) for key in keys)
+
     def _key_columns(self, changes: Sequence[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
         """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a
         key."""
         if self._settings.key_columns:
-            return self._settings.key_columns
+            return self._configured_keys(changes)
         for part in changes:
             needs_key = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
             bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))

@@ -67,6 +67,7 @@ def open_table(
             compaction,
             of_table.vacuum_interval_ms / 1000,
             dict(config.spark.conf),
+            of_table.branch,
         )
         return IcebergTable(iceberg, lease.session, identify)
     assert staging is not None

@@ -26,6 +26,7 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotAncestryValidator;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.StructLike;
@@ -39,6 +40,7 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.ValidationException;
@@ -115,6 +117,10 @@ public class IcebergTables {
           catalog.createNamespace(level);
         } catch (AlreadyExistsException e) {
           continue;
+        } catch (ForbiddenException e) {
+          throw new ForbiddenException(
+              "the namespace %s does not exist, and the catalog refuses to create it (%s): create it, or give the sink the right to",
+              new Object[] {level, e.getMessage()});
         }
       }
     }
@@ -157,8 +163,17 @@ public class IcebergTables {
     }
   }
 
-  /** The newest state of the table, without its files. */
-  public static String read(Table table) throws Exception {
+  /** The newest snapshot of a branch; that of main if there is no such branch yet, since it will begin there. */
+  private static Snapshot newest(Table table, String branch) {
+    SnapshotRef ref = (SnapshotRef) table.refs().get(branch);
+    if (ref != null && !ref.isBranch()) {
+      throw new IllegalArgumentException(branch + " is a tag of the table, and rows can be written to a branch only");
+    }
+    return ref == null ? table.currentSnapshot() : table.snapshot(ref.snapshotId());
+  }
+
+  /** The newest state of a branch, without its files. */
+  public static String read(Table table, String branch) throws Exception {
     table.refresh();
     StringWriter text = new StringWriter();
     JsonGenerator json = new JsonFactory().createGenerator(text);
@@ -177,7 +192,7 @@ public class IcebergTables {
       json.writeStringField((String) entry.getKey(), (String) entry.getValue());
     }
     json.writeEndObject();
-    Snapshot current = table.currentSnapshot();
+    Snapshot current = newest(table, branch);
     if (current != null) {
       json.writeNumberField("snapshot", current.snapshotId());
       json.writeNumberField("sequence", current.sequenceNumber());
@@ -188,17 +203,17 @@ public class IcebergTables {
   }
 
   /**
-   * Snapshots from the current one back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
+   * Snapshots from the newest one of a branch back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
    * is 0 or no ancestor. `end` says why the list ended: since, offsets, root, or lost (an ancestor has expired).
    */
-  public static String history(Table table, long since) throws Exception {
+  public static String history(Table table, String branch, long since) throws Exception {
     StringWriter text = new StringWriter();
     JsonGenerator json = new JsonFactory().createGenerator(text);
     json.writeStartObject();
     json.writeArrayFieldStart("snapshots");
-    boolean passes = since != 0 && isAncestor(table, since);
+    boolean passes = since != 0 && isAncestor(table, branch, since);
     String end = "root";
-    Snapshot at = table.currentSnapshot();
+    Snapshot at = newest(table, branch);
     while (at != null) {
       if (passes && at.snapshotId() == since) {
         end = "since";
@@ -230,8 +245,8 @@ public class IcebergTables {
     return text.toString();
   }
 
-  private static boolean isAncestor(Table table, long id) {
-    Snapshot at = table.currentSnapshot();
+  private static boolean isAncestor(Table table, String branch, long id) {
+    Snapshot at = newest(table, branch);
     while (at != null && at.snapshotId() != id) {
       at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
     }
@@ -409,10 +424,10 @@ public class IcebergTables {
   }
 
   /**
-   * Commits a change; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that fails is
+   * Commits a change to a branch; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that fails is
    * thrown, and it is not known whether there was a commit.
    */
-  public static String commit(Table table, String request) throws Exception {
+  public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
     SnapshotUpdate update;
     try {
@@ -425,6 +440,7 @@ public class IcebergTables {
       update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
     }
     String id = at(at(change, "summary"), COMMIT).asText();
+    update.toBranch(branch);
     update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
     try {
       update.commit();
@@ -433,7 +449,7 @@ public class IcebergTables {
     } catch (CommitFailedException e) {
       return conflict(e);
     }
-    Snapshot at = table.currentSnapshot();
+    Snapshot at = newest(table, branch);
     while (at != null && !id.equals(at.summary().get(COMMIT))) {
       at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
     }

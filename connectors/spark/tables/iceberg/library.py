@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError
+from connectors.spark.config import MAIN_BRANCH
 from connectors.spark.errors import root_cause
 from connectors.spark.session.java_classes import install_class
 from connectors.spark.tables.conflicts import CommitConflict
@@ -53,10 +54,10 @@ class IcebergLibrary:
         self._java: Any = self._jvm.sluice.spark.IcebergTables
         self._conf = session.conf
 
-    def load(self, name: IcebergName) -> IcebergHandle | None:
-        """The table; None if it does not exist. Raises ConnectError when there is no such catalog."""
+    def load(self, name: IcebergName, branch: str = MAIN_BRANCH) -> IcebergHandle | None:
+        """The table, to read and write one branch; None if there is none. Raises ConnectError without such a catalog."""
         found = self._java.load(self._session, self._catalog(name.catalog), self._list(name.namespace), name.name)
-        return None if found is None else IcebergHandle(self._java, found)
+        return None if found is None else IcebergHandle(self._java, found, branch)
 
     def create(self, name: IcebergName, schema: Json, spec: Json, properties: Mapping[str, str]) -> None:
         """Creates a table, and the namespaces that it lacks. Does nothing if the table exists."""
@@ -96,16 +97,17 @@ class IcebergLibrary:
 
 
 class IcebergHandle:
-    """A table in the JVM."""
+    """A branch of a table in the JVM."""
 
-    def __init__(self, java: Any, table: Any) -> None:
+    def __init__(self, java: Any, table: Any, branch: str) -> None:
         self._java = java
+        self._branch = branch
         self._table = table
         self._uuid = str(table.uuid())
 
     def read(self) -> Json:
         """The newest state (see ``read`` in ``IcebergTables.java``)."""
-        found: Json = json.loads(self._java.read(self._table))
+        found: Json = json.loads(self._java.read(self._table, self._branch))
         return found
 
     @property
@@ -114,7 +116,7 @@ class IcebergHandle:
         return self._uuid
 
     def history(self, since: int) -> Json:
-        found: Json = json.loads(self._java.history(self._table, since))
+        found: Json = json.loads(self._java.history(self._table, self._branch, since))
         return found
 
     def files(self, snapshot: int) -> list[Json]:
@@ -127,7 +129,7 @@ class IcebergHandle:
 
     def commit(self, change: Json) -> Json:
         """Commits a change. Raises CommitConflict; after another error it is not known whether there was a commit."""
-        answer: Json = json.loads(self._java.commit(self._table, json.dumps(change)))
+        answer: Json = json.loads(self._java.commit(self._table, self._branch, json.dumps(change)))
         if "conflict" in answer:
             raise CommitConflict(answer["conflict"])
         return answer

@@ -20,7 +20,8 @@ PREFIX = "sluice.offsets."
 COMMIT = "sluice.commit"
 RANGES = "sluice.ranges"
 WRITER = "sluice.connector."
-"""A table property with this prefix and the connector's name: it has committed to the table."""
+"""A table property with this prefix and the connector's name: it has committed to the table. The name of a branch other than main
+follows after ``@``."""
 
 
 @dataclass(frozen=True, slots=True)

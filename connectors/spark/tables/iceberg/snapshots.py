@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.config import WantedLayout
+from connectors.spark.config import MAIN_BRANCH, WantedLayout
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import read_s3_settings
@@ -50,6 +50,12 @@ class IcebergTableSettings:
     expire_interval_s: float
     conf: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
+    branch: str = MAIN_BRANCH
+
+    @property
+    def writer_property(self) -> str:
+        """The table property that marks the branch as written by the connector."""
+        return WRITER + self.connector + ("" if self.branch == MAIN_BRANCH else f"@{self.branch}")
 
     @property
     def row_group(self) -> int:
@@ -129,7 +135,7 @@ class TableReader:
         refuse_replacement(history["snapshots"], self._place)
         offsets = find_offsets(history["snapshots"]) or (TableOffsets() if before is None else before.offsets)
         connector = self._settings.connector
-        if not offsets.of(connector) and WRITER + connector in state["properties"]:
+        if not offsets.of(connector) and self._settings.writer_property in state["properties"]:
             refuse_lost(connector, self._place)
         known = self.describe(state, offsets)
         follows = before is not None and history["end"] == "since"
@@ -151,7 +157,7 @@ class TableReader:
                 self.library = IcebergLibrary(self._new_session())
                 self.handle = None
             if self.handle is None:
-                self.handle = self.library.load(self._settings.name)
+                self.handle = self.library.load(self._settings.name, self._settings.branch)
         except Exception as e:
             self.check_jvm(e)
             raise

@@ -32,7 +32,7 @@ from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.file_target import make_file_target
 from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
-from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets
+from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
 from connectors.spark.tables.iceberg.soft_truncate import close_versions, mark_deleted
@@ -212,7 +212,7 @@ class IcebergTable:
 
     def _claim(self, known: KnownSnapshot, handle: IcebergHandle) -> None:
         """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
-        name = WRITER + self._settings.connector
+        name = self._settings.writer_property
         if name not in known.state["properties"]:
             handle.set_property(name, "true")
             known.state["properties"][name] = "true"
