@@ -188,6 +188,10 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
+    d.define("delete.field", t.STRING, DELETED, importance=medium, group="Table",
+             doc="Field of plain records (no change events) that marks a delete with true, unless write.mode=append; it is no "
+             "column. ExtractNewRecordState with delete.tombstone.handling.mode=rewrite writes the default. Empty: "
+             "none.")  # fmt: skip
     evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
     d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
@@ -266,6 +270,8 @@ class TableConfig:
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
+    delete_field: str = DELETED
+    """The field of plain records that marks deletes; empty if none does."""
     layout: WantedLayout = WantedLayout()
     max_index_keys: int = 50_000_000
     creates_table: bool = True
@@ -466,6 +472,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
+        delete_field=str(values["delete.field"]),
         layout=layout,
         max_index_keys=values["upsert.index.max.keys"],
         compaction_target_bytes=values["compaction.target.file.bytes"],

@@ -15,6 +15,7 @@ from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOM
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
+from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -55,6 +56,7 @@ class RowPreparation:
         if table is None:
             partition_columns = self._settings.layout.partition_columns
         try:
+            changes = [unwrap(c, self._settings) for c in changes]
             if self._settings.upserts:
                 found = self._key_columns(changes, keys)
                 if found is None and (table is None or not deduplicate.contains_truncate(changes)):
