@@ -17,6 +17,7 @@ from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -37,6 +38,7 @@ PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
+JSON_COLUMNS, VARIANT_COLUMNS = "json.columns", "variant.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
@@ -199,6 +201,14 @@ def config_def() -> ConfigDef:
              "hold goes into rescue.column.")  # fmt: skip
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
+    d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
+             doc="Column type of Debezium's Json fields: string, or variant. VARIANT needs Delta tables.")  # fmt: skip
+    d.define(VARIANT_COLUMNS, t.LIST, "", importance=medium, group="Table",
+             doc="Columns of Delta tables whose values become VARIANT, whatever their type, for example JSON of varying "
+             "shape.")  # fmt: skip
+    d.define("variant.text", t.STRING, "string", validator=one_of("string", "json"), importance=low, group="Table",
+             doc="What text in a VARIANT column becomes: a string, or the JSON document that it contains. Debezium's Json is "
+             "always a document.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
@@ -339,6 +349,7 @@ class SparkSinkConfig:
     changelog: TableConfig | None = None
     """Of the tables that keep every event beside the current tables; None without such tables."""
     changelog_suffix: str = "_changelog"
+    variants: VariantColumns = NO_VARIANTS
     routes: Routes | None = None
     """How records find their tables; None if ``name_format`` names them."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
@@ -433,6 +444,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
+        variants=_parse_variants(values),
     )
     if not config.names_need_source:
         for topic in values["topics"]:
@@ -479,6 +491,21 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
     )
+
+
+def _parse_variants(values: Mapping[str, Any]) -> VariantColumns:
+    names = frozenset(values[VARIANT_COLUMNS] or ())
+    as_variant = values[JSON_COLUMNS] == "variant"
+    for key, is_set in ((JSON_COLUMNS, as_variant), (VARIANT_COLUMNS, names)):
+        if is_set and values["table.format"] != DELTA:
+            given = "variant" if key == JSON_COLUMNS else ",".join(sorted(names))
+            raise ConfigError.invalid(
+                key, given, f"{values['table.format']} tables have no VARIANT columns; use table.format=delta"
+            )
+    if keys := sorted(names.intersection(values["key.columns"] or ())):
+        raise ConfigError.invalid(VARIANT_COLUMNS, keys[0], "a key column identifies rows, and VARIANTs cannot be compared")
+    parses_text = values["variant.text"] == "json"
+    return VariantColumns(as_variant, names, parses_text, str(values["unavailable.value.placeholder"]))
 
 
 def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:

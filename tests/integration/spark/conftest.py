@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import TopicIdentity
@@ -18,6 +19,13 @@ from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
+
+
+def json_converters(settings: Mapping[str, str]) -> tuple[Converter, Converter]:
+    key, value = JsonConverter(), JsonConverter()
+    key.configure(settings, True)
+    value.configure(settings, False)
+    return key, value
 
 
 class Topic:
@@ -30,6 +38,8 @@ class Topic:
         self.beginnings: dict[int, int] = {}
         """By partition: the first offset that retention left."""
         self.converter = {"schemas.enable": str(schemas).lower()}
+        self.converters: tuple[Converter, Converter] | None = None
+        """Configured converters of keys and values, if they are no JsonConverters."""
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
 
     def add(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
@@ -49,10 +59,8 @@ class Context:
         self.raw_allowed = raw
         self.seeks: dict[TopicPartition, int] = {}
         self.commits_requested = 0
-        self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
-        settings = next(iter(self.topics.values())).converter
-        self.key_converter.configure(settings, True)
-        self.value_converter.configure(settings, False)
+        first = next(iter(self.topics.values()))
+        self.key_converter, self.value_converter = first.converters or json_converters(first.converter)
 
     def configs(self) -> Mapping[str, str]:
         return {}
