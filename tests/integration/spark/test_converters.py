@@ -32,7 +32,7 @@ from connect.data.headers import Headers
 from connect.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
-from connect.errors import DataError
+from connect.errors import DataError, RetriableError
 from connect.record import SchemaAndValue
 from connectors.registry.avro.converter import AvroConverter
 from connectors.registry.client import RegisteredSchema
@@ -115,13 +115,14 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
     return found
 
 
-def pair(kind: type[Any], *, is_producer: bool = False, **configs: str) -> tuple[Converter, Converter]:
+def pair(kind: type[Any], configs: Mapping[str, str] | None = None, *, is_producer: bool = False) -> tuple[Converter, Converter]:
     """Converters of keys and values: those of a producer, or as the worker configures them for this sink."""
     made = []
     for is_key in (True, False):
         converter = kind()
         strict = str(not is_producer).lower()
-        converter.configure({"schema.registry.url": "http://localhost:1", **configs, "conversion.strict": strict}, is_key)
+        own = {"schema.registry.url": "http://localhost:1", "conversion.strict": strict}
+        converter.configure({**(configs or {}), **own}, is_key)
         made.append(converter)
     return made[0], made[1]
 
@@ -174,7 +175,7 @@ class Tables:
         for one in topics:
             # One after the other, because tables of one location are created one after the other.
             task_run.deliver_partition(one, 0, len(one.logs[0]))
-            task_run.commit()
+            commit(task_run)
         task_run.close()
 
     def read(self, name: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
@@ -187,12 +188,30 @@ class Tables:
             frame = self._spark.read.format("delta").load(f"{location}/{name}")
         return dict(frame.dtypes), frame.toArrow().to_pylist()
 
-    def check(self, topic: str, types: Mapping[str, str], rows: list[dict[str, Any]]) -> None:
-        """Both tables have these rows, of which none changes another one."""
-        for name in (topic, f"{topic}_changelog"):
+    def check(
+        self,
+        topic: str,
+        types: Mapping[str, str],
+        rows: list[dict[str, Any]],
+        suffixes: tuple[str, ...] = ("", "_changelog"),
+    ) -> None:
+        """The tables have these rows, of which none changes another one."""
+        for suffix in suffixes:
+            name = topic + suffix
             found_types, found = self.read(name)
             assert found_types == types, name
             assert sorted(map(exactly, found)) == sorted(map(exactly, rows)), name
+
+
+def commit(task_run: Any) -> None:
+    """Commits like a worker, which repeats after a RetriableError: a table waits only so long for another one's creation."""
+    for _ in range(5):
+        try:
+            task_run.commit()
+        except RetriableError:
+            continue
+        return
+    task_run.commit()
 
 
 def exactly(row: dict[str, Any]) -> str:
@@ -226,7 +245,7 @@ def everything(chosen: list[Field]) -> tuple[Schema, list[Struct], dict[str, str
 
 
 def encode(kind: type[Any], configs: Mapping[str, str], schema: Schema, values: list[Struct], topic: str = "t") -> Records:
-    key, value = pair(kind, is_producer=True, **configs)
+    key, value = pair(kind, configs, is_producer=True)
     keys = [key.from_connect_data(topic, _KEY, Struct(_KEY, [v.get("id")])) for v in values]
     return list(zip(keys, [value.from_connect_data(topic, schema, v) for v in values], strict=True))
 
@@ -236,7 +255,7 @@ def test_all_types_of_connect_in_json_are_equal_in_the_table(tables: Tables, tab
     tables.props["table.format"] = table_format
     schema, values, types, rows = everything(FIELDS)
     configs = {"schemas.enable": "true"}
-    tables.write({"t": (pair(JsonConverter, **configs), encode(JsonConverter, configs, schema, values))})
+    tables.write({"t": (pair(JsonConverter, configs), encode(JsonConverter, configs, schema, values))})
     if table_format == "iceberg":
         types = {name: _ICEBERG_TYPES.get(type_, type_) for name, type_ in types.items()}
     tables.check("t", types, rows)
@@ -250,15 +269,15 @@ def test_all_types_of_connect_are_equal_in_the_table_with_every_converter(tables
         "protobuf": (ProtobufConverter, {"optional.for.nullables": "true"}),
     }
     schema, values, types, rows = everything(FIELDS)
-    records = {n: (pair(kind, **c), encode(kind, c, schema, values, n)) for n, (kind, c) in kinds.items()}
+    records = {n: (pair(kind, c), encode(kind, c, schema, values, n)) for n, (kind, c) in kinds.items()}
     subjects = dict(registry.subjects)
-    tables.write(records)
+    tables.write(records, **{"write.mode": "upsert"})
     assert registry.subjects == subjects  # a sink registers no schema
     for name in kinds:
         # In Protobuf, an empty list or map is the same as none.
         empty: dict[str, Any] = {n: [] for n in ("list", "structs", "by_text", "by_number")} if name == "protobuf" else {}
         found = [{**row, **{n: v for n, v in empty.items() if row[n] is None}} for row in rows]
-        tables.check(name, types, found)
+        tables.check(name, types, found, ("",))
 
 
 def test_json_without_schemas_has_the_types_of_json(tables: Tables) -> None:
@@ -275,7 +294,7 @@ def test_json_without_schemas_has_the_types_of_json(tables: Tables) -> None:
         "list": [],
         "nested": {"a": None, "c": {"d": None}},
     }
-    converters = pair(JsonConverter, **{"schemas.enable": "false"})
+    converters = pair(JsonConverter, {"schemas.enable": "false"})
     messages: Records = [(json.dumps({"id": r["id"]}).encode(), json.dumps(r).encode()) for r in (row, other)]
     tables.write({"t": (converters, messages)})
     types = {
@@ -297,16 +316,22 @@ SINGLE: dict[str, tuple[type[Any], list[tuple[Any, bytes]], str]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_single_values_are_in_the_column_value(tables: Tables, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "chosen"),
+    [("append", ["texts", "ints", "doubles", "truths"]), ("upsert", ["bytes", "shorts", "longs", "floats"])],
+    ids=["append", "upsert"],
+)
+def test_single_values_are_in_the_column_value(tables: Tables, mode: str, chosen: list[str]) -> None:
     records: dict[str, tuple[tuple[Converter, Converter], Records]] = {}
-    for name, (kind, values, _) in SINGLE.items():
+    for name in chosen:
+        kind, values, _ = SINGLE[name]
         messages: Records = [(f"k{at}".encode(), data) for at, (_, data) in enumerate(values)]
         # A null is a tombstone, which deletes the row.
         messages += [(b"gone", values[0][1]), (b"gone", None)]
         records[name] = (pair(StringConverter)[0], pair(kind)[1]), messages
     tables.write(records, **{"write.mode": mode, "key.columns": "k", "append.tombstones": "ignore"})
-    for name, (_, values, type_) in SINGLE.items():
+    for name in chosen:
+        _, values, type_ = SINGLE[name]
         types, rows = tables.read(name)
         expected: list[dict[str, Any]] = [{"value": v} for v, _ in values]
         if mode == "append":

@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.converters.json.converter import JsonConverter
+from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.record import SinkRecord
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
@@ -176,3 +179,12 @@ def test_table_type_is_a_map() -> None:
     schema = struct(m=map_of({"type": "int32"}, "int32"))
     (part,) = decoder().decode_batch(buffer([message(schema, {"m": [[1, 2]]})]), 0)
     assert part.image.schema.field("m").type == pa.map_(pa.int32(), pa.int32())
+
+
+def test_null_key_of_another_converter_is_refused_by_its_record() -> None:
+    map_schema = SchemaBuilder.map(Schema.OPTIONAL_STRING, Schema.INT32).build()
+    schema = Schema(Type.STRUCT, fields=[("id", Schema.INT32), ("m", map_schema)])
+    maps: list[dict[str | None, int]] = [{"a": 1}, {None: 1, "b": 2}]
+    records = [SinkRecord("t", 0, None, None, schema, Struct(schema, [at, m]), at) for at, m in enumerate(maps)]
+    with pytest.raises(DataError, match=r"offset 1: field m: .*key"):
+        decoder().decode_records(records, 0)
