@@ -17,6 +17,7 @@ from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -42,6 +43,7 @@ PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
+JSON_COLUMNS, VARIANT_COLUMNS = "json.columns", "variant.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
@@ -199,6 +201,10 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
+    d.define("delete.field", t.STRING, DELETED, importance=medium, group="Table",
+             doc="Field of plain records (no change events) that marks a delete with true, unless write.mode=append; it is no "
+             "column. ExtractNewRecordState with delete.tombstone.handling.mode=rewrite writes the default. Empty: "
+             "none.")  # fmt: skip
     evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
     d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
@@ -206,6 +212,14 @@ def config_def() -> ConfigDef:
              "hold goes into rescue.column.")  # fmt: skip
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
+    d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
+             doc="Column type of Debezium's Json fields: string, or variant. VARIANT needs Delta tables.")  # fmt: skip
+    d.define(VARIANT_COLUMNS, t.LIST, "", importance=medium, group="Table",
+             doc="Columns of Delta tables whose values become VARIANT, whatever their type, for example JSON of varying "
+             "shape.")  # fmt: skip
+    d.define("variant.text", t.STRING, "string", validator=one_of("string", "json"), importance=low, group="Table",
+             doc="What text in a VARIANT column becomes: a string, or the JSON document that it contains. Debezium's Json is "
+             "always a document.")  # fmt: skip
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
@@ -286,6 +300,8 @@ class TableConfig:
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
+    delete_field: str = DELETED
+    """The field of plain records that marks deletes; empty if none does."""
     layout: WantedLayout = WantedLayout()
     max_index_keys: int = 50_000_000
     creates_table: bool = True
@@ -359,6 +375,7 @@ class SparkSinkConfig:
     changelog: TableConfig | None = None
     """Of the tables that keep every event beside the current tables; None without such tables."""
     changelog_suffix: str = "_changelog"
+    variants: VariantColumns = NO_VARIANTS
     routes: Routes | None = None
     """How records find their tables; None if ``name_format`` names them."""
     engine: str = WORKER
@@ -477,6 +494,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         engine=values[ENGINE],
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
+        variants=_parse_variants(values),
     )
     if not config.names_need_source:
         for topic in values["topics"]:
@@ -519,6 +537,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
+        delete_field=str(values["delete.field"]),
         layout=layout,
         max_index_keys=values["upsert.index.max.keys"],
         compaction_target_bytes=values["compaction.target.file.bytes"],
@@ -526,6 +545,21 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         vacuum_interval_ms=values["vacuum.interval.ms"],
         branch=values[BRANCH],
     )
+
+
+def _parse_variants(values: Mapping[str, Any]) -> VariantColumns:
+    names = frozenset(values[VARIANT_COLUMNS] or ())
+    as_variant = values[JSON_COLUMNS] == "variant"
+    for key, is_set in ((JSON_COLUMNS, as_variant), (VARIANT_COLUMNS, names)):
+        if is_set and values["table.format"] != DELTA:
+            given = "variant" if key == JSON_COLUMNS else ",".join(sorted(names))
+            raise ConfigError.invalid(
+                key, given, f"{values['table.format']} tables have no VARIANT columns; use table.format=delta"
+            )
+    if keys := sorted(names.intersection(values["key.columns"] or ())):
+        raise ConfigError.invalid(VARIANT_COLUMNS, keys[0], "a key column identifies rows, and VARIANTs cannot be compared")
+    parses_text = values["variant.text"] == "json"
+    return VariantColumns(as_variant, names, parses_text, str(values["unavailable.value.placeholder"]))
 
 
 def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:

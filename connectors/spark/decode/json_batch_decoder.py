@@ -52,6 +52,8 @@ class JsonBatchDecoder:
             raise NotBatchable
         if layout.single:
             payloads = [b'{"' + SINGLE_FIELD.encode() + b'":' + p + b"}" for p in payloads]
+        if layout.rewrite_maps is not None:
+            payloads = list(map(layout.rewrite_maps, payloads))
         if not layout.envelope:
             table = _parse_with_types(payloads, pa.schema(list(json_type)))
             return plain_rows(positions, layout.row.from_json(struct_of(table)))

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_types import ColumnConversion, column_for_schema, struct_column
+from connectors.spark.decode.arrow_types import (
+    ColumnConversion,
+    column_for_schema,
+    column_of_row,
+    row_for_schema,
+    struct_column,
+)
+from connectors.spark.decode.map_text import Rewrite, map_rewriter
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 SINGLE_FIELD = "value"
 
@@ -18,25 +26,31 @@ class ValueLayout:
     envelope: bool
     row: ColumnConversion
     single: bool = False
+    rewrite_maps: Rewrite | None = None
+    """Rewrites the JSON of a value for the batch path, if it has maps."""
 
 
-def detect_layout(schema: Schema) -> ValueLayout:
+def detect_layout(schema: Schema, variants: VariantColumns = NO_VARIANTS) -> ValueLayout:
     """The layout of values of this schema. Raises SchemaError."""
     if schema.type is not Type.STRUCT:
-        return ValueLayout(False, struct_column([(SINGLE_FIELD, column_for_schema(schema))]), single=True)
+        column = column_of_row(SINGLE_FIELD, schema, variants)
+        return ValueLayout(False, struct_column([(SINGLE_FIELD, column)]), True, map_rewriter([(SINGLE_FIELD, schema)]))
     names = set(schema.field_names)
+    rewrite_maps = map_rewriter([(f.name, f.schema) for f in schema.fields or ()])
     if (schema.name or "").endswith(".Envelope") or {"before", "after", "op", "source"} <= names:
         after = schema.field("after")
         if after is None or after.schema.type is not Type.STRUCT:
             raise SchemaError(f"envelope {schema.name} has no struct field 'after'")
-        return ValueLayout(True, column_for_schema(after.schema))
-    return ValueLayout(False, column_for_schema(schema))
+        return ValueLayout(True, row_for_schema(after.schema, variants), rewrite_maps=rewrite_maps)
+    return ValueLayout(False, row_for_schema(schema, variants), rewrite_maps=rewrite_maps)
 
 
 class SchemaCache:
     """The layouts of one topic's schemas, by identity of the schema: a cached schema stays alive, so no other gets its id."""
 
-    def __init__(self, topic: str, key_name: str | None) -> None:
+    def __init__(self, topic: str, key_name: str | None, variants: VariantColumns = NO_VARIANTS) -> None:
+        self.variants = variants
+        """Applies to schemas whose layout is not known yet."""
         self._topic = topic
         self._key_name = key_name
         self._layouts: dict[int, tuple[Schema, ValueLayout]] = {}
@@ -46,7 +60,7 @@ class SchemaCache:
         """The layout of values of this schema. Raises SchemaError."""
         known = self._layouts.get(id(schema))
         if known is None:
-            known = self._layouts[id(schema)] = (schema, detect_layout(schema))
+            known = self._layouts[id(schema)] = (schema, detect_layout(schema, self.variants))
         return known[1]
 
     def key_column(self, schema: Schema) -> ColumnConversion:

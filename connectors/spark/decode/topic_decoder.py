@@ -26,6 +26,7 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import RecordDecoder
 from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock, SourceColumns
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 DECODE_ERRORS = (DataError, pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
 """Errors for values that cannot be read or do not have the type of their column."""
@@ -53,12 +54,13 @@ class TopicDecoder:
         needs_keys: bool,
         needs_position: bool = False,
         rescues: bool = False,
+        variants: VariantColumns = NO_VARIANTS,
     ) -> None:
         self.topic = topic
-        self.inferred_value_schema = InferredSchema()
+        self.inferred_value_schema = InferredSchema(variants)
         self._inferred_key_schema = InferredSchema()
         self._value_schemas = value_schemas
-        schemas = SchemaCache(topic, key_name)
+        schemas = SchemaCache(topic, key_name, variants)
         inferred, source = self.inferred_value_schema, SourceBlock(needs_names, needs_position)
         values = DocumentReader(with_schemas=value_schemas, fill_defaults=fill_defaults, fixed=_fixed_schema(value_converter))
         keys = DocumentReader(with_schemas=key_schemas, fill_defaults=False, fixed=_fixed_schema(key_converter))

@@ -9,6 +9,7 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connectors.spark.config import SEQ, SparkSinkConfig
 from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns
 
 
@@ -33,8 +34,8 @@ class TopicDecoders:
         """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
         decoder = self._decoders.get((origin, topic))
         if decoder is None:
-            decoder = self._decoders[origin, topic] = self._create(origin)
             columns = self._known_columns(topic)
+            decoder = self._decoders[origin, topic] = self._create(origin, columns or {})
             if columns:
                 # Values without a schema are read with the types of the existing table.
                 table = self._config.table
@@ -42,7 +43,8 @@ class TopicDecoders:
                 decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in own})
         return decoder
 
-    def _create(self, origin: str) -> TopicDecoder:
+    def _create(self, origin: str, columns: Columns) -> TopicDecoder:
+        """Creates a decoder of records for a table with these columns."""
         keys = self._config.table.key_columns
         return TopicDecoder(
             origin,
@@ -56,6 +58,7 @@ class TopicDecoders:
             needs_keys=self._config.table.upserts,
             needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
             rescues=self._config.table.is_lenient,
+            variants=self._config.variants.with_names(frozenset(n for n, t in columns.items() if is_variant(t))),
         )
 
     def drop(self, origins: Collection[str]) -> None:
@@ -64,7 +67,12 @@ class TopicDecoders:
 
 
 def _has_schemas(converter: Converter) -> bool:
-    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property."""
+    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property.
+
+    Only JsonConverter is asked: one with a registry would register a schema for the message.
+    """
+    if not isinstance(converter, JsonConverter):
+        return False
     return (converter.from_connect_data("probe", Schema.STRING, "") or b"").startswith(b'{"schema":')
 
 

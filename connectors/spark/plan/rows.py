@@ -17,6 +17,7 @@ from connectors.spark.plan.evolution import Columns, check_names, merge_columns,
 from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
+from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -59,6 +60,7 @@ class RowPreparation:
         try:
             if self._settings.ignores_case:
                 changes = with_table_names(changes, {**(known or {}), **(table or {})})
+            changes = [unwrap(c, self._settings) for c in changes]
             if self._settings.upserts:
                 if self._settings.operation_field:
                     changes = [with_operations(c, self._settings.operation_field) for c in changes]

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, TopicIdentity
@@ -26,6 +27,13 @@ from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.support.spark_connect import connect_server
 
 
+def json_converters(settings: Mapping[str, str]) -> tuple[Converter, Converter]:
+    key, value = JsonConverter(), JsonConverter()
+    key.configure(settings, True)
+    value.configure(settings, False)
+    return key, value
+
+
 class Topic:
     """The partitions of one topic, with messages in JsonConverter's format."""
 
@@ -36,6 +44,8 @@ class Topic:
         self.beginnings: dict[int, int] = {}
         """By partition: the first offset that retention left."""
         self.converter = {"schemas.enable": str(schemas).lower()}
+        self.converters: tuple[Converter, Converter] | None = None
+        """Configured converters of keys and values, if they are no JsonConverters."""
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
 
     def add(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
@@ -88,10 +98,9 @@ class Context:
         self.raw_allowed = raw
         self.seeks: dict[TopicPartition, int] = {}
         self.commits_requested = 0
-        self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
-        self.converter = next(iter(self.topics.values())).converter
-        self.key_converter.configure(self.converter, True)
-        self.value_converter.configure(self.converter, False)
+        first = next(iter(self.topics.values()))
+        self.converter = first.converter
+        self.key_converter, self.value_converter = first.converters or json_converters(first.converter)
         self.group: dict[TopicPartition, int] = {}
         self.assigned: set[TopicPartition] = set()
         self.read = 0

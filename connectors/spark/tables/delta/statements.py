@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from connectors.spark import config
 from connectors.spark.plan.deduplicate import TruncatePoint
-from connectors.spark.plan.evolution import contains_timestamp_ntz, quote, sql_type
+from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, quote, sql_type
 from connectors.spark.plan.sql import table_at
 from connectors.spark.tables.delta.data_files import value_range
 
@@ -32,8 +32,9 @@ def key_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
 def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.DataType]]) -> None:
     """Adds columns (quoted paths) at the end, in a separate commit without records: harmless if no further commit follows."""
     table = table_at(path)
-    if any(contains_timestamp_ntz(t) for _, t in added):
-        session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+    for feature, is_needed in (("timestampNtz", contains_timestamp_ntz), ("variantType", contains_variant)):
+        if any(is_needed(t) for _, t in added):
+            session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.feature.{feature}' = 'supported')")
     columns = ", ".join(f"{name} {sql_type(t)}" for name, t in added)
     session.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
 

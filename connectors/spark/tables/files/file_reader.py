@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from connectors.spark.plan.evolution import cast_column
+from connectors.spark.plan.stored_variants import cast_stored
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.partition_values import parse_value
 from connectors.spark.tables.files.row_bitmaps import Rows
@@ -70,7 +70,7 @@ def _complete(
         if name in file.values:
             found[name] = pa.chunked_array([pa.repeat(parse_value(file.values[name], type_, name), count)])
         elif read is not None and name in names:
-            found[name] = cast_column(read[names[name]], type_, name)
+            found[name] = cast_stored(read[names[name]], type_, name)
         else:
             found[name] = pa.chunked_array([pa.nulls(count, type_)])
     return pa.table(found)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from connect.errors import ConnectError, SchemaError
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns, sql_type
 
 Json = Mapping[str, Any]
@@ -68,6 +69,8 @@ def _field(name: str, type_: pa.DataType, number: int, ids: Iterator[int]) -> Js
 
 def _json_type(type_: pa.DataType, ids: Iterator[int]) -> str | Json:
     t = pa.types
+    if is_variant(type_):
+        raise SchemaError("the sink cannot write VARIANT columns of Iceberg tables")
     if t.is_struct(type_):
         numbers = [next(ids) for _ in type_]
         return {"type": "struct", "fields": [_field(f.name, f.type, n, ids) for f, n in zip(type_, numbers, strict=True)]}
