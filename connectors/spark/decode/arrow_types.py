@@ -146,8 +146,11 @@ _NAMED = {
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
-def column_for_schema(schema: Schema) -> ColumnConversion:
-    """The conversion for a Connect schema. Raises SchemaError for an unsupported type."""
+def column_for_schema(schema: Schema, *, fills_defaults: bool = True) -> ColumnConversion:
+    """The conversion for a Connect schema. Raises SchemaError for an unsupported type.
+
+    ``fills_defaults``: a null in JSON becomes the field's default.
+    """
     if schema.name:
         if schema.name == logical.DECIMAL:
             return _decimal(logical.decimal_scale(schema))
@@ -166,11 +169,13 @@ def column_for_schema(schema: Schema) -> ColumnConversion:
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        return struct_column([(f.name, _defaulted(column_for_schema(f.schema), f.schema)) for f in schema.fields or ()])
+        columns = [(f, column_for_schema(f.schema, fills_defaults=fills_defaults)) for f in schema.fields or ()]
+        return struct_column([(f.name, _defaulted(column, f.schema) if fills_defaults else column) for f, column in columns])
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        return list_column(column_for_schema(schema.value_schema))
+        return list_column(column_for_schema(schema.value_schema, fills_defaults=fills_defaults))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        return _map(column_for_schema(schema.key_schema), column_for_schema(schema.value_schema))
+        key, value = (column_for_schema(part, fills_defaults=fills_defaults) for part in (schema.key_schema, schema.value_schema))
+        return _map(key, value)
     try:
         return _PRIMITIVES[schema.type]
     except KeyError:
@@ -190,6 +195,18 @@ def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
         return pc.fill_null(converted, column.finish(pa.array([column.read(default)], column.stored))[0])
 
     return replace(column, from_json=from_json, read=or_default(column.read, default))
+
+
+def default_value(schema: Schema, *, in_json: bool) -> pa.Scalar | None:
+    """The default of a field as a value of its column; None if it has none, or one that its type cannot hold."""
+    if schema.default is None:
+        return None
+    column = column_for_schema(schema)
+    try:
+        value = (column.read if in_json else column.prepare)(schema.default)
+        return column.finish(pa.array([value], column.stored))[0]
+    except (DataError, pa.ArrowException, ValueError, TypeError, OverflowError):
+        return None
 
 
 def _decimal(scale: int) -> ColumnConversion:

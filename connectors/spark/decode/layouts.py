@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_types import ColumnConversion, column_for_schema, struct_column
+from connectors.spark.decode.arrow_types import ColumnConversion, column_for_schema, default_value, struct_column
 
 SINGLE_FIELD = "value"
 
@@ -18,9 +21,11 @@ class ValueLayout:
     envelope: bool
     row: ColumnConversion
     single: bool = False
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """By column: the default of its field, if defaults are wanted."""
 
 
-def detect_layout(schema: Schema) -> ValueLayout:
+def detect_layout(schema: Schema, *, fills_defaults: bool = True) -> ValueLayout:
     """The layout of values of this schema. Raises SchemaError."""
     if schema.type is not Type.STRUCT:
         return ValueLayout(False, struct_column([(SINGLE_FIELD, column_for_schema(schema))]), single=True)
@@ -29,24 +34,43 @@ def detect_layout(schema: Schema) -> ValueLayout:
         after = schema.field("after")
         if after is None or after.schema.type is not Type.STRUCT:
             raise SchemaError(f"envelope {schema.name} has no struct field 'after'")
-        return ValueLayout(True, column_for_schema(after.schema))
-    return ValueLayout(False, column_for_schema(schema))
+        return ValueLayout(True, column_for_schema(after.schema, fills_defaults=fills_defaults))
+    return ValueLayout(False, column_for_schema(schema, fills_defaults=fills_defaults))
+
+
+def _defaults(schema: Schema, *, in_json: bool) -> dict[str, pa.Scalar]:
+    """The defaults of the row's fields, as values of their columns."""
+    row = schema
+    if detect_layout(schema).envelope:
+        after = schema.field("after")
+        assert after is not None
+        row = after.schema
+    found = {member.name: default_value(member.schema, in_json=in_json) for member in row.fields or ()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class SchemaCache:
     """The layouts of one topic's schemas, by identity of the schema: a cached schema stays alive, so no other gets its id."""
 
-    def __init__(self, topic: str, key_name: str | None) -> None:
+    def __init__(
+        self, topic: str, key_name: str | None, *, fills_defaults: bool = True, wants_defaults: bool = False
+    ) -> None:  # fmt: skip
+        """``fills_defaults``: JSON has null where a field has its default. ``wants_defaults``: layouts name the defaults."""
         self._topic = topic
         self._key_name = key_name
+        self._fills_defaults = fills_defaults
+        self._wants_defaults = wants_defaults
         self._layouts: dict[int, tuple[Schema, ValueLayout]] = {}
         self._key_columns: dict[int, tuple[Schema, ColumnConversion]] = {}
 
-    def layout(self, schema: Schema) -> ValueLayout:
-        """The layout of values of this schema. Raises SchemaError."""
+    def layout(self, schema: Schema, *, in_json: bool = False) -> ValueLayout:
+        """The layout of values of this schema, whose defaults may be in JSON form. Raises SchemaError."""
         known = self._layouts.get(id(schema))
         if known is None:
-            known = self._layouts[id(schema)] = (schema, detect_layout(schema))
+            found = detect_layout(schema, fills_defaults=self._fills_defaults)
+            if self._wants_defaults:
+                found = replace(found, defaults=_defaults(schema, in_json=in_json))
+            known = self._layouts[id(schema)] = (schema, found)
         return known[1]
 
     def key_column(self, schema: Schema) -> ColumnConversion:

@@ -10,6 +10,7 @@ from connect.data.schema import Schema
 from connectors.spark.config import SEQ, SparkSinkConfig
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.renames import with_field_names
 
 
 class TopicDecoders:
@@ -20,9 +21,9 @@ class TopicDecoders:
         config: SparkSinkConfig,
         key_converter: Converter,
         value_converter: Converter,
-        known_columns: Callable[[str], Columns | None],
+        known_columns: Callable[[str], tuple[str, Columns] | None],
     ) -> None:
-        """``known_columns`` returns the columns of a topic's only table; None if it has several, or none yet."""
+        """``known_columns`` returns a topic's only table with its columns; None if it has several, or none yet."""
         self._config = config
         self._key_converter = key_converter
         self._value_converter = value_converter
@@ -34,16 +35,18 @@ class TopicDecoders:
         decoder = self._decoders.get((origin, topic))
         if decoder is None:
             decoder = self._decoders[origin, topic] = self._create(origin)
-            columns = self._known_columns(topic)
-            if columns:
+            known = self._known_columns(topic)
+            if known is not None:
                 # Values without a schema are read with the types of the existing table.
-                table = self._config.table
+                name, columns = known
+                table = self._config.of_table(name)
                 own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
-                decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in own})
+                fields = with_field_names({n: t for n, t in columns.items() if n not in own}, table.schema.renames)
+                decoder.inferred_value_schema.set_types(fields)
         return decoder
 
     def _create(self, origin: str) -> TopicDecoder:
-        keys = self._config.table.key_columns
+        keys, settings = self._config.table.key_columns, self._config.settings()
         return TopicDecoder(
             origin,
             self._key_converter,
@@ -55,7 +58,9 @@ class TopicDecoders:
             needs_names=self._config.names_need_source,
             needs_keys=self._config.table.upserts,
             needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
-            rescues=self._config.table.is_lenient,
+            rescues=any(one.is_lenient or one.schema.sets_values_aside for one in settings),
+            tells_missing=any(one.schema.tells_missing for one in settings),
+            wants_defaults=any(one.upserts and one.schema.uses_defaults for one in settings),
         )
 
     def drop(self, origins: Collection[str]) -> None:

@@ -96,10 +96,12 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     values = config_def().parse(props)
     _refuse_unsupported(props, values)
     routes = _parse_routes(props, values)
-    config = spark.parse_config(_spark_props(props, values))
+    config = spark.parse_config(_spark_props(props, values), tables=routes.tables)
     config = replace(config, routes=routes, table=replace(config.table, creates_table=values[AUTO_CREATE]))
     own = {table: _parse_table(props, table, config.table) for table in _named_tables(props)}
-    return replace(config, tables=own)
+    config = replace(config, tables=own)
+    spark.check_schemas(config)
+    return config
 
 
 def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> None:

@@ -33,9 +33,14 @@ def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.Data
     """Adds columns (quoted paths) at the end, in a separate commit without records: harmless if no further commit follows."""
     table = table_at(path)
     if any(contains_timestamp_ntz(t) for _, t in added):
-        session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+        allow_timestamp_ntz(session, path)
     columns = ", ".join(f"{name} {sql_type(t)}" for name, t in added)
     session.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
+
+
+def allow_timestamp_ntz(session: SparkSession, path: str) -> None:
+    """Enables columns of the type TIMESTAMP_NTZ."""
+    session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
 
 
 def widen_columns(session: SparkSession, path: str, widened: list[tuple[str, pa.DataType]]) -> None:
