@@ -95,7 +95,7 @@ def latest_per_key(
     missing = find_missing(changes, may_lack, deleted)
     lost = dict(keep)
     keep |= {c: pc.or_(keep[c], mask) if c in keep else mask for c, mask in missing.items()}
-    if missing and delete_mode != SOFT:
+    if keep and delete_mode != SOFT:
         changes = _without_values(changes, keep, deleted)
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete does not set the other columns: the row keeps its last values.

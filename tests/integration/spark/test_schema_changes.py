@@ -91,9 +91,6 @@ def rig(request: Any, props: dict[str, str], run: Any, topic: Any, tmp_path: Pat
     created.lease.release()
 
 
-with_merge = pytest.mark.parametrize("rig", ["delta", "iceberg", MERGE], indirect=True)
-
-
 class Crash(Exception):
     """The process dies."""
 
@@ -155,6 +152,24 @@ def test_existing_rows_get_the_default_of_a_column_that_is_added(rig: Rig, monke
     assert rig.rows() == [*expected, {"id": 10, "a": "c10", "n": None, "day": None}]
 
 
+@pytest.mark.parametrize("rig", ["delta"], indirect=True)
+def test_rows_that_another_writer_adds_meanwhile_get_the_default_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.start(added_columns_default="schema")
+    rig.add({"id": 1, "a": "a1"}, A)
+    rig.commit()
+    left = ["INSERT INTO {table} (id, a) VALUES (8, 'other')"]
+
+    def point(reached: str) -> None:
+        if reached == "spark.staged" and left:
+            rig.access.change(rig.spark, left.pop())
+
+    monkeypatch.setattr(crash_points, "point", point)
+    rig.add({"id": 2, "a": "a2", "n": 5}, A, N)
+    rig.commit()
+    assert rig.rows() == [{"id": 1, "a": "a1", "n": 7}, {"id": 2, "a": "a2", "n": 5}, {"id": 8, "a": "other", "n": 7}]
+    assert not left
+
+
 def test_partitions_and_wall_clock_times_get_defaults(rig: Rig) -> None:
     at = field("at", "int64", name="io.debezium.time.MicroTimestamp", default=1_000_000)
     rig.start(added_columns_default="schema", partition_columns="a")
@@ -171,7 +186,7 @@ def test_partitions_and_wall_clock_times_get_defaults(rig: Rig) -> None:
     ]
 
 
-@with_merge
+@pytest.mark.parametrize("rig", ["delta", "iceberg", MERGE], indirect=True)
 def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -> None:
     rig.start(missing_columns="keep", unavailable_value="fail")
     rig.add({"id": 1, "a": "a1", "b": 1}, A, B)
@@ -189,7 +204,7 @@ def test_upserts_keep_the_values_of_columns_that_records_do_not_have(rig: Rig) -
     assert rig.progress("unavailable") == 0
 
 
-@pytest.mark.parametrize("mode", ["upsert", "scd2"])
+@pytest.mark.parametrize(("rig", "mode"), [("delta", "scd2"), ("iceberg", "upsert")], indirect=["rig"])
 def test_a_missing_member_of_json_without_schemas_differs_from_null(rig: Rig, mode: str) -> None:
     rig.without_schemas()
     rig.start(missing_columns="keep", write_mode=mode)
@@ -236,7 +251,6 @@ def test_records_with_either_name_land_in_one_column(rig: Rig) -> None:
         rig.task_run.commit()
 
 
-@with_merge
 def test_contracts_say_what_becomes_of_records_that_would_change_the_table(rig: Rig) -> None:
     note, wide = field("note", "string"), field("b", "int64")
     overrides = r"t\.b:dead_letter_queue,t\.note:drop_column,t\.more:evolve"
