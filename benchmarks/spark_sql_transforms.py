@@ -95,7 +95,7 @@ class Work:
     def write(self, rows: pa.Table, partition: int) -> int:
         path = Path(self.folder) / f"{partition}.{os.getpid()}.{time.monotonic_ns()}.parquet"
         pq.write_table(rows, path, compression="zstd")
-        return rows.num_rows
+        return int(rows.num_rows)
 
     @contextmanager
     def measured(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,20 @@ from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.schema_settings import (
+    ADD,
+    EVOLUTION,
+    EVOLUTION_PREFIX,
+    EVOLUTIONS,
+    LENIENT,
+    WIDEN,
+    OfTable,
+    SchemaSettings,
+    check_renames,
+    define_schema_keys,
+    parse_schema_settings,
+    parse_table_keys,
+)
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 APPEND = "append"
@@ -26,9 +40,6 @@ SCD2 = "scd2"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
-ADD = "add"
-WIDEN = "widen"
-LENIENT = "lenient"
 DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
@@ -65,6 +76,7 @@ NO_METADATA = "none"
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
 _MAX_CLUSTER_COLUMNS = 4
+_NOT_WIDER = "readers of parquet tables expect one type; use table.format=delta"
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -143,8 +155,8 @@ def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
 
 
 def config_def() -> ConfigDef:
-    """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, and ``freshness.<table>.ms`` are read in
-    addition."""
+    """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, ``freshness.<table>.ms``, and
+    ``schema.evolution.<table>`` and ``column.renames.<table>`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
     d = ConfigDef()
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
@@ -205,11 +217,10 @@ def config_def() -> ConfigDef:
              doc="Field of plain records (no change events) that marks a delete with true, unless write.mode=append; it is no "
              "column. ExtractNewRecordState with delete.tombstone.handling.mode=rewrite writes the default. Empty: "
              "none.")  # fmt: skip
-    evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
-    d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
+    d.define(EVOLUTION, t.STRING, ADD, validator=EVOLUTIONS, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
              "it, and widens the columns of Delta tables whose type is too narrow. lenient alters nothing: what the table cannot "
-             "hold goes into rescue.column.")  # fmt: skip
+             "hold goes into rescue.column. schema.evolution.<table> sets it for one table.")  # fmt: skip
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
     d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
@@ -220,6 +231,7 @@ def config_def() -> ConfigDef:
     d.define("variant.text", t.STRING, "string", validator=one_of("string", "json"), importance=low, group="Table",
              doc="What text in a VARIANT column becomes: a string, or the JSON document that it contains. Debezium's Json is "
              "always a document.")  # fmt: skip
+    define_schema_keys(d)
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
@@ -315,6 +327,12 @@ class TableConfig:
     """The path of a field with the operation of a record that is no change event; its first letter D deletes the row."""
     ignores_case: bool = False
     """Whether fields are those columns of the table whose names differ only in case."""
+    schema: SchemaSettings = field(default_factory=SchemaSettings)
+
+    def with_own(self, own: OfTable) -> TableConfig:
+        """The settings of a table that has some of its own."""
+        schema = replace(self.schema, renames={**self.schema.renames, **own.renames})
+        return replace(self, schema=schema, schema_evolution=own.evolution or self.schema_evolution)
 
     @property
     def unavailable_fails(self) -> bool:
@@ -383,6 +401,8 @@ class SparkSinkConfig:
     executors_max_records: int = 5_000_000
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
+    table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
+    """By name: how the schemas of some tables change."""
 
     @property
     def may_use_executors(self) -> bool:
@@ -394,10 +414,19 @@ class SparkSinkConfig:
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
-        if name in self.tables:
-            return self.tables[name]
-        is_changelog = self.changelog is not None and name.endswith(self.changelog_suffix)
-        return self.changelog if self.changelog is not None and is_changelog else self.table
+        found = self.tables.get(name)
+        if found is None:
+            found = self.changelog if self.changelog is not None and self._is_changelog(name) else self.table
+        own = self.table_schemas.get(name)
+        return found if own is None else found.with_own(own)
+
+    def settings(self) -> list[TableConfig]:
+        """The settings of all tables, each once."""
+        named = [self.of_table(name) for name in {**self.tables, **self.table_schemas}]
+        return [self.table, *([] if self.changelog is None else [self.changelog]), *named]
+
+    def _is_changelog(self, name: str) -> bool:
+        return self.changelog is not None and name not in self.tables and name.endswith(self.changelog_suffix)
 
     def changelog_of(self, table: str) -> str | None:
         """The name of the changelog of a current table; None without changelogs."""
@@ -405,7 +434,7 @@ class SparkSinkConfig:
 
     def current_table_of(self, table: str) -> str:
         """The name of the current table to which a table belongs: itself, unless it is a changelog."""
-        return table if self.of_table(table) is not self.changelog else table.removesuffix(self.changelog_suffix)
+        return table.removesuffix(self.changelog_suffix) if self._is_changelog(table) else table
 
     @property
     def names_need_source(self) -> bool:
@@ -435,15 +464,16 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
-        if self.changelog is not None and self.of_table(name) is self.changelog:
+        if self._is_changelog(name):
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
             )
         return name
 
 
-def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
-    """Parses the configuration. Raises ConfigError that names the key."""
+def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = None) -> SparkSinkConfig:
+    """Parses the configuration. Raises ConfigError that names the key. ``tables`` are all tables, or empty if they are not known;
+    by default, topics and name format tell."""
     values = config_def().parse(props)
     location, catalog = _parse_place(values)
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
@@ -496,18 +526,33 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         executors_max_records=values["executors.max.records"],
         variants=_parse_variants(values),
     )
+    found: list[str] = []
     if not config.names_need_source:
-        for topic in values["topics"]:
-            config.table_name(topic, None, None, None)  # raises for a topic that has no table
+        found = [config.table_name(topic, None, None, None) for topic in values["topics"]]  # raises for a topic without a table
+    named = [*found, *filter(None, map(config.changelog_of, found))] if tables is None else tables
+    config = replace(config, table_schemas=parse_table_keys(props, named))
+    check_schemas(config)
     return config
+
+
+def check_schemas(config: SparkSinkConfig) -> None:
+    """Raises ConfigError for settings of tables that contradict each other."""
+    for name, own in config.table_schemas.items():
+        if own.evolution == WIDEN and config.table_format == PARQUET:
+            raise ConfigError.invalid(EVOLUTION_PREFIX + name, WIDEN, _NOT_WIDER)
+    for table in config.settings():
+        layout = table.layout
+        partitions = [parse_term(term)[0] if config.table_format == ICEBERG else term for term in layout.partition_columns]
+        columns = {"key.columns": table.key_columns, PARTITION_COLUMNS: partitions, CLUSTER_COLUMNS: layout.cluster_columns}
+        check_renames(table.schema.renames, columns, table.rescue_column)
 
 
 def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[tuple[str, str], ...]) -> TableConfig:
     parquet = values["table.format"] == PARQUET
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", values["write.mode"], "a parquet table can only append; use table.format=delta")
-    if parquet and values["schema.evolution"] == WIDEN:
-        raise ConfigError.invalid("schema.evolution", WIDEN, "readers of parquet tables expect one type; use table.format=delta")
+    if parquet and values[EVOLUTION] == WIDEN:
+        raise ConfigError.invalid(EVOLUTION, WIDEN, _NOT_WIDER)
     chosen = values["metadata.columns"]
     if isinstance(chosen, list):
         metadata = tuple(c for c in METADATA_COLUMNS if c in chosen)
@@ -530,7 +575,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
         delete_mode=str(values["delete.mode"]),
-        schema_evolution=str(values["schema.evolution"]),
+        schema_evolution=str(values[EVOLUTION]),
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
         rescue_column=str(values["rescue.column"]),
@@ -544,6 +589,7 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
         branch=values[BRANCH],
+        schema=parse_schema_settings(values),
     )
 
 

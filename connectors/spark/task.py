@@ -207,14 +207,13 @@ class SparkSinkTask(SinkTask):
 
     def progress(self) -> Mapping[str, Any]:
         """``tables``: per table rows written, commits, version, last_commit_ms (since 1970), commit_duration_ms, skipped
-        (records that the table already had), pending (records that are not in the table yet), and, as p50 and p99 over the recent
-        commits, how long ago a commit's newest record (freshness_ms) and its oldest one (oldest_ms) had arrived when they became
-        visible. ``buffered``: records not committed yet. ``refused``: records reported or skipped since the task started.
-        ``ignored_tombstones``: tombstones of no table since the task started. ``unrouted``: records
-        whose field chose no table. ``latency_ms``: p50 and p99 of the latest changes,
-        from the commit in the source to the table commit. ``engine``: who decodes and writes (in_use), and for Spark's executors
-        their jobs, records, the lag when it was last looked at (backlog), and parts that the driver had to apply
-        (staged_parts)."""
+        (records that the table already had), dropped (values that a contract left out), pending (records that are not in the
+        table yet), and, as p50 and p99 over the recent commits, how long ago a commit's newest record (freshness_ms) and its
+        oldest one (oldest_ms) had arrived when they became visible. ``buffered``: records not committed yet. ``refused``: records
+        reported or skipped since the task started. ``ignored_tombstones``: tombstones of no table since the task started.
+        ``unrouted``: records whose field chose no table. ``latency_ms``: p50 and p99 of the latest changes, from the commit in
+        the source to the table commit. ``engine``: who decodes and writes (in_use), and for Spark's executors their jobs,
+        records, the lag when it was last looked at (backlog), and parts that the driver had to apply (staged_parts)."""
         delivery = self.delivery
         return {
             "tables": {name: self._table_progress(table) for name, table in list(delivery.scheduler.tables.items())},
@@ -235,6 +234,7 @@ class SparkSinkTask(SinkTask):
             "last_commit_ms": progress.last_commit_ms,
             "commit_duration_ms": progress.commit_duration_ms,
             "skipped": progress.skipped,
+            "dropped": progress.dropped,
             **progress.table,
             "pending": self.delivery.pending_records(table.name),
             "freshness_ms": table.timing.newest_age_ms(),

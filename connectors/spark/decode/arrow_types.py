@@ -150,16 +150,20 @@ _NAMED = {
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
-def row_for_schema(schema: Schema, variants: VariantColumns) -> ColumnConversion:
-    """The conversion for the schema of a row, of which some columns become VARIANT. Raises SchemaError."""
-    return struct_column([(f.name, column_of_row(f.name, f.schema, variants)) for f in schema.fields or ()])
+def row_for_schema(schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
+    """The conversion for the schema of a row, of which some columns become VARIANT. Raises SchemaError.
+
+    ``fills_defaults``: a null in JSON becomes the field's default.
+    """
+    fields = schema.fields or ()
+    return struct_column([(f.name, column_of_row(f.name, f.schema, variants, fills_defaults=fills_defaults)) for f in fields])
 
 
-def column_of_row(name: str, schema: Schema, variants: VariantColumns) -> ColumnConversion:
+def column_of_row(name: str, schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
     """The conversion for a field of a row, which may become VARIANT because of its name. Raises SchemaError."""
     if name not in variants.names:
-        return _field(schema, variants)
-    column = _field(schema, replace(variants, json=True))
+        return _field(schema, variants, fills_defaults)
+    column = _field(schema, replace(variants, json=True), fills_defaults)
     if is_variant(column.table):
         return column
     if column.table == pa.string() and variants.parses_text:
@@ -181,12 +185,18 @@ def _json_column(text: ColumnConversion, placeholder: str) -> ColumnConversion:
     )
 
 
-def _field(schema: Schema, variants: VariantColumns) -> ColumnConversion:
-    return _defaulted(column_for_schema(schema, variants), schema)
+def _field(schema: Schema, variants: VariantColumns, fills_defaults: bool) -> ColumnConversion:
+    column = column_for_schema(schema, variants, fills_defaults=fills_defaults)
+    return _defaulted(column, schema) if fills_defaults else column
 
 
-def column_for_schema(schema: Schema, variants: VariantColumns = NO_VARIANTS) -> ColumnConversion:
-    """The conversion for a Connect schema. Raises SchemaError for an unsupported type."""
+def column_for_schema(
+    schema: Schema, variants: VariantColumns = NO_VARIANTS, *, fills_defaults: bool = True
+) -> ColumnConversion:  # fmt: skip
+    """The conversion for a Connect schema. Raises SchemaError for an unsupported type.
+
+    ``fills_defaults``: a null in JSON becomes the field's default.
+    """
     if schema.name:
         if schema.name == JSON_TYPE and schema.type is Type.STRING and variants.json:
             return _json_column(_PRIMITIVES[Type.STRING], variants.placeholder)
@@ -207,11 +217,12 @@ def column_for_schema(schema: Schema, variants: VariantColumns = NO_VARIANTS) ->
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        return struct_column([(f.name, _field(f.schema, variants)) for f in schema.fields or ()])
+        return struct_column([(f.name, _field(f.schema, variants, fills_defaults)) for f in schema.fields or ()])
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        return list_column(column_for_schema(schema.value_schema, variants))
+        return list_column(column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        key, item = column_for_schema(schema.key_schema), column_for_schema(schema.value_schema, variants)
+        key = column_for_schema(schema.key_schema, fills_defaults=fills_defaults)
+        item = column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults)
         return _map(key, item, as_entries=True)
     try:
         return _PRIMITIVES[schema.type]
@@ -232,6 +243,18 @@ def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
         return pc.fill_null(converted, column.finish(pa.array([column.read(default)], column.stored))[0])
 
     return replace(column, from_json=from_json, read=or_default(column.read, default))
+
+
+def default_value(schema: Schema, *, in_json: bool) -> pa.Scalar | None:
+    """The default of a field as a value of its column; None if it has none, or one that its type cannot hold."""
+    if schema.default is None:
+        return None
+    column = column_for_schema(schema)
+    try:
+        value = (column.read if in_json else column.prepare)(schema.default)
+        return column.finish(pa.array([value], column.stored))[0]
+    except (DataError, pa.ArrowException, ValueError, TypeError, OverflowError):
+        return None
 
 
 def _decimal(scale: int) -> ColumnConversion:

@@ -30,7 +30,9 @@ _SAMPLE_SIZE = 15
 class InferredSchema:
     """The inferred schema of one topic's values."""
 
-    def __init__(self, variants: VariantColumns = NO_VARIANTS) -> None:
+    def __init__(self, variants: VariantColumns = NO_VARIANTS, *, tells_missing: bool = False) -> None:
+        """``tells_missing``: whether a missing field differs from one that is null."""
+        self.tells_missing = tells_missing
         self.envelope: bool | None = None
         self._variants = variants
         self._row: pa.DataType = pa.struct([])

@@ -83,9 +83,13 @@ class TableDelivery:
         interval_s = None if config.commit_interval_ms is None else config.commit_interval_ms / 1000
         return CommitTiming(interval_s, config.table_freshness_ms.get(table or "", config.freshness_ms) / 1000)
 
-    def _known_columns(self, topic: str) -> Columns | None:
+    def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
         tables = self.router.current_tables_of(topic)
-        return self.scheduler.table(next(iter(tables))).known_columns(self.scheduler.partitions) if len(tables) == 1 else None
+        if len(tables) != 1:
+            return None
+        (name,) = tables
+        columns = self.scheduler.table(name).known_columns(self.scheduler.partitions)
+        return (name, columns) if columns else None
 
     # -- receiving records
 

@@ -61,10 +61,11 @@ class RangeProcessor:
         self._checked: set[str] = set()
         self._part = _Part(offset_range.first)
 
-    def _known_columns(self, topic: str) -> Columns | None:
+    def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
         tables = self._router.current_tables_of(topic)
-        target = self._job.targets.get(next(iter(tables))) if len(tables) == 1 else None
-        return None if target is None else target.columns
+        name = next(iter(tables)) if len(tables) == 1 else None
+        target = None if name is None else self._job.targets.get(name)
+        return None if name is None or target is None or target.columns is None else (name, target.columns)
 
     def run(self) -> Iterator[PartResult]:
         """Yields the parts in order. When it fails or is closed early, it deletes the files that it wrote."""
@@ -174,11 +175,12 @@ class RangeProcessor:
         if prepared is None:
             return None
         if must_evolve(target.columns, prepared, rows, settings):
-            if len(self._job.ranges) == 1 and self._part.records <= _FEW_RECORDS:
+            has_defaults = settings.schema.uses_defaults and prepared.defaults
+            if has_defaults or (len(self._job.ranges) == 1 and self._part.records <= _FEW_RECORDS):
                 return StagedPart.pack(new)  # the driver changes the table and applies them, without another job
             return NeededColumns(prepared.incoming, prepared.columns, prepared.keys)
         written = None
-        if target.files is not None:
+        if target.files is not None and not prepared.dropped:  # the driver counts and reports what a contract drops
             if table not in self._checked:
                 target.files.check()
                 self._checked.add(table)
@@ -203,7 +205,7 @@ class RangeProcessor:
         if not settings.upserts:
             rows = rows_to_append(prepared, settings)
             return WrittenPart(rows.schema, _described(self._write_rows(rows, files)))
-        rows, latest = latest_rows(projection.concat_batches(prepared.changes), prepared.keys, settings)
+        rows, latest = latest_rows(projection.concat_batches(prepared.changes), prepared, settings)
         has_deleted = bool(pc.any(latest.deleted).as_py())
         if latest.keep or latest.truncate is not None or (settings.soft_deletes and has_deleted):
             return None

@@ -19,6 +19,7 @@ from connectors.spark import config as spark
 from connectors.spark.config import SparkSinkConfig, TableConfig, WantedLayout
 from connectors.spark.partition_terms import parse_term
 from connectors.spark.routes import Routes
+from connectors.spark.schema_settings import LENIENT
 
 CATALOG, CATALOG_PREFIX = "iceberg.catalog", "iceberg.catalog."
 HADOOP_PREFIX, KAFKA_PREFIX, TABLE_PREFIX = "iceberg.hadoop.", "iceberg.kafka.", "iceberg.table."
@@ -107,7 +108,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     values = config_def().parse(props)
     _refuse_unsupported(props, values)
     routes = _parse_routes(props, values)
-    config = spark.parse_config(_spark_props(props, values))
+    config = spark.parse_config(_spark_props(props, values), tables=routes.tables)
     common: dict[str, Any] = {
         "creates_table": values[AUTO_CREATE],
         "operation_field": tuple(filter(None, values[CDC_FIELD].split("."))),
@@ -116,7 +117,9 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     changelog = None if config.changelog is None else replace(config.changelog, **common)
     config = replace(config, routes=routes, table=replace(config.table, **common), changelog=changelog)
     own = {table: _parse_table(props, table, config.table) for table in _named_tables(props)}
-    return replace(config, tables=own)
+    config = replace(config, tables=own)
+    spark.check_schemas(config)
+    return config
 
 
 def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> None:
@@ -124,7 +127,7 @@ def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> 
         raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "write.mode=append deletes no rows; remove one of both keys")
     if values[CDC_FIELD] and not all(values[CDC_FIELD].split(".")):
         raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "Expected the name of a field; dots separate nested fields")
-    if values[CASE_INSENSITIVE] and props.get("schema.evolution") == spark.LENIENT:
+    if values[CASE_INSENSITIVE] and props.get("schema.evolution") == LENIENT:
         raise ConfigError.invalid(CASE_INSENSITIVE, "true", "schema.evolution=lenient does not support it; use another one")
     for key, value in props.items():
         if key.startswith(TABLE_PREFIX) and key.rpartition(".")[2] not in _OF_TABLE:

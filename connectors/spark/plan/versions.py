@@ -16,6 +16,7 @@ from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, T
 from connectors.spark.plan.deduplicate import (
     DeduplicatedChanges,
     drop_before_truncate,
+    find_missing,
     find_unavailable,
     sort_by_sequence,
 )
@@ -48,7 +49,8 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     chosen = np.r_[opened, starts]
     closes = np.arange(len(chosen)) >= len(opened)
 
-    image, keep, nulls = _fill_unavailable(image, keys, deletes, starts, settings)
+    sorted_changes = ChangeBatch(changes.topic, meta, image, None)
+    image, keep, missing, nulls = _fill_lacking(sorted_changes, keys, deletes, starts, settings)
     rows = image.take(pa.array(chosen))
     for name, column in metadata_columns(meta, settings.metadata_columns, deletes).items():
         rows = rows.append_column(name, column.take(pa.array(chosen)))
@@ -57,14 +59,17 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     rows = rows.append_column(VALID_TO, pa.chunked_array([at.take(pa.array(ends, mask=ends < 0))]))
     rows = rows.append_column(CURRENT, pa.chunked_array([pa.array(np.r_[~has_next[opened], np.zeros(len(starts), bool)])]))
     masks: dict[str, pa.ChunkedArray] = {}
+    without: dict[str, pa.ChunkedArray] = {}
     for name in rows.column_names:
         if name not in (*keys, VALID_TO, CURRENT):
             mask = closes.copy()
             if name in keep:
                 mask |= keep[name][chosen]
             masks[name] = pa.chunked_array([pa.array(mask)])
+            if name in missing:
+                without[name] = pa.chunked_array([pa.array(missing[name][chosen] & ~closes)])
     deleted = pa.chunked_array([pa.array(closes)])
-    return DeduplicatedChanges(rows, meta.take(pa.array(chosen)), deleted, masks, truncate, nulls)
+    return DeduplicatedChanges(rows, meta.take(pa.array(chosen)), deleted, masks, truncate, nulls, without)
 
 
 def _deletes(changes: ChangeBatch) -> pa.ChunkedArray:
@@ -80,28 +85,46 @@ def _number_keys(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
     return found.astype(np.int64)
 
 
-def _fill_unavailable(
-    image: pa.Table, keys: Sequence[str], deletes: pa.ChunkedArray, starts: Ints, settings: TableConfig
-) -> tuple[pa.Table, dict[str, Mask], int]:
-    """The image with unavailable values from the change before them that has the value; by column the rows that have to keep
-    the table's value; and how many became null. Rows are sorted by key, which begin at ``starts``."""
+def _fill_lacking(
+    changes: ChangeBatch, keys: Sequence[str], deletes: pa.ChunkedArray, starts: Ints, settings: TableConfig
+) -> tuple[pa.Table, dict[str, Mask], dict[str, Mask], int]:
+    """The image with unavailable and missing values from the change before them that has the value; by column the rows that have
+    to keep the table's value, and those of them that miss it; and how many became null. Rows are sorted by key, which begin at
+    ``starts``."""
+    image = changes.image
     keep: dict[str, Mask] = {}
+    lacking: dict[str, Mask] = {}
     nulls = 0
     numbers = np.arange(image.num_rows)
     first = np.repeat(starts, np.diff(np.r_[starts, image.num_rows])) if image.num_rows else numbers
     is_delete = deletes.to_numpy(zero_copy_only=False) if image.num_rows else np.zeros(0, bool)
-    for name, mask in find_unavailable(image, keys, deletes, settings.unavailable).items():
-        column, lacks = image[name], mask.to_numpy(zero_copy_only=False)
-        if settings.unavailable_value == "null":
-            image = image.set_column(image.column_names.index(name), name, pc.if_else(mask, pa.scalar(None, column.type), column))
-            nulls += int(lacks.sum())
-            continue
+    unavailable = find_unavailable(image, keys, deletes, settings.unavailable)
+    may_lack = (
+        [n for n in image.column_names if n not in (*keys, settings.rescue_column)] if settings.schema.keeps_missing else []
+    )
+    missing = find_missing(changes, may_lack, deletes)
+    none = np.zeros(image.num_rows, bool)
+    for name in dict.fromkeys([*unavailable, *missing]):
+        column = image[name]
+        lost = unavailable[name].to_numpy(zero_copy_only=False) if name in unavailable else none
+        if name in unavailable and settings.unavailable_value == "null":
+            column = pc.if_else(unavailable[name], pa.scalar(None, column.type), column)
+            nulls += int(lost.sum())
+            lost = none
+        without = missing[name].to_numpy(zero_copy_only=False) if name in missing else none
+        lacks = lost | without
         source = np.maximum.accumulate(np.where(lacks | is_delete, -1, numbers))
+        if without.any():
+            # After a delete, a key is another row, which begins without a value.
+            source = np.where(without, np.maximum.accumulate(np.where(lacks, -1, numbers)), source)
+            column = pc.if_else(deletes, pa.scalar(None, column.type), column)
         is_known = source >= first
         taken = np.where(lacks & is_known, source, numbers)
         image = image.set_column(image.column_names.index(name), name, column.take(pa.array(taken)))
-        keep[name] = lacks & ~is_known
-    return image, keep, nulls
+        if lacks.any():
+            keep[name] = lacks & ~is_known
+            lacking[name] = without & ~is_known
+    return image, keep, lacking, nulls
 
 
 def as_open(rows: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence
 from connectors.spark.tables.parquet import ParquetTable
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
 
 class ParquetSinkTable:
@@ -37,7 +37,7 @@ class ParquetSinkTable:
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._columns = columns  # files bring their columns
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         self._columns = columns
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:

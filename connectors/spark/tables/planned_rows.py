@@ -29,14 +29,15 @@ def rows_to_append(prepared: PreparedRows, settings: TableConfig) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def latest_rows(whole: ChangeBatch, keys: Sequence[str], settings: TableConfig) -> tuple[pa.Table, DeduplicatedChanges]:
-    """The latest change of each key, with metadata columns and without."""
+def latest_rows(whole: ChangeBatch, prepared: PreparedRows, settings: TableConfig) -> tuple[pa.Table, DeduplicatedChanges]:
+    """The latest change of each key among all changes, with metadata columns and without."""
     latest = deduplicate.latest_per_key(
         whole,
-        keys,
+        prepared.keys,
         settings.delete_mode,
         settings.unavailable,
         unavailable_is_null=settings.unavailable_value == "null",
+        may_lack=prepared.may_lack,
     )
     extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
     return append_columns(latest.rows, extra), latest

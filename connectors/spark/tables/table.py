@@ -15,6 +15,9 @@ from connectors.spark.plan.versions import as_open
 from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
 
+Defaults = Mapping[str, pa.Scalar]
+"""By column of the table: the value that its existing rows get."""
+
 
 @dataclass(slots=True)
 class TableState:
@@ -93,9 +96,9 @@ class Table(Protocol):
         """Creates the table, empty, if it does not exist; ``keys`` are its merge key. The caller loads again."""
         ...
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        """Adds columns (quoted paths) in a commit of its own; ``columns`` are those that the table then has. The caller loads
-        again."""
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+        """Adds columns (quoted paths) in a commit of its own; ``columns`` are those that the table then has. Existing rows get
+        ``defaults`` in the same commit. The caller loads again."""
         ...
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:

@@ -14,7 +14,7 @@ from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import CURRENT, TableConfig
+from connectors.spark.config import CURRENT, UPSERT, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
@@ -43,6 +43,8 @@ class TableProgress:
     last_commit_ms: int | None = None
     commit_duration_ms: int | None = None
     skipped: int = 0
+    dropped: int = 0
+    """Values that the schema contract left out."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """What the table itself reports (:meth:`connectors.spark.tables.table.Table.progress`)."""
 
@@ -59,6 +61,7 @@ class TableWriter:
         self._state: TableState | None = None
         self._keys: tuple[str, ...] = settings.key_columns
         self._order = TruncateOrder()
+        self._dropped: set[str] = set()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the end offsets of these partitions from the table (of all that are known, if none are given). Raises
@@ -260,11 +263,19 @@ class TableWriter:
             landed = self._table.append(appended, commit)
         if landed is None:
             return False
+        if prepared is not None:
+            self._count_dropped(prepared.dropped)
         self.progress.rows += rows
         self.progress.commits += 1
         self.progress.version = state.version = landed
         state.ends |= commit.ends
         return True
+
+    def _count_dropped(self, dropped: Mapping[str, int]) -> None:
+        self.progress.dropped += sum(dropped.values())
+        for column in dropped.keys() - self._dropped:
+            log.warning("%s: values of %s are left out, as the schema contract says", self._described(), column)
+        self._dropped |= dropped.keys()
 
     def _plan_upsert(self, state: TableState, prepared: PreparedRows) -> Upsert:
         self._keys = prepared.keys
@@ -276,7 +287,7 @@ class TableWriter:
             versions = plan_versions(whole, prepared.keys, settings)
             keys = (*prepared.keys, CURRENT)
             return Upsert(versions.rows, versions, keys, state.columns, soft_deletes=True, keeps_versions=True)
-        rows, latest = latest_rows(whole, prepared.keys, settings)
+        rows, latest = latest_rows(whole, prepared, settings)
         assert state.columns is not None
         survivors = self._order.survivors(latest, prepared.keys)
         return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
@@ -306,8 +317,17 @@ class TableWriter:
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
         columns = with_additions(state.columns, wanted)
-        self._change_schema(lambda: self._table.add_columns(added, columns), lambda present: not missing_columns(present, wanted))
+        defaults = self._defaults(state.columns, columns, prepared)
+        self._change_schema(
+            lambda: self._table.add_columns(added, columns, defaults), lambda present: not missing_columns(present, wanted)
+        )
         return True
+
+    def _defaults(self, table: Columns, columns: Columns, prepared: PreparedRows) -> dict[str, pa.Scalar]:
+        """What the existing rows have in new columns."""
+        if self._settings.write_mode != UPSERT or not self._settings.schema.uses_defaults:
+            return {}
+        return {n: v.cast(columns[n]) for n, v in prepared.defaults.items() if n in columns and n not in table}
 
     def _change_schema(self, change: Callable[[], None], is_done: Callable[[Columns], bool]) -> None:
         """Creates the table or adds columns. Another task may have done the same at the same time."""

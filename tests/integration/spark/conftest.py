@@ -80,7 +80,7 @@ class ListRangeReader:
             yield RangeBatch(raw, records, (), offsets[-1] + 1)
 
 
-def to_records(raw: RawBatch, key: JsonConverter, value: JsonConverter) -> list[SinkRecord]:
+def to_records(raw: RawBatch, key: Converter, value: Converter) -> list[SinkRecord]:
     records = []
     for offset, k, v in zip(raw.offsets, raw.keys, raw.values, strict=True):
         kk, vv = key.to_connect_data(raw.topic, k), value.to_connect_data(raw.topic, v)

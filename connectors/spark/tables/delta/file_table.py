@@ -8,7 +8,6 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
@@ -26,6 +25,7 @@ from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import (
     check_not_append_only,
@@ -39,12 +39,15 @@ from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_RO
 from connectors.spark.tables.delta.file_target import make_file_target
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion, read_files
-from connectors.spark.tables.delta.layout import TableLayout, read_layout
+from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
-from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
-from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
+from connectors.spark.tables.delta.statements import (
+    close_all_versions,
+    mark_all_deleted,
+    widen_columns,
+)
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
 from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
@@ -55,7 +58,7 @@ from connectors.spark.tables.files.live_files import UnreadableFile, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.files.upsert import plan_upsert
 from connectors.spark.tables.staging import local_folder, open_location
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import TableLock, creation_lock
 
 if TYPE_CHECKING:
@@ -87,11 +90,6 @@ def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction)
     return transaction.application_versions() if listed is None else {t["appId"]: int(t["version"]) for t in listed}
 
 
-def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], checksum: Mapping[str, Any]) -> TableLayout:
-    domains = checksum.get("domainMetadata")
-    return read_layout(metadata, transaction.domains() if domains is None else domains)
-
-
 class DeltaFileTable:
     """One table, written by one task. ``lock`` is held while the table's files change; maintenance takes it too."""
 
@@ -117,6 +115,17 @@ class DeltaFileTable:
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
         self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
+        self._columns = ColumnAdder(
+            session,
+            path,
+            self._place,
+            settings.connector,
+            settings.max_index_keys,
+            self._transactions,
+            self._log,
+            self._writer,
+            self._commit_lock,
+        )
         self._known = KnownVersion()
         self._figures = {"unavailable": 0}
 
@@ -135,7 +144,7 @@ class DeltaFileTable:
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
             protocol = checksum.get("protocol") or transaction.protocol()
-            layout = _read_layout(transaction, metadata, checksum)
+            layout = read_table_layout(transaction, metadata, checksum)
             obstacle = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
             versions = _stored_versions(checksum, transaction)
             stored = StoredOffsets(versions, self._settings.connector)
@@ -158,18 +167,9 @@ class DeltaFileTable:
         with creation_lock(local_folder(self.path)):
             create_table(self._session, self.path, columns, layout, properties, exists, self._place, s3)
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        with self.lock, self._commit_lock.held():
-            new = new_columns(self._known.layout.columns, columns)
-            if new is None:
-                add_columns(self._session, self.path, added)
-                return
-            transaction = self._transactions.begin()
-            if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
-                action = metadata_action(transaction.metadata(), new)
-                document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
-                with contextlib.suppress(CommitConflict):
-                    transaction.commit([action], document)
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+        with self.lock:
+            self._columns.add(self._known, added, columns, defaults)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self.lock, self._commit_lock.held():

@@ -33,13 +33,13 @@ from connectors.spark.tables.iceberg.file_target import make_file_target
 from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
-from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
+from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change, warn_of_unset
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
 from connectors.spark.tables.iceberg.soft_truncate import close_versions, mark_deleted
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.upsert import write_upsert
 from connectors.spark.tables.staging import local_folder
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import creation_lock
 
 if TYPE_CHECKING:
@@ -97,11 +97,13 @@ class IcebergTable:
             create_table(self._reader.library, self._settings.name, columns, self._settings.layout)
             self._reader.handle = None
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self._lock:
             known, handle = self._reader.require()
+            schema = columns_to_add(known.columns, columns, defaults if known.has_vectors else {})
+            warn_of_unset(schema, defaults, self._place)
             with known.lock.held():
-                handle.add_columns(columns_to_add(known.columns, columns))
+                handle.add_columns(schema)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self._lock:

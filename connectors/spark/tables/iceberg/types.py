@@ -159,6 +159,13 @@ def _check_nested(stored: pa.DataType, node: str | Json, path: str) -> None:
         return
     if node["type"] == "struct":
         names = {f["id"]: f["name"] for f in node["fields"]}
+        stored_ids = {_id_of(member) for member in stored}
+        for f in node["fields"]:
+            if "initial-default" in f and not stored_ids & {f["id"], None}:
+                raise ConnectError(
+                    f"the field {path}.{f['name']} has an initial default, which the sink reads for columns only; rewrite the "
+                    "data files with Spark (CALL <catalog>.system.rewrite_data_files), then restart the task"
+                )
         for member in stored:
             number = _id_of(member)
             if number is not None and names.get(number, member.name) != member.name:

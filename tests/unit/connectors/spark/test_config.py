@@ -53,6 +53,22 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"commit.interval.ms": "-1"}, "commit.interval.ms", "at least 0"),
         ({"table.format": "parquet", "schema.evolution": "widen"}, "schema.evolution", "use table.format=delta"),
         ({"schema.evolution": "lenient", "rescue.column": "__op"}, "rescue.column", "no metadata column"),
+        ({"schema.evolution.t": "wide"}, "schema.evolution.t", "did you mean widen?"),
+        ({"schema.evolution.tt": "widen"}, "schema.evolution.tt", "writes no table tt; did you mean t?"),
+        ({"schema.evolution.t": "widen", "table.format": "parquet"}, "schema.evolution.t", "use table.format=delta"),
+        ({"schema.contract": "frozen"}, "schema.contract", "evolve, freeze, drop_column, dead_letter_queue"),
+        ({"schema.contract.overrides": "t:freese"}, "schema.contract.overrides", "did you mean freeze?"),
+        ({"missing.columns": "keeps"}, "missing.columns", "null, keep"),
+        ({"column.renames": "a"}, "column.renames", "Expected <field>:<column>"),
+        ({"column.renames": "a:b,b:c"}, "column.renames", "b is itself written into c"),
+        ({"column.renames": "a:b,a:c"}, "column.renames", "also written into the column b"),
+        ({"column.renames": "a:a"}, "column.renames", "the same name"),
+        ({"column.renames": "a:__op"}, "column.renames", "those of the sink"),
+        ({"column.renames.x": "a:b"}, "column.renames.x", "writes no table x"),
+        ({"column.renames.t": "a"}, "column.renames.t", "Expected <field>:<column>"),
+        ({"column.renames": "id:no", "write.mode": "upsert", "key.columns": "id"}, "key.columns", "did you mean no?"),
+        ({"column.renames.t": "d:day", "partition.columns": "d"}, "partition.columns", "did you mean day?"),
+        ({"column.renames": "a:_rescued_data"}, "column.renames", "the rescue column"),
         ({"freshness.ms": "-1"}, "freshness.ms", "at least 0"),
         ({"freshness.orders.ms": "soon"}, "freshness.orders.ms", "Not a number"),
         ({"freshness.orders.ms": "-1"}, "freshness.orders.ms", "at least 0"),
@@ -169,3 +185,18 @@ def test_executors_are_refused_where_their_files_cannot_be_committed(more: dict[
 def test_auto_may_use_the_executors_of_a_cluster(engine: str, master: str, expected: bool) -> None:
     config = parse_config({"topics": "t", "table.location": "/lake", "spark.engine": engine, "spark.master": master})
     assert config.may_use_executors is expected
+
+
+def test_tables_can_have_settings_of_their_own_for_schemas() -> None:
+    props = {**PROPS, "write.mode": "both", "topics": "t,u", "schema.evolution": "fail", "column.renames": "a:b"}
+    own = {"schema.evolution.t": "lenient", "schema.evolution.t_changelog": "add", "column.renames.t": "c:d"}
+    config = parse_config({**props, **own})
+    names = ("t", "t_changelog", "u", "u_changelog")
+    assert [config.of_table(name).schema_evolution for name in names] == ["lenient", "add", "fail", "fail"]
+    assert [config.of_table(name).write_mode for name in names] == ["upsert", "append", "upsert", "append"]
+    assert config.of_table("t").schema.renames == {"a": "b", "c": "d"}
+    assert config.of_table("u").schema.renames == {"a": "b"}
+    assert (config.changelog_of("t"), config.current_table_of("t_changelog")) == ("t_changelog", "t")
+    # Names that only records tell are taken as they are.
+    dynamic = {**PROPS, "table.name.format": "${table}", "schema.evolution.any": "none"}
+    assert parse_config(dynamic).of_table("any").schema_evolution == "none"
