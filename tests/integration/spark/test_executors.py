@@ -30,7 +30,7 @@ pytestmark = [
 
 HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
 FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
-CASES = [
+_CASES = [
     Case(0, "delta", "upsert"),
     Case(1, "delta", "append", raw=False),
     Case(2, "iceberg", "upsert", raw=False),
@@ -38,6 +38,8 @@ CASES = [
     Case(4, "delta", "upsert", "soft"),
     Case(5, "iceberg", "upsert", settings={"table.properties.format-version": "2"}),
 ]
+CASES = _CASES if HISTORIES > 1 else _CASES[:3]
+"""All of them in long runs (``SLUICE_HISTORIES``)."""
 
 
 @pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from connectors.spark.tables.executor_files import WriteTarget
 
 P0 = TopicPartition("t", 0)
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
-Log = list[tuple[dict[str, Any] | None, Any]]
+Log = Sequence[tuple[dict[str, Any] | None, Any]]
 
 
 @dataclass(frozen=True)
