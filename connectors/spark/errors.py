@@ -48,8 +48,8 @@ _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
 APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
 _ENDED = (
-    "the cluster has ended the worker's application: its executors end as soon as they start (their logs, in the work "
-    "directories of Spark's workers, say why, such as a Java older than 17), or somebody has ended it. Restart the task then"
+    "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
+    "why). Restart the task then"
 )
 _DELTA = (
     "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS, or start the Spark Connect server with them (Clusters in "
