@@ -17,6 +17,7 @@ from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.transaction_settings import TransactionConfig, define_transaction_keys, parse_transactions
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -54,6 +55,8 @@ VERSION_COLUMNS = (VALID_FROM, VALID_TO, CURRENT)
 METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
+TRANSACTION_KEY = "round"
+"""The key of the table of transactions."""
 
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
@@ -227,6 +230,7 @@ def config_def() -> ConfigDef:
              "it is used, commits start early; when all is used, consumption pauses.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
              doc="Like commit.max.records, in bytes of decoded records.")  # fmt: skip
+    define_transaction_keys(d)
     return d
 
 
@@ -337,9 +341,13 @@ class SparkSinkConfig:
     """How records find their tables; None if ``name_format`` names them."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
+    transactions: TransactionConfig | None = None
+    """None unless whole transactions of the source are committed together."""
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
+        if self.transactions is not None and name == self.transactions.table:
+            return _transaction_table_config(self.table)
         if name in self.tables:
             return self.tables[name]
         is_changelog = self.changelog is not None and name.endswith(self.changelog_suffix)
@@ -381,6 +389,8 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
+        if self.transactions is not None and name == self.transactions.table:
+            raise ConfigError.invalid("transaction.table", name, f"topic {topic} has a table of this name")
         if self.changelog is not None and self.of_table(name) is self.changelog:
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
@@ -427,6 +437,9 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
+        transactions=parse_transactions(
+            props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]
+        ),
     )
     if not config.names_need_source:
         for topic in values["topics"]:
@@ -471,6 +484,20 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
+    )
+
+
+def _transaction_table_config(common: TableConfig) -> TableConfig:
+    """Of the table of transactions, given that of the others."""
+    return replace(
+        common,
+        write_mode=UPSERT,
+        key_columns=(TRANSACTION_KEY,),
+        delete_mode=HARD,
+        schema_evolution=ADD,
+        metadata_columns=(),
+        layout=replace(common.layout, partition_columns=(), cluster_columns=()),
+        creates_table=True,
     )
 
 
