@@ -56,6 +56,14 @@ class _LogEnds:
 
 
 @dataclass(slots=True)
+class _Events:
+    """Events of one transaction that have arrived: by the names of their collections, and when the newest one was written."""
+
+    counts: dict[tuple[str, ...], int] = field(default_factory=dict)
+    newest_ms: int = 0
+
+
+@dataclass(slots=True)
 class _Waiting:
     """A transaction whose END event has arrived. ``lacking``: its collections whose events may still come."""
 
@@ -84,9 +92,8 @@ class TransactionOrder:
         self._topics = CollectionTopics(end_partition.topic)
         self._waiting: list[_Waiting] = []
         self._ended: OrderedDict[str, int] = OrderedDict()
-        self._counts: dict[str, dict[tuple[str, ...], int]] = {}
-        self._event_ms: dict[str, int] = {}
-        self._newest_lsn = newest_lsn or 0
+        self._events: dict[str, _Events] = {}
+        self._newest_lsn = self._last_lsn = newest_lsn or 0
         self._newest_end_ms = 0
         self._next_number = 1
         self._released: dict[TopicPartition, int] = {}
@@ -158,9 +165,9 @@ class TransactionOrder:
                 self._is_aligned, self._barrier = False, None
             runs.add(offset, None)
         elif runs.add(offset, event):
-            counts = self._counts.setdefault(event.key, {})
-            counts[event.collections] = counts.get(event.collections, 0) + 1
-            self._event_ms[event.key] = max(written_ms, self._event_ms.get(event.key, 0))
+            found = self._events.setdefault(event.key, _Events())
+            found.counts[event.collections] = found.counts.get(event.collections, 0) + 1
+            found.newest_ms = max(written_ms, found.newest_ms)
 
     def add_end(self, end: TransactionEnd, now_ms: int) -> None:
         """The next END event."""
@@ -174,6 +181,7 @@ class TransactionOrder:
         if not is_repeated:
             self._ended[end.key] = number
             self._newest_end_ms = max(end.written_ms, self._newest_end_ms)
+            self._last_lsn = max(end.lsn or 0, self._last_lsn)
             if len(self._ended) > _MAX_ENDED:
                 self._ended.popitem(last=False)
         deadline_ms = (end.written_ms or now_ms) + self._timeout_ms
@@ -182,7 +190,7 @@ class TransactionOrder:
     def _is_repeated(self, end: TransactionEnd) -> bool:
         if end.lsn is None:
             return end.key in self._ended
-        return end.lsn <= max(self._newest_lsn, max((w.end.lsn or 0 for w in self._waiting), default=0))
+        return end.lsn <= self._last_lsn
 
     # -- completeness
 
@@ -200,7 +208,8 @@ class TransactionOrder:
                     yield IncompleteTransaction(waiting.end.id, collection, expected, arrived)
 
     def _arrived(self, key: str, collection: str) -> int:
-        return sum(count for names, count in self._counts.get(key, {}).items() if collection in names)
+        found = self._events.get(key)
+        return 0 if found is None else sum(count for names, count in found.counts.items() if collection in names)
 
     def _has_passed(self, partition: TopicPartition, waiting: _Waiting, now_ms: int) -> bool:
         """Whether no event of the transaction can come in this partition any more: there is one of a later transaction, or it was
@@ -296,9 +305,14 @@ class TransactionOrder:
             for key in reversed(runs.transactions()):
                 if key in waiting:
                     has_later = True
-                elif has_later or key in self._ended or 0 < self._event_ms.get(key, 0) < self._newest_end_ms:
+                elif has_later or key in self._ended or self._is_older_than_an_end(key):
                     found.add(key)
         return found
+
+    def _is_older_than_an_end(self, key: str) -> bool:
+        """Whether the transaction's events were written before an END event that has arrived."""
+        events = self._events.get(key)
+        return events is not None and 0 < events.newest_ms < self._newest_end_ms
 
     def advance(self, point: ConsistentPoint) -> None:
         """The tables are at the point."""
@@ -312,8 +326,7 @@ class TransactionOrder:
         self._newest_lsn = max([self._newest_lsn, *(w.end.lsn or 0 for w in done)])
         self._is_aligned, self._barrier = True, None
         live = {key for runs in self._parts.values() for key in runs.transactions()} | {w.end.key for w in self._waiting}
-        self._counts = {key: counts for key, counts in self._counts.items() if key in live}
-        self._event_ms = {key: ms for key, ms in self._event_ms.items() if key in live}
+        self._events = {key: events for key, events in self._events.items() if key in live}
 
     def release_all(self) -> None:
         """The tables get everything that was read, though it ends within transactions."""
