@@ -15,7 +15,7 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from tests.unit.connectors.spark.transactions.fakes import MARKER, Crash, Lake, Source
 
-ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "40"))
 NAMES = ("a", "b", "c")
 
 
