@@ -31,6 +31,7 @@ from connectors.spark.schema_settings import (
     parse_schema_settings,
     parse_table_keys,
 )
+from connectors.spark.transaction_settings import TransactionConfig, define_transaction_keys, parse_transactions
 from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 APPEND = "append"
@@ -72,6 +73,8 @@ VERSION_COLUMNS = (VALID_FROM, VALID_TO, CURRENT)
 METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
+TRANSACTION_KEY = "round"
+"""The key of the table of transactions."""
 
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
@@ -272,6 +275,7 @@ def config_def() -> ConfigDef:
              doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
     d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
              doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
+    define_transaction_keys(d)
     return d
 
 
@@ -403,17 +407,21 @@ class SparkSinkConfig:
     """By name: the settings of tables that have some of their own."""
     table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
     """By name: how the schemas of some tables change."""
+    transactions: TransactionConfig | None = None
+    """None unless whole transactions of the source are committed together."""
 
     @property
     def may_use_executors(self) -> bool:
         """Whether Spark's executors may decode and write."""
         if self.engine == AUTO:
             is_remote = bool(self.spark.remote) or self.spark.master.startswith("local")
-            return not is_remote and self.table_format != PARQUET
+            return not is_remote and self.table_format != PARQUET and self.transactions is None
         return self.engine == EXECUTORS
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
+        if self.transactions is not None and name == self.transactions.table:
+            return _transaction_table_config(self.table)
         found = self.tables.get(name)
         if found is None:
             found = self.changelog if self.changelog is not None and self._is_changelog(name) else self.table
@@ -464,6 +472,8 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
+        if self.transactions is not None and name == self.transactions.table:
+            raise ConfigError.invalid("transaction.table", name, f"topic {topic} has a table of this name")
         if self._is_changelog(name):
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
@@ -501,6 +511,9 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
             "the commits of executors' files are out of reach of Spark Connect"
         )  # fmt: skip
         raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
+    if values[ENGINE] == EXECUTORS and values["commit.scope"] == "transaction":
+        reason = "commit.scope=transaction needs all records in the task"
+        raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
     properties = tuple(
         (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
     )
@@ -525,6 +538,9 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
         variants=_parse_variants(values),
+        transactions=parse_transactions(
+            props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]
+        ),
     )
     found: list[str] = []
     if not config.names_need_source:
@@ -606,6 +622,20 @@ def _parse_variants(values: Mapping[str, Any]) -> VariantColumns:
         raise ConfigError.invalid(VARIANT_COLUMNS, keys[0], "a key column identifies rows, and VARIANTs cannot be compared")
     parses_text = values["variant.text"] == "json"
     return VariantColumns(as_variant, names, parses_text, str(values["unavailable.value.placeholder"]))
+
+
+def _transaction_table_config(common: TableConfig) -> TableConfig:
+    """Of the table of transactions, given that of the others."""
+    return replace(
+        common,
+        write_mode=UPSERT,
+        key_columns=(TRANSACTION_KEY,),
+        delete_mode=HARD,
+        schema_evolution=ADD,
+        metadata_columns=(),
+        layout=replace(common.layout, partition_columns=(), cluster_columns=()),
+        creates_table=True,
+    )
 
 
 def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:

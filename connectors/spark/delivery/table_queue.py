@@ -52,6 +52,8 @@ class TableQueue:
         self.columns: Columns | None = None
         """The table's columns after the last read or commit."""
         self.writer: TableWriter | None = None
+        self.is_grouped = False
+        """Whether the next commit takes effect together with those of other tables."""
         self._open = open_writer
         self._is_loaded = False
         self._waiting: deque[Segment] = deque()
@@ -137,6 +139,9 @@ class TableQueue:
                 self.update_columns(writer)
         except BaseException as e:
             outcome.error = e
+        if self.is_grouped and self.writer is not None:
+            self.is_grouped = False
+            self.writer.leave_group(failed=outcome.error is not None or bool(outcome.bad_records))
         outcome.ended_at = clock()
         outcome.visible_ms = time.time() * 1000
         return outcome

@@ -21,6 +21,7 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
+from connectors.spark.tables.commit_group import CommitGroup, CommitGroupAborted
 from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
@@ -30,8 +31,10 @@ from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.file_target import make_file_target
+from connectors.spark.tables.iceberg.grouping import can_be_grouped, commit_in_group
 from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
+from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change, warn_of_unset
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
@@ -61,12 +64,20 @@ class IcebergTable:
         self._reader = TableReader(settings, new_session, identify)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
+        self.group: CommitGroup | None = None
+        """The next commits are part of this group."""
         self._conflicts = 0
         """Upserts in a row that another commit came before."""
 
     @property
     def path(self) -> str:
         return str(self._settings.name)
+
+    @property
+    def can_be_grouped(self) -> bool:
+        """Whether the catalog may be able to commit several tables at once."""
+        with self._lock:
+            return can_be_grouped(self._reader, self._settings.name)
 
     @property
     def _place(self) -> str:
@@ -200,8 +211,11 @@ class IcebergTable:
         request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges))
         try:
             with contextlib.nullcontext() if is_locked else known.lock.held():
-                answer = handle.commit(request)
+                answer = commit_in_group(self.group, self._reader, self._settings.name, request) or handle.commit(request)
                 self._claim(known, handle)
+        except CommitGroupAborted:
+            known.writer.delete(change.written)
+            raise
         except CommitConflict as e:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             return None
@@ -330,23 +344,7 @@ class IcebergTable:
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         with self._lock:
-            handle = self._reader.open()
-            if handle is None:
-                return
-            state = self._reader.read(handle)
-            handle = self._reader.handle or handle
-            stored = find_offsets(handle.history(0)["snapshots"]) or TableOffsets()
-            known = self._reader.describe(state, stored)
-            connector = self._settings.connector
-            identities = StoredOffsets(stored.of(connector), connector)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in identities.partition_ids(tp)}
-            change = IcebergChange(pa.table({}))
-            request = change.request("append", 0, stored.next_summary(connector, moved))
-            with known.lock.held():
-                try:
-                    handle.commit(request)
-                except CommitConflict as e:
-                    raise ConnectError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+            move_stored_offsets(self._reader, self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with

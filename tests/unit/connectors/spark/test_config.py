@@ -200,3 +200,28 @@ def test_tables_can_have_settings_of_their_own_for_schemas() -> None:
     # Names that only records tell are taken as they are.
     dynamic = {**PROPS, "table.name.format": "${table}", "schema.evolution.any": "none"}
     assert parse_config(dynamic).of_table("any").schema_evolution == "none"
+
+
+TRANSACTIONS = {
+    "name": "lake",
+    "table.location": "/lake",
+    "topics": "shop.transaction,shop.public.t",
+    "commit.scope": "transaction",
+}
+
+
+def test_whole_transactions_need_one_task_versions_and_the_transaction_topic() -> None:
+    found = parse_config(TRANSACTIONS).transactions
+    assert found is not None
+    assert (found.topic, found.table, found.timeout_ms) == ("shop.transaction", "_sluice_transactions", 120_000)
+    for changes, message in [
+        ({"tasks.max": "2"}, "needs all topics in one task"),
+        ({"table.format": "parquet"}, "table.format=delta or iceberg"),
+        ({"spark.remote": "sc://host:1"}, "without spark.remote"),
+        ({"topics": "shop.public.t"}, r"Set provide\.transaction\.metadata=true on the source"),
+        ({"topics": "a.transaction,b.transaction"}, r"set transaction\.topic"),
+        ({"transaction.topic": "other"}, "Expected one of topics"),
+        ({"transaction.table": "a/b"}, "without slashes"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            parse_config({**TRANSACTIONS, **changes})
