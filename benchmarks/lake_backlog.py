@@ -20,19 +20,21 @@ RECORDS = number("RECORDS", 1_000_000)
 JOBS = number("JOBS", 20)
 MODE = os.environ.get("SLUICE_BENCH_MODE", "append")
 PARTITIONS = 4
+EXECUTORS = "executors"
 _WARM_UP = 5
 _FRESH_MS = 1_000
 
 
 def _load(here: BenchmarkEnvironment, form: EventFormat, engine: str) -> tuple[Figures, dict[str, Any], list[float]]:
     lake = here.home / engine
+    # A connector of its own, whose group begins at the first record.
     more = {"spark.engine": engine, "compaction.min.files": "0"}
-    with lake_worker(here, form, [sink("lake", ["backlog"], lake, MODE, _FRESH_MS, **more)], lake) as worker:
+    with lake_worker(here, form, [sink(engine, ["backlog"], lake, MODE, _FRESH_MS, **more)], lake) as worker:
         log = worker.log("backlog")
         flow = follow_load(worker, log, RECORDS)
         figures = worker.process.figures(RECORDS)
         shown = {**figures.as_dict(), "flowing": flow.as_dict(), "commits": len(log.commits)}
-        return figures, shown, _small_jobs(here, form, worker) if engine == "executors" else []
+        return figures, shown, _small_jobs(here, form, worker) if engine == EXECUTORS else []
 
 
 def _small_jobs(here: BenchmarkEnvironment, form: EventFormat, worker: LakeWorker) -> list[float]:
@@ -50,7 +52,7 @@ def _small_jobs(here: BenchmarkEnvironment, form: EventFormat, worker: LakeWorke
 
 
 def _engine(worker: LakeWorker) -> Mapping[str, Any]:
-    answer = rest(worker.port, "/sluice/connectors/lake/progress") or {}
+    answer = rest(worker.port, f"/sluice/connectors/{EXECUTORS}/progress") or {}
     for task in answer.get("tasks", []):
         engine: Mapping[str, Any] = task.get("details", {}).get("engine", {})
         return engine
@@ -63,7 +65,7 @@ def main() -> None:
         create_topics(here, ["backlog"], PARTITIONS)
         size = produce(here.producer(), "backlog", inserts(form, RECORDS), PARTITIONS)
         by_worker, shown, _ = _load(here, form, "worker")
-        ours, flowing, jobs = _load(here, form, "executors")
+        ours, flowing, jobs = _load(here, form, EXECUTORS)
     report(
         "lake_backlog",
         ours,

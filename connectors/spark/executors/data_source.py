@@ -7,17 +7,13 @@ PySpark sends to the processes that plan and read (promise 9).
 from __future__ import annotations
 
 import pickle
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from connect.errors import ConnectError, RetriableError
 from connectors.spark.executors.job import RangeJob
-from connectors.spark.executors.range_processor import RangeProcessor
-from connectors.spark.executors.results import RangeFailure
 
 NAME = "sluice_ranges"
 COLUMN = "result"
@@ -25,7 +21,29 @@ _SCHEMA = f"{COLUMN} binary"
 
 
 def source_of(job: RangeJob) -> type[DataSource]:
-    """A data source for one job. The class is local, so that PySpark sends it with the job in it."""
+    """A data source for one job.
+
+    The classes are local, so that PySpark sends them whole and with the job in them: an executor that lacks our packages gets as
+    far as to say so, with its host.
+    """
+    data, count = pickle.dumps(job), len(job.ranges)
+
+    class RangeJobReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(count)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import socket
+            import sys
+
+            try:
+                from connectors.spark.executors.range_processor import read_results
+
+                for result in read_results(data, partition.value):
+                    yield pa.record_batch([pa.array([result], pa.binary())], [COLUMN])
+            except Exception as e:
+                e.add_note(f"(on host {socket.gethostname()} with Python {sys.executable})")
+                raise
 
     class RangeSource(DataSource):  # type: ignore[misc]  # PySpark has no types
         @classmethod
@@ -36,30 +54,6 @@ def source_of(job: RangeJob) -> type[DataSource]:
             return _SCHEMA
 
         def reader(self, schema: Any) -> DataSourceReader:
-            return RangeJobReader(job)
+            return RangeJobReader()
 
     return RangeSource
-
-
-class RangeJobReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
-    """Reads one range per partition. Created in the driver, used in an executor."""
-
-    def __init__(self, job: RangeJob) -> None:
-        self._job = job
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(len(self._job.ranges))]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields a row for each part, as it is finished. Errors that may pass fail the task, which Spark repeats."""
-        try:
-            for part in RangeProcessor(self._job, self._job.ranges[partition.value]).run():
-                yield _row(part)
-        except RetriableError:
-            raise
-        except ConnectError as e:
-            yield _row(RangeFailure(e.message, socket.gethostname()))
-
-
-def _row(result: object) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], [COLUMN])

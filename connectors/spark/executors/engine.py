@@ -318,13 +318,7 @@ class ExecutorEngine:
     def _commit(self, reports: Sequence[Future[None]]) -> None:
         _settle_all(reports, _WAIT_S)
         job = self._running
-        sequences: dict[tuple[TopicPartition, int], int] = {}
-        base = 0
-        for offset_range in job.ranges:
-            for part in job.parts:
-                if part.partition == offset_range.partition and offset_range.first <= part.first < offset_range.end:
-                    sequences[part.partition, part.first] = base
-            base += offset_range.end - offset_range.first
+        sequences = _number_parts(job.ranges, job.parts)
         by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
         for part in job.parts:
             for table, of_table in part.tables.items():
@@ -340,9 +334,13 @@ class ExecutorEngine:
 
     def interrupt(self) -> None:
         """Ends the running job, and drops its results. A commit that has begun ends first; the table knows of it. Blocks."""
+        deadline = time.monotonic() + _WAIT_S
         while self._threads.running:
             self._runner.cancel()
             self._threads.take(_CANCEL_S)
+            if time.monotonic() > deadline:
+                # It may still commit, so its files are left; the table knows how it ends.
+                raise ConnectError(f"the job of Spark's executors did not end within {_WAIT_S:g} s after it was cancelled")
         self._abandon()
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
@@ -357,9 +355,11 @@ class ExecutorEngine:
 
     def close(self) -> None:
         """Ends the running job, and the engine's thread."""
-        self._runner.cancel()
-        self._threads.close(_WAIT_S)
-        self._abandon()
+        try:
+            self.interrupt()
+        except ConnectError as e:
+            log.warning("%s", e.message)
+        self._threads.close(_CANCEL_S)
 
     def progress(self) -> dict[str, Any]:
         """Callable from any thread."""
@@ -374,6 +374,18 @@ class ExecutorEngine:
                 "last_job_ms": figures.last_job_ms,
             }
         return found
+
+
+def _number_parts(ranges: Sequence[OffsetRange], parts: Sequence[PartResult]) -> dict[tuple[TopicPartition, int], int]:
+    """By part, what is added to the sequence of its changes, which is that in its range."""
+    found: dict[tuple[TopicPartition, int], int] = {}
+    base = 0
+    for offset_range in ranges:
+        for part in parts:
+            if part.partition == offset_range.partition and offset_range.first <= part.first < offset_range.end:
+                found[part.partition, part.first] = base
+        base += offset_range.end - offset_range.first
+    return found
 
 
 def _settle_all(reports: Sequence[Future[None]], timeout_s: float) -> None:

@@ -8,6 +8,8 @@ from connect.errors import ConnectError, RetriableError
 from connectors.spark.errors import APPLICATION_ENDED, explain
 
 _HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+?)\)")
+_NOTE = re.compile(r"\(on host (\S+) with Python (\S+)\)")
+"""What an executor adds to its errors: Spark leaves its own words out if it knows the error of Python."""
 _MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _LIBRARY = re.compile(r"ImportError: (.+)")
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH\][^\n]*?version:? (\d+\.\d+)\.? than that in driver:? (\d+\.\d+)")
@@ -35,7 +37,8 @@ _SHIP = (
 def explain_job_failure(text: str, doing: str) -> ConnectError:
     """The error for the text of Spark's exception; RetriableError if the job may succeed later."""
     found = _HOST.search(text)
-    host = f"executor {found[2]} on host {found[1]}" if found else "Spark"
+    noted = _NOTE.search(text)
+    host = f"executor {found[2]} on host {found[1]}" if found else f"an executor on host {noted[1]}" if noted else "Spark"
     if module := _MODULE.search(text):
         package = module[1].partition(".")[0]
         owner = " (a part of sluice-connect)" if package in ("connect", "connectors", "worker") else ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
+import socket
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.errors import DataError
+from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import RawBatch, SinkRecord
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connectors.sink_support.errant_records import BadRecord
@@ -26,6 +28,7 @@ from connectors.spark.executors.results import (
     ROW,
     NeededColumns,
     PartResult,
+    RangeFailure,
     StagedPart,
     TablePart,
     UnknownTable,
@@ -226,6 +229,19 @@ class RangeProcessor:
         new = files.write(rows) if rows.num_rows else []
         self._written.append((files, [file.path for file in new]))
         return new
+
+
+def read_results(job_data: bytes, number: int) -> Iterator[bytes]:
+    """Yields, pickled, the parts of a range of the pickled job as they are finished. An error that may pass is raised, so that
+    Spark repeats the task; another ConnectError is the last result."""
+    job: RangeJob = pickle.loads(job_data)
+    try:
+        for part in RangeProcessor(job, job.ranges[number]).run():
+            yield pickle.dumps(part)
+    except RetriableError:
+        raise
+    except ConnectError as e:
+        yield pickle.dumps(RangeFailure(e.message, socket.gethostname()))
 
 
 class _Part:

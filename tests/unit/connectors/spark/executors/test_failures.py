@@ -35,6 +35,11 @@ def test_final_failure_names_host_and_remedy(text: str, expected: str) -> None:
     assert not isinstance(error, RetriableError)
 
 
+def test_host_is_known_from_the_error_of_python_alone() -> None:
+    text = _PYTHON + "ModuleNotFoundError: No module named 'orjson'\n(on host node-7 with Python /usr/bin/python3)\n"
+    assert "the Python of an executor on host node-7 lacks the package orjson: " in explain_job_failure(text, "the job").message
+
+
 @pytest.mark.parametrize(
     "text",
     [
