@@ -23,7 +23,7 @@ from tests.chaos.test_lake_writers import KEYS, PARTITIONS, Lake, assert_append_
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(20_000)]
 
-KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "3"))
+KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "1"))
 SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261125"))
 READY_S = 900.0
 """Within which a table has another commit: first, Spark, its executors, and their Python start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.support.spark_connect import connect_server
+
+collect_ignore = [] if os.environ.get("SLUICE_CHAOS_KILLS") else ["test_cluster_failures.py"]
 
 
 def json_converters(settings: Mapping[str, str]) -> tuple[Converter, Converter]:

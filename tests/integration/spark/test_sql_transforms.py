@@ -124,7 +124,7 @@ def test_rows_that_pass_through_spark_are_those_of_the_transformations(spark: An
     assert spark_sql_transforms.read_rows(folder).equals(expected)
 
 
-@settings(max_examples=int(os.environ.get("SLUICE_SQL_ROUNDS", "2")), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=int(os.environ.get("SLUICE_SQL_ROUNDS", "1")), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 32))
 def test_sql_gives_the_results_of_the_transformations(spark: Any, seed: int) -> None:
     random_chains = RandomChains(seed)
