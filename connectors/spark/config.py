@@ -25,6 +25,8 @@ SCD2 = "scd2"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
+LOG = "log"
+SOURCE = "source"
 ADD = "add"
 WIDEN = "widen"
 LENIENT = "lenient"
@@ -37,6 +39,8 @@ PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
+SEQUENCE_BY = "sequence.by"
+DELETED_RETENTION = "sequence.deleted.retention.ms"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
@@ -188,6 +192,13 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
+    d.define(SEQUENCE_BY, t.STRING, LOG, validator=one_of(LOG, SOURCE), importance=medium, group="Table",
+             doc="Which of two changes of a key is newer, with write.mode=upsert and both: log, the later one in its partition; "
+             "source, the one with the greater position in the source's log (__seq, which is added to the tables), whatever the "
+             "order of arrival.")  # fmt: skip
+    d.define(DELETED_RETENTION, t.LONG, 7 * 86_400_000, validator=at_least(0), importance=low, group="Table",
+             doc="With sequence.by=source and delete.mode=hard: how long the positions of deleted keys are kept, so that a late "
+             "change does not bring a row back.")  # fmt: skip
     evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
     d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
@@ -273,6 +284,13 @@ class TableConfig:
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
+    sequence_by: str = LOG
+    deleted_retention_ms: int = 7 * 86_400_000
+
+    @property
+    def orders_by_source(self) -> bool:
+        """Whether the change with the greatest position in the source wins."""
+        return self.sequence_by == SOURCE
 
     @property
     def unavailable_fails(self) -> bool:
@@ -453,6 +471,9 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         if values["delete.mode"] == SOFT:
             raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
         metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
+    sequence_by = _parse_sequence_by(values, mode)
+    if sequence_by == SOURCE:
+        metadata = tuple(c for c in METADATA_COLUMNS if c in (*metadata, SEQ))
     keys = values["key.columns"]
     layout = replace(_parse_layout(values), properties=properties)
     return TableConfig(
@@ -471,7 +492,26 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
+        sequence_by=sequence_by,
+        deleted_retention_ms=values[DELETED_RETENTION],
     )
+
+
+def _parse_sequence_by(values: Mapping[str, Any], mode: str) -> str:
+    chosen = str(values[SEQUENCE_BY])
+    if chosen == LOG or (mode == APPEND and values["write.mode"] == BOTH):
+        return LOG
+    if mode == APPEND:
+        raise ConfigError.invalid(
+            SEQUENCE_BY, chosen, "write.mode=append keeps all changes; its metadata column __seq orders them"
+        )
+    if mode == SCD2:
+        raise ConfigError.invalid(SEQUENCE_BY, chosen, "a late change would alter versions that are closed; scd2 needs log")
+    if values["spark.remote"]:
+        raise ConfigError.invalid(
+            SEQUENCE_BY, chosen, "the worker must be able to write the tables, which it cannot with Spark Connect (spark.remote)"
+        )
+    return chosen
 
 
 def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:

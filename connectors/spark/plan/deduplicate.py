@@ -59,6 +59,12 @@ class DeduplicatedChanges:
     truncate: TruncatePoint | None
     unavailable: int = 0
 
+    def filter(self, mask: pa.Array) -> DeduplicatedChanges:
+        """The changes for which the mask is true."""
+        keep = {name: kept.filter(mask) for name, kept in self.keep.items()}
+        rows, meta, deleted = self.rows.filter(mask), self.meta.filter(mask), self.deleted.filter(mask)
+        return replace(self, rows=rows, meta=meta, deleted=deleted, keep={n: m for n, m in keep.items() if pc.any(m).as_py()})
+
 
 def latest_per_key(
     changes: ChangeBatch,
@@ -74,6 +80,19 @@ def latest_per_key(
     """
     changes = sort_by_sequence(changes)
     changes, truncate = drop_before_truncate(changes, delete_mode)
+    return latest_of_sorted(changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null)
+
+
+def latest_of_sorted(
+    changes: ChangeBatch,
+    truncate: TruncatePoint | None,
+    keys: Sequence[str],
+    delete_mode: str,
+    unavailable: str = UNAVAILABLE,
+    *,
+    unavailable_is_null: bool = False,
+) -> DeduplicatedChanges:
+    """The latest change per key of changes that are sorted from the oldest to the newest, after the last truncate."""
     operations = changes.meta[OPERATION]
     deleted = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)
     if delete_mode == IGNORE and pc.any(deleted).as_py():

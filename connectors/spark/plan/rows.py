@@ -15,6 +15,7 @@ from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOM
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
+from connectors.spark.plan.source_order import with_source_order
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -61,6 +62,8 @@ class RowPreparation:
                     return None
                 keys = found or ()  # a truncate needs no key
                 changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
+                if self._settings.orders_by_source:
+                    changes = [with_source_order(c) for c in changes]
             else:
                 if not self._settings.keep_tombstones:
                     changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]

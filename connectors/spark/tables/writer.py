@@ -23,6 +23,7 @@ from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
+from connectors.spark.plan.source_order import drop_truncated, sort_by_position
 from connectors.spark.plan.truncate_order import TruncateOrder
 from connectors.spark.plan.versions import plan_versions
 from connectors.spark.plan.widening import widened_columns
@@ -91,7 +92,7 @@ class TableWriter:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
             # A truncate that keeps the rows applies to those of earlier commits.
-            keeps_rows = self._settings.soft_deletes or self._settings.keeps_versions
+            keeps_rows = (self._settings.soft_deletes or self._settings.keeps_versions) and not self._settings.orders_by_source
             part = deduplicate.before_truncate(new) if new and keeps_rows else new
             is_last = part is new
             prepared = (
@@ -203,7 +204,7 @@ class TableWriter:
             upsert = self._plan_upsert(state, prepared)
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
-            if landed is not None:
+            if landed is not None and not upsert.by_source:
                 self._order.committed(upsert.changes, self._keys)
         else:
             appended = self._plan_append(prepared)
@@ -229,6 +230,8 @@ class TableWriter:
         self._keys = prepared.keys
         settings = self._settings
         whole = projection.concat_batches(prepared.changes)
+        if settings.orders_by_source:
+            return self._plan_by_source(state, whole, prepared.keys)
         whole = self._order.before(whole)
         if settings.keeps_versions:
             assert state.columns is not None
@@ -247,6 +250,22 @@ class TableWriter:
         rows = _append_columns(latest.rows, extra)
         survivors = self._order.survivors(latest, prepared.keys)
         return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
+
+    def _plan_by_source(self, state: TableState, changes: ChangeBatch, keys: tuple[str, ...]) -> Upsert:
+        settings = self._settings
+        ordered, truncate = drop_truncated(sort_by_position(changes), settings.delete_mode)
+        latest = deduplicate.latest_of_sorted(
+            ordered,
+            truncate,
+            keys,
+            settings.delete_mode,
+            settings.unavailable,
+            unavailable_is_null=settings.unavailable_value == "null",
+        )
+        extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
+        assert state.columns is not None
+        rows = _append_columns(latest.rows, extra)
+        return Upsert(rows, latest, keys, state.columns, settings.soft_deletes, by_source=True)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""

@@ -24,7 +24,8 @@ from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrar
 from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets, refuse_lost, refuse_replacement
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.types import Json, read_columns
-from connectors.spark.tables.staging import local_folder, open_location
+from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
+from connectors.spark.tables.staging import local_folder, open_location, path_in_file_system
 from connectors.spark.tables.table import OffsetCommit
 from connectors.spark.tables.table_lock import TableLock
 
@@ -48,6 +49,7 @@ class IcebergTableSettings:
     layout: WantedLayout
     compaction: CompactionSettings
     expire_interval_s: float
+    deleted_retention_ms: int = 0
     conf: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
 
@@ -65,6 +67,7 @@ class KnownSnapshot:
     partitioning: Partitioning
     writer: IcebergFileWriter
     lock: TableLock
+    order_files: OrderStateFiles
     indexed: IndexedFiles | None = None
 
     @property
@@ -194,7 +197,15 @@ class TableReader:
         lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
         columns = read_columns(state["schema"])
         return KnownSnapshot(
-            state, int(state.get("snapshot", 0)), int(state.get("sequence", 0)), offsets, columns, partitioning, writer, lock
+            state,
+            int(state.get("snapshot", 0)),
+            int(state.get("sequence", 0)),
+            offsets,
+            columns,
+            partitioning,
+            writer,
+            lock,
+            OrderStateFiles(files, f"{path_in_file_system(folder)}/{FOLDER}"),
         )
 
     def _moved_on(self, handle: IcebergHandle, indexed: IndexedFiles, newer: Sequence[Json]) -> IndexedFiles | None:

@@ -11,9 +11,16 @@ from connectors.spark import config
 from connectors.spark.plan.deduplicate import TruncatePoint
 
 
-def mark_deleted(rows: pa.Table) -> pa.Table:
-    """The rows with ``__deleted``."""
-    return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
+def mark_deleted(before: str | None) -> Callable[[pa.Table], pa.Table]:
+    """Sets ``__deleted`` in rows, or in those that are older than a position."""
+
+    def mark(rows: pa.Table) -> pa.Table:
+        if before is None:
+            return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
+        is_older = pc.fill_null(pc.less(rows[config.SEQ], before), True)
+        return _with(rows, config.DELETED, pc.if_else(is_older, True, rows[config.DELETED]))
+
+    return mark
 
 
 def close_versions(truncate: TruncatePoint | None) -> Callable[[pa.Table], pa.Table]:

@@ -30,12 +30,14 @@ from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
+from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
 from connectors.spark.tables.iceberg.soft_truncate import close_versions, mark_deleted
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.upsert import write_upsert
+from connectors.spark.tables.source_order.ordering import SourceOrder
 from connectors.spark.tables.staging import local_folder
 from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import creation_lock
@@ -57,6 +59,7 @@ class IcebergTable:
         self._identify = identify
         self._lock = threading.RLock()
         self._reader = TableReader(settings, new_session, identify)
+        self._order = SourceOrder(settings.deleted_retention_ms)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
         self._conflicts = 0
@@ -147,12 +150,16 @@ class IcebergTable:
         if known is None:
             return None
         indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-        written = write_upsert(upsert, indexed, known, fail_unavailable=fail)
+        written = write_upsert(upsert, indexed, known, self._order, fail_unavailable=fail)
         crash_points.point("spark.staged")
-        version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
+        state = None if written.ordered is None else written.ordered.new_state_id
+        version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked, order_state=state)
         if version is None:
             known.writer.delete(written.change.written)
+            self._order.abandoned(written.ordered)
             return None
+        self._order.committed(written.ordered)
+        self._figures |= self._order.figures()
         self._figures["unavailable"] += written.unavailable
         return version
 
@@ -163,7 +170,7 @@ class IcebergTable:
         if known is None:
             return False
         indexed = self._index(known, upsert)
-        update = close_versions(upsert.changes.truncate) if upsert.keeps_versions else mark_deleted
+        update = close_versions(upsert.changes.truncate) if upsert.keeps_versions else mark_deleted(upsert.truncated_before)
         change = IcebergChange(pa.table({}))
         with change.writing(known.writer):
             change.replace_all(indexed.live, known.columns, update, known.writer)
@@ -184,14 +191,21 @@ class IcebergTable:
         return known.indexed
 
     def _commit(
-        self, known: KnownSnapshot, change: IcebergChange, commit: OffsetCommit, kind: str, *, is_locked: bool = False
+        self,
+        known: KnownSnapshot,
+        change: IcebergChange,
+        commit: OffsetCommit,
+        kind: str,
+        *,
+        is_locked: bool = False,
+        order_state: int | None = None,
     ) -> int | None:
         """Returns the snapshot; None after a conflict. ``is_locked``: the caller has the lock."""
         handle, connector = self._reader.handle, self._settings.connector
         assert handle is not None
         identities = ids_of(commit.ends, connector, self._identify)
         moved = {identities[tp]: end for tp, end in commit.ends.items()}
-        request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges))
+        request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges, order_state))
         try:
             with contextlib.nullcontext() if is_locked else known.lock.held():
                 answer = handle.commit(request)
@@ -328,19 +342,7 @@ class IcebergTable:
             if handle is None:
                 return
             state = self._reader.read(handle)
-            handle = self._reader.handle or handle
-            stored = find_offsets(handle.history(0)["snapshots"]) or TableOffsets()
-            known = self._reader.describe(state, stored)
-            connector = self._settings.connector
-            identities = StoredOffsets(stored.of(connector), connector)
-            moved = {str(i): end or 0 for tp, end in offsets.items() for i in identities.partition_ids(tp)}
-            change = IcebergChange(pa.table({}))
-            request = change.request("append", 0, stored.next_summary(connector, moved))
-            with known.lock.held():
-                try:
-                    handle.commit(request)
-                except CommitConflict as e:
-                    raise ConnectError(f"{self._place}: a task committed at the same time; stop the connector first") from e
+            move_stored_offsets(self._reader, state, self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with

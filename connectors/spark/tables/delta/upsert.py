@@ -1,0 +1,75 @@
+"""Writes the files of an upsert of a Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.data_files import DataFileWriter
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.files.key_index import Matches
+from connectors.spark.tables.files.live_files import LiveFiles, group_rows
+from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.files.upsert import plan_upsert
+from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder, join_rows
+from connectors.spark.tables.table import Upsert
+
+Find = Callable[[pa.Table], Matches]
+"""Finds the rows of the table that have the keys of these rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaUpsertFiles:
+    """``unavailable`` counts values that became null."""
+
+    change: TableChange
+    unavailable: int
+    ordered: OrderedUpsert | None = None
+
+
+def write_upsert(
+    upsert: Upsert, find: Find, live: LiveFiles, writer: DataFileWriter, layout: TableLayout, *, fail_unavailable: bool
+) -> DeltaUpsertFiles:
+    """Writes new rows, and deletion vectors of the old ones."""
+    truncates = upsert.truncates and not upsert.soft_deletes
+    matches = Matches.empty() if truncates or not upsert.rows.num_rows else find(upsert.searched)
+    survivors: dict[int, Rows] = {}
+    if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
+        replaced = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
+        kept = find(upsert.survivors).without(replaced)
+        survivors = group_rows(kept.files, kept.rows)
+    plan = plan_upsert(upsert, matches, live, fail_unavailable=fail_unavailable)
+    change = TableChange(plan.rows)
+    with change.writing(writer):
+        if truncates:
+            change.remove_all(live, survivors, writer)
+        else:
+            change.delete_rows(plan.deleted, live, writer)
+        change.write_rows(writer, layout)
+    return DeltaUpsertFiles(change, plan.unavailable)
+
+
+def write_ordered(
+    upsert: Upsert,
+    order: SourceOrder,
+    state_id: int,
+    find: Find,
+    live: LiveFiles,
+    writer: DataFileWriter,
+    layout: TableLayout,
+    *,
+    fail_unavailable: bool,
+) -> DeltaUpsertFiles:
+    """The same with ``sequence.by=source``: only changes that are newer than the table's rows. ``state_id`` names its state."""
+    matches = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
+    ordered = order.apply(upsert, matches, live, state_id)
+    with order.writing(ordered):
+        plan = plan_upsert(ordered.upsert, ordered.matches, live, fail_unavailable=fail_unavailable)
+        change = TableChange(plan.rows)
+        with change.writing(writer):
+            change.delete_rows(join_rows(plan.deleted, ordered.truncated), live, writer)
+            change.write_rows(writer, layout)
+    return DeltaUpsertFiles(change, plan.unavailable, ordered)
