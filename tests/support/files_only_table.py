@@ -16,7 +16,7 @@ from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import DeltaFormat
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.delta.upsert import write_ordered
+from connectors.spark.tables.delta.upsert import write_ordered, write_upsert
 from connectors.spark.tables.files.compaction import CompactionSettings, choose_sources, merge_files
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
@@ -51,6 +51,7 @@ class FilesOnlyTable:
         self._storage = storage
         self.path = str(storage.folder)
         self.crashes = False
+        self.unavailable = 0
         self._local = fs.LocalFileSystem()
         self._writer = DataFileWriter(self._local, self.path, 2)
         self.order = SourceOrder(retention_ms, OrderStateFiles(self._local, f"{self.path}/{FOLDER}"))
@@ -78,27 +79,22 @@ class FilesOnlyTable:
         return self._storage.version
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int:
-        assert upsert.by_source
         storage = self._storage
         indexed = self._files({name: upsert.columns[name] for name in upsert.keys})
-        layout = TableLayout(dict(upsert.columns))
-        written = write_ordered(
-            upsert,
-            self.order,
-            storage.order_state,
-            indexed.find,
-            indexed.live,
-            self._writer,
-            layout,
-            fail_unavailable=False,
-        )
+        find, live, layout = indexed.find, indexed.live, TableLayout(dict(upsert.columns))
+        if upsert.by_source:
+            state, writer = storage.order_state, self._writer
+            written = write_ordered(upsert, self.order, state, find, live, writer, layout, fail_unavailable=False)
+        else:
+            written = write_upsert(upsert, find, live, self._writer, layout, fail_unavailable=False)
+        self.unavailable += written.unavailable
         if self.crashes:
             raise Crash
         change, ordered = written.change, written.ordered
-        assert ordered is not None
         self._apply(change)
         storage.ends |= commit.ends
-        storage.order_state = ordered.new_state_id or storage.order_state
+        if ordered is not None:
+            storage.order_state = ordered.new_state_id or storage.order_state
         self.order.committed(ordered)
         assert self.order.deleted_keys.state.id == storage.order_state
         indexed.apply_own(change.adds, change.removes, change.new_rows)

@@ -20,6 +20,7 @@ from connectors.spark.config import IGNORE, SOFT, UNAVAILABLE
 from connectors.spark.decode.change_batch import (
     DELETE,
     MESSAGE,
+    META,
     OPERATION,
     PARTITION_ID,
     POSITION,
@@ -30,6 +31,7 @@ from connectors.spark.decode.change_batch import (
     ChangeBatch,
 )
 from connectors.spark.decode.toast import placeholders
+from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 
 TOPIC_ID = "topic"
 """Column of ``meta`` after changes of several topics are concatenated."""
@@ -101,6 +103,7 @@ def latest_of_sorted(
     keep = find_unavailable(changes.image, keys, deleted, unavailable)
     if keep and unavailable_is_null:
         changes, keep = _replace_by_null(changes, keep), {}
+    changes, keep = follow_key_changes(changes, keys, deleted, keep)
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete does not set the other columns: the row keeps its last values.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
@@ -172,7 +175,9 @@ def sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
 
 def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
     """The changes from before the first truncate that has any before it; all of them, if there is none."""
-    meta = pa.concat_tables([one.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes])
+    meta = pa.concat_tables(
+        [one.meta.select(META.names).append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes]
+    )
     found = _find_truncate(meta)
     if found is None:
         return changes
@@ -260,6 +265,7 @@ def _take_latest(
             changes.image, changes.meta, deleted, {c: m for c, m in keep.items() if pc.any(m).as_py()}, truncate
         )
     rows, kept = changes.image.take(last), {}
+    is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
     in_group = None
     for column, mask in keep.items():
         open_ = pc.take(mask, last)
@@ -268,7 +274,7 @@ def _take_latest(
         if in_group is None:
             in_group = by_key.join(groups, names, join_type="inner", use_threads=False).select([_ROW, f"{_ROW}_max"])
         value_at = _last_available(in_group, mask, last)
-        known = pc.and_(open_, pa.chunked_array([value_at.is_valid()]))
+        known = pc.and_(open_, pa.chunked_array([pc.and_(value_at.is_valid(), is_own)]))
         if pc.any(known).as_py():
             earlier = changes.image[column].take(pc.if_else(known.combine_chunks(), value_at, last))
             rows = rows.set_column(rows.column_names.index(column), column, earlier)

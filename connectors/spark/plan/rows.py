@@ -14,6 +14,7 @@ from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.key_changes import with_key_types
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.source_order import with_source_order
 from connectors.spark.plan.widening import with_wider_types
@@ -86,7 +87,7 @@ class RowPreparation:
             else:
                 columns = self._columns_for(table, incoming)
             self._check_key_types(columns, keys)
-            projected = [self._project(c, columns, keys) for c in changes]
+            projected = [with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
             for part in projected:
                 self._check_partitions(part, partition_columns)
             return PreparedRows(projected, incoming, columns, keys)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.spark.config import CURRENT, VALID_FROM, VALID_TO, TableConfig
-from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.plan.deduplicate import (
@@ -19,10 +17,8 @@ from connectors.spark.plan.deduplicate import (
     find_unavailable,
     sort_by_sequence,
 )
+from connectors.spark.plan.key_changes import Ints, Mask, follow_key_changes, has_moved, number_keys
 from connectors.spark.plan.projection import metadata_columns
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConfig) -> DeduplicatedChanges:
@@ -36,7 +32,7 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     changes, truncate = drop_before_truncate(changes, settings.delete_mode)
     if settings.delete_mode == "ignore":
         changes = changes.filter(pc.invert(_deletes(changes)))
-    groups = _number_keys([changes.image[name] for name in keys], changes.num_rows)
+    groups = number_keys([changes.image[name] for name in keys], changes.num_rows)
     order = np.lexsort((np.arange(len(groups)), groups))
     groups, meta, image = groups[order], changes.meta.take(pa.array(order)), changes.image.take(pa.array(order))
     deletes = _deletes(ChangeBatch(changes.topic, meta, image, None))
@@ -48,7 +44,17 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     chosen = np.r_[opened, starts]
     closes = np.arange(len(chosen)) >= len(opened)
 
-    image, keep, nulls = _fill_unavailable(image, keys, deletes, starts, settings)
+    found = find_unavailable(image, keys, deletes, settings.unavailable)
+    if settings.unavailable_value != "null":
+        # These are sorted by key; key changes follow the order of all changes.
+        back = pa.array(np.argsort(order))
+        sorted_ = ChangeBatch(changes.topic, meta.take(back), image.take(back), None)
+        followed, found = follow_key_changes(
+            sorted_, keys, pc.take(deletes, back), {name: pc.take(mask, back) for name, mask in found.items()}
+        )
+        meta, image = followed.meta.take(pa.array(order)), followed.image.take(pa.array(order))
+        found = {name: pc.take(mask, pa.array(order)) for name, mask in found.items()}
+    image, keep, nulls = _fill_unavailable(image, found, has_moved(meta), deletes, starts, settings)
     rows = image.take(pa.array(chosen))
     for name, column in metadata_columns(meta, settings.metadata_columns, deletes).items():
         rows = rows.append_column(name, column.take(pa.array(chosen)))
@@ -71,33 +77,30 @@ def _deletes(changes: ChangeBatch) -> pa.ChunkedArray:
     return pc.fill_null(pc.is_in(changes.meta[OPERATION], pa.array([DELETE, TOMBSTONE])), False)
 
 
-def _number_keys(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
-    """A number by row, equal in rows of one key."""
-    found = np.zeros(count, np.int64)
-    for column in columns if count else ():
-        codes = as_array(column).dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, found = np.unique(found * (codes.max() + 1) + codes, return_inverse=True)
-    return found.astype(np.int64)
-
-
 def _fill_unavailable(
-    image: pa.Table, keys: Sequence[str], deletes: pa.ChunkedArray, starts: Ints, settings: TableConfig
+    image: pa.Table,
+    unavailable: dict[str, pa.ChunkedArray],
+    has_moved: Mask,
+    deletes: pa.ChunkedArray,
+    starts: Ints,
+    settings: TableConfig,
 ) -> tuple[pa.Table, dict[str, Mask], int]:
     """The image with unavailable values from the change before them that has the value; by column the rows that have to keep
-    the table's value; and how many became null. Rows are sorted by key, which begin at ``starts``."""
+    the table's value; and how many became null. Rows are sorted by key, which begin at ``starts``. Rows that ``has_moved`` marks
+    keep values of the table only."""
     keep: dict[str, Mask] = {}
     nulls = 0
     numbers = np.arange(image.num_rows)
     first = np.repeat(starts, np.diff(np.r_[starts, image.num_rows])) if image.num_rows else numbers
     is_delete = deletes.to_numpy(zero_copy_only=False) if image.num_rows else np.zeros(0, bool)
-    for name, mask in find_unavailable(image, keys, deletes, settings.unavailable).items():
+    for name, mask in unavailable.items():
         column, lacks = image[name], mask.to_numpy(zero_copy_only=False)
         if settings.unavailable_value == "null":
             image = image.set_column(image.column_names.index(name), name, pc.if_else(mask, pa.scalar(None, column.type), column))
             nulls += int(lacks.sum())
             continue
         source = np.maximum.accumulate(np.where(lacks | is_delete, -1, numbers))
-        is_known = source >= first
+        is_known = (source >= first) & ~has_moved
         taken = np.where(lacks & is_known, source, numbers)
         image = image.set_column(image.column_names.index(name), name, column.take(pa.array(taken)))
         keep[name] = lacks & ~is_known

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from connect.converters.json.converter import JsonConverter
+from connect.converters.simple_header import SimpleHeaderConverter
+from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark import session, task
@@ -31,9 +33,16 @@ class Topic:
         """By partition: the first offset that retention left."""
         self.converter = {"schemas.enable": str(schemas).lower()}
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
+        self.headers: dict[tuple[int, int], list[tuple[str, bytes | None]]] = {}
+        """By partition and offset."""
 
-    def add(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
-        self.logs.setdefault(partition, []).append((key, value))
+    def add(
+        self, key: bytes | None, value: bytes | None, partition: int = 0, headers: list[tuple[str, bytes | None]] | None = None
+    ) -> None:  # fmt: skip
+        log = self.logs.setdefault(partition, [])
+        if headers is not None:
+            self.headers[partition, len(log)] = headers
+        log.append((key, value))
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, p) for p in self.logs]
@@ -127,14 +136,20 @@ class Run:
         log = topic.logs[partition][first:last]
         offsets = list(range(first, last))
         keys, values = [k for k, _ in log], [v for _, v in log]
+        headers = [topic.headers.get((partition, offset)) for offset in offsets]
         if self.raw:
-            self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))])
+            some = headers if any(headers) else None
+            self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log), some)])
             return
         key, value = self.context.key_converter, self.context.value_converter
         records = []
-        for offset, k, v in zip(offsets, keys, values, strict=True):
+        for offset, k, v, listed in zip(offsets, keys, values, headers, strict=True):
             kk, vv = key.to_connect_data(topic.name, k), value.to_connect_data(topic.name, v)
-            records.append(SinkRecord(topic.name, partition, kk.schema, kk.value, vv.schema, vv.value, offset))
+            record = SinkRecord(topic.name, partition, kk.schema, kk.value, vv.schema, vv.value, offset)
+            if listed is not None:
+                read = [(name, SimpleHeaderConverter().to_connect_header(topic.name, name, text)) for name, text in listed]
+                record.headers = Headers([Header(name, value.schema, value.value) for name, value in read])
+            records.append(record)
         self.task.put(records)
 
     def commit(self) -> None:

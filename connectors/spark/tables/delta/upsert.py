@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
@@ -13,12 +10,9 @@ from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import LiveFiles, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
-from connectors.spark.tables.files.upsert import plan_upsert
+from connectors.spark.tables.files.upsert import Find, find_kept_rows, plan_upsert
 from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder, join_rows
 from connectors.spark.tables.table import Upsert
-
-Find = Callable[[pa.Table], Matches]
-"""Finds the rows of the table that have the keys of these rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +35,8 @@ def write_upsert(
         replaced = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
         kept = find(upsert.survivors).without(replaced)
         survivors = group_rows(kept.files, kept.rows)
-    plan = plan_upsert(upsert, matches, live, fail_unavailable=fail_unavailable)
+    kept = Matches.empty() if truncates else find_kept_rows(upsert, matches, find)
+    plan = plan_upsert(upsert, matches, live, kept=kept, fail_unavailable=fail_unavailable)
     change = TableChange(plan.rows)
     with change.writing(writer):
         if truncates:
@@ -67,7 +62,8 @@ def write_ordered(
     matches = find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
     ordered = order.apply(upsert, matches, live, state_id)
     with order.writing(ordered):
-        plan = plan_upsert(ordered.upsert, ordered.matches, live, fail_unavailable=fail_unavailable)
+        kept = order.find_kept_rows(ordered, live, find)
+        plan = plan_upsert(ordered.upsert, ordered.matches, live, kept=kept, fail_unavailable=fail_unavailable)
         change = TableChange(plan.rows)
         with change.writing(writer):
             change.delete_rows(join_rows(plan.deleted, ordered.truncated), live, writer)

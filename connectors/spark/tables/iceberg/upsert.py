@@ -11,7 +11,7 @@ from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import LiveFiles, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
-from connectors.spark.tables.files.upsert import plan_upsert
+from connectors.spark.tables.files.upsert import find_kept_rows, plan_upsert
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.snapshots import KnownSnapshot
 from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder, join_rows
@@ -41,7 +41,8 @@ def write_upsert(
         replaced = indexed.find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
         kept = indexed.find(upsert.survivors).without(replaced)
         survivors = group_rows(kept.files, kept.rows)
-    plan = plan_upsert(upsert, matches, live, fail_unavailable=fail_unavailable)
+    kept = Matches.empty() if truncates else find_kept_rows(upsert, matches, indexed.find)
+    plan = plan_upsert(upsert, matches, live, kept=kept, fail_unavailable=fail_unavailable)
     change = IcebergChange(plan.rows)
     deleted = plan.deleted
     with change.writing(known.writer):
@@ -60,7 +61,8 @@ def _write_ordered(
     matches = indexed.find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
     ordered = order.apply(upsert, matches, live, known.offsets.order_state)
     with order.writing(ordered):
-        plan = plan_upsert(ordered.upsert, ordered.matches, live, fail_unavailable=fail_unavailable)
+        kept = order.find_kept_rows(ordered, live, indexed.find)
+        plan = plan_upsert(ordered.upsert, ordered.matches, live, kept=kept, fail_unavailable=fail_unavailable)
         change = IcebergChange(plan.rows)
         with change.writing(known.writer):
             _write(change, join_rows(plan.deleted, ordered.truncated), live, known)

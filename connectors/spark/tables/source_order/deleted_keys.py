@@ -57,7 +57,8 @@ class DeletedKeys:
         return sum(segment.rows for segment in self.state.segments)
 
     def load(self, state_id: int, keys: KeyTypes, files: OrderStateFiles) -> None:
-        """Follows the table to this state. Raises ConnectError when a file is missing."""
+        """Follows the table to this state. Without key columns, which a truncate does not need, deleted keys are not read. Raises
+        ConnectError when a file is missing."""
         if state_id == self.state.id and dict(keys) == dict(self._keys):
             return
         if dict(keys) != dict(self._keys):
@@ -76,7 +77,7 @@ class DeletedKeys:
         wanted = {segment.id for segment in state.segments}
         for gone in self._numbers.keys() - wanted:
             self._positions[self._numbers.pop(gone)] = None
-        for segment in state.segments if self._retention_ms else ():
+        for segment in state.segments if self._retention_ms and self._keys else ():
             if segment.id not in self._numbers:
                 is_own = self._written is not None and self._written[0] == segment.id
                 self._add(segment, self._written[1] if is_own and self._written else files.read_rows(segment))
@@ -123,7 +124,7 @@ class DeletedKeys:
         rows = rows.append_column(DELETED_MS, pa.array(np.full(rows.num_rows, now_ms)))
         kept = [segment for segment in self.state.segments if self._is_needed(segment, truncated_at, now_ms)]
         parts = [rows]
-        while kept and kept[-1].rows < _GROWTH * sum(part.num_rows for part in parts):
+        while self._keys and kept and kept[-1].rows < _GROWTH * sum(part.num_rows for part in parts):
             parts.insert(0, self._needed_rows(files.read_rows(kept.pop()), rows.schema, truncated_at, now_ms))
         whole = pa.concat_tables(parts)
         state = files.write(whole, truncated_at, kept)

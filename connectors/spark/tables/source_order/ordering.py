@@ -17,6 +17,7 @@ from connectors.spark.tables.files.file_reader import read_rows
 from connectors.spark.tables.files.key_index import Mask, Matches
 from connectors.spark.tables.files.live_files import LiveFiles, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
+from connectors.spark.tables.files.upsert import Find, find_kept_rows
 from connectors.spark.tables.source_order.deleted_keys import DeletedKeys
 from connectors.spark.tables.source_order.order_state import POSITION, OrderState, OrderStateFiles
 from connectors.spark.tables.source_order.row_positions import RowPositions
@@ -77,6 +78,24 @@ class SourceOrder:
             matches = _without(matches, truncated)
         state = deleted_keys.plan(None if upsert.soft_deletes else _deleted_rows(upsert), truncated_at, files)
         return OrderedUpsert(upsert, matches, truncated, state, int(is_outdated.sum()))
+
+    def find_kept_rows(self, ordered: OrderedUpsert, live: LiveFiles, find: Find) -> Matches:
+        """The rows of the table that have kept values (:func:`find_kept_rows`). A row of an old key that is newer than the change
+        of the key, or truncated, has none."""
+        upsert = ordered.upsert
+        kept = find_kept_rows(upsert, ordered.matches, find)
+        if kept is ordered.matches:
+            return kept
+        kept = _without(kept, ordered.truncated)
+        position = upsert.changes.meta[CHANGE_POSITION].combine_chunks()
+        is_older = np.ones(len(kept.keys), bool)
+        for number in np.unique(kept.files):
+            here = np.flatnonzero(kept.files == number)
+            here = here[np.argsort(kept.rows[here], kind="stable")]
+            old = read_rows(live, live.at(int(number)), kept.rows[here].astype(np.int64), {SEQ: upsert.columns[SEQ]})
+            newer = _to_mask(pc.greater_equal(old[SEQ], position.take(pa.array(kept.keys[here]))))
+            is_older[here] = ~newer
+        return kept.filter(is_older)
 
     def committed(self, ordered: OrderedUpsert | None) -> None:
         """The table has these changes now."""

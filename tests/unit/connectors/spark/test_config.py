@@ -130,3 +130,26 @@ def test_settings_that_do_not_fit_iceberg_are_refused(changes: dict[str, str], k
         parse_config(PROPS | CATALOG | changes)
     assert error.value.key == key
     assert says in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"write.mode": "append"}, "keeps all changes"),
+        ({"write.mode": "scd2"}, "scd2 needs log"),
+        ({"write.mode": "upsert", "spark.remote": "sc://localhost"}, "cannot with Spark Connect"),
+    ],
+)
+def test_order_by_source_is_refused_where_it_has_no_meaning(changes: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        parse_config({**PROPS, "sequence.by": "source", **changes})
+    assert "sequence.by" in caught.value.message
+
+
+def test_tables_that_are_ordered_by_source_have_positions() -> None:
+    both = parse_config({**PROPS, "sequence.by": "source", "write.mode": "both", "metadata.columns": "__op"})
+    assert both.changelog is not None
+    assert (both.table.orders_by_source, both.table.metadata_columns) == (True, ("__op", "__seq"))
+    assert (both.changelog.orders_by_source, both.changelog.metadata_columns) == (False, ("__op",))
+    soft = parse_config({**PROPS, "sequence.by": "source", "write.mode": "upsert", "delete.mode": "soft"})
+    assert soft.table.metadata_columns == ("__seq", "__deleted")

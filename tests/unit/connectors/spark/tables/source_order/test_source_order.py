@@ -26,7 +26,7 @@ from tests.support.files_only_table import Crash, FilesOnlyTable, Storage
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
 EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "60"))
-SETTINGS = TableConfig("upsert", ("id",), HARD, "add", (SEQ,), keep_tombstones=True, sequence_by=SOURCE)
+SETTINGS = TableConfig("upsert", (), HARD, "add", (SEQ,), keep_tombstones=True, sequence_by=SOURCE)
 SOFT_SETTINGS = replace(SETTINGS, delete_mode=SOFT, metadata_columns=(SEQ, DELETED))
 
 
@@ -58,7 +58,7 @@ class Partitions:
                 "v": pa.array([e.value for e, _ in events], pa.string()),
             }
         )
-        return ChangeBatch("t", meta, image, None)
+        return ChangeBatch("t", meta, image, image.select(["id"]))
 
 
 class World:
@@ -161,6 +161,17 @@ def test_a_truncate_is_remembered_and_keeps_newer_rows(world: World) -> None:
     assert world.rows() == {2: "b", 4: "d"}
 
 
+def test_a_truncate_alone_after_a_restart_keeps_what_is_known_of_deleted_keys(world: World) -> None:
+    world.commit(Event("c", 1, 1, "a"), Event("c", 2, 20, "b"))
+    world.commit(Event("d", 1, 15), Event("d", 3, 5))
+    world.commit(Event("d", 4, 4))
+    world.restart()
+    world.commit(Event("t", None, 10))
+    world.restart()
+    world.commit(Event("c", 1, 12, "late"), Event("c", 3, 4, "late"), Event("c", 4, 11, "new"))
+    assert world.rows() == {2: "b", 4: "new"}
+
+
 def test_an_insert_at_the_position_of_a_delete_of_the_same_key_wins(world: World) -> None:
     # key.columns that an update of the primary key does not change.
     created, deleted = Event("c", 1, 2, "new"), Event("d", 1, 2)
@@ -185,7 +196,7 @@ def test_a_change_without_a_position_is_refused_by_name(world: World) -> None:
     batch = world.partitions.batch([(Event("c", 1, 1, "a"), 0), (Event("c", 2, 2, "b"), 0)])
     positions = pa.chunked_array([pa.array([Event("c", 1, 1).position, None])])
     meta = batch.meta.set_column(batch.meta.column_names.index("position"), "position", positions)
-    batch = ChangeBatch("t", meta, batch.image, None)
+    batch = ChangeBatch("t", meta, batch.image, batch.keys)
     with pytest.raises(DataError, match=r"topic t, partition 0, offset 1: the change event has no position .*sequence.by=log"):
         world.writer.commit([batch], [])
     good, bad = world.writer.split_bad_records([batch], [])
