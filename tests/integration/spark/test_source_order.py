@@ -65,7 +65,7 @@ class Lake:
         return found[0]
 
 
-@pytest.fixture(params=["delta", "iceberg 3", "iceberg 2"])
+@pytest.fixture
 def lake(request: Any, props: dict[str, str]) -> Lake:
     return Lake(request.param, props)
 
@@ -85,6 +85,7 @@ def figures(task_run: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg 3"], indirect=True)
 @pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
 def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
     lake: Lake, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, number: int
@@ -131,6 +132,7 @@ def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
         one.close()
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg 2"], indirect=True)
 def test_deletes_and_truncates_are_remembered_after_a_restart(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.logs[1] = []
@@ -159,6 +161,7 @@ def test_deletes_and_truncates_are_remembered_after_a_restart(lake: Lake, run: A
     third.close()
 
 
+@pytest.mark.parametrize("lake", ["delta", "iceberg 3"], indirect=True)
 def test_soft_truncates_mark_older_rows_only(lake: Lake, run: Any, topic: Any) -> None:
     t = topic("t", schemas=False)
     t.logs[1] = []
