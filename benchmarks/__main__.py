@@ -30,7 +30,9 @@ ALL = (
     "lake_upsert",
     "lake_freshness",
     "lake_load",
+    "lake_backlog",
     "lake_tables",
+    "lake_cluster",
     "spark_start",
     "registry_converters",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -37,6 +37,65 @@ class RawRecord(NamedTuple):
     """In ms since 1970 UTC."""
     headers: Sequence[tuple[str, bytes | None]] = ()
     timestamp_type: str = NO_TIMESTAMP_TYPE
+
+
+class OffsetRange(NamedTuple):
+    """The records of one partition from offset ``first`` to below ``end``."""
+
+    partition: TopicPartition
+    first: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.partition} from {self.first} to below {self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRead:
+    """A record that a :class:`RangeReader` could not convert or transform. Picklable."""
+
+    record: RawRecord
+    """Unchanged, as it is in Kafka."""
+    stage: str
+    """Kafka Connect's name of the stage, such as ``TRANSFORMATION``."""
+    plugin: str
+    """``module:Class`` of the converter or transformation."""
+    alias: str | None
+    """Of the transformation."""
+    error: Exception
+    """What the plugin raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeBatch:
+    """The next records of a range. ``raw`` has all that were read; ``records`` those of them that are left after converters and
+    transformations, or None from a reader of undecoded records."""
+
+    raw: RawBatch
+    records: Sequence[SinkRecord] | None
+    failures: Sequence[FailedRead]
+    end: int
+    """The offset up to which the range has been read: after the last record, or the end of the range."""
+
+
+class RangeReader(Protocol):
+    """Reads records of a sink task in any process, also on another machine, without the task's consumer group.
+
+    Picklable, and then plain data: the settings of the consumer, the converters, and the transformations, with their secrets. It
+    must travel only in messages to the process that reads, never through a configuration or a log (promise 9).
+    """
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        """Yields the records of a range in order, as the task would get them: with the isolation level, converters,
+        transformations, and error tolerance of the connector. The last batch has the range's end as its ``end``, whether or not
+        there is a record just before it (transactions, compaction).
+
+        If failures are not tolerated, the first one ends the range. Raises ConnectError when records were deleted, and
+        RetriableError when no broker answers.
+        """
+
+    def converters(self) -> tuple[Converter, Converter]:
+        """Creates the converters of keys and values in this process."""
 
 
 class ErrantRecordReporter(Protocol):
@@ -103,6 +162,22 @@ class SinkTaskContext(Protocol):
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the offset of the first record that each partition still has; unknown partitions are omitted."""
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Returns, for each assigned partition, the offset of the next record for ``put``; partitions for which no broker has
+        answered yet are omitted."""
+
+    def range_reader(self) -> RangeReader:
+        """Returns a reader for offset ranges of the task's topics, of undecoded records if :meth:`SinkTask.wants_raw` does. A
+        task that uses it pauses the partitions, and moves their positions with :meth:`offset` when the records are delivered."""
+
+    def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None:
+        """Counts records that were read with :meth:`range_reader`, as those of ``put`` are counted."""
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        """Counts and reports a record as ``errors.*`` say. The future completes when the report is durable; only then may an
+        offset beyond the record be returned from ``pre_commit`` (promise 7). Raises ConnectError unless failures are tolerated,
+        after the report."""
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         """Asks the broker for the identity of each topic; topics that do not exist are omitted. Raises ConnectError if no broker

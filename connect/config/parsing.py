@@ -134,5 +134,11 @@ def _java_class(value: Any) -> str:
     return names.get(value.__class__) or str(value.__class__.__name__)
 
 
+def split_list(text: str | None) -> list[str]:
+    """Splits a comma-separated list; trims the parts and drops empty ones."""
+    parts = re.split(r"(?<!\\),", text) if text else []
+    return [part.strip().replace("\\,", ",") for part in parts if part.strip()]
+
+
 def _shown(value: Any) -> Any:
     return ("true" if value else "false") if isinstance(value, bool) else value

@@ -11,9 +11,9 @@ from typing import Any, Self
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
-from connect.errors import ConnectError, RetriableError, UnsupportedError
+from connect.errors import ConnectError, IllegalStateError, RetriableError, UnsupportedError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
-from connect.sink import ErrantRecordReporter, Offsets, RawRecord, SinkTask, TopicIdentity
+from connect.sink import ErrantRecordReporter, FailedRead, Offsets, RangeReader, RawRecord, SinkTask, TopicIdentity
 from connect.source import SourceTask, TopicReader, TransactionContext
 
 _Key = tuple[tuple[str, Any], ...]
@@ -186,6 +186,8 @@ class SinkContext:
         self.ends: dict[TopicPartition, int] = {}
         self.identities: dict[str, TopicIdentity] = {}
         """The identities of topics; others have the topic ID ``-``."""
+        self.reader: RangeReader | None = None
+        self.failed_reads: list[FailedRead] = []
 
     def configs(self) -> Mapping[str, str]:
         return self._config
@@ -213,6 +215,20 @@ class SinkContext:
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.beginnings[tp] for tp in partitions if tp in self.beginnings}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {**self.beginnings, **self.requested_offsets}
+
+    def range_reader(self) -> RangeReader:
+        if self.reader is None:
+            raise IllegalStateError("the test has no reader of offset ranges")
+        return self.reader
+
+    def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None: ...
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        self.failed_reads.append(failure)
+        return _done()
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         return {topic: self.identities.get(topic, TopicIdentity("memory", "-")) for topic in topics}

@@ -1,9 +1,10 @@
-"""The transformations and predicates of this package by name.
+"""The transformations and predicates of this package by name, and those of the Iceberg sink.
 
 Apache has no short alias for the variants for key and value (``Cast$Value``); here they have one: ``CastValue``.
 """
 
 from connect.plugins import Kind, PluginEntry
+from connect.transforms.iceberg.aliases import PLUGINS as ICEBERG
 
 _PACKAGE = "org.apache.kafka.connect.transforms"
 _KEY_OR_VALUE = {
@@ -42,4 +43,5 @@ PLUGINS = (
         PluginEntry(Kind.PREDICATE, f"connect.transforms.predicates:{name}", (f"{_PACKAGE}.predicates.{name}",), (name,))
         for name in _PREDICATES
     ),
+    *ICEBERG,
 )

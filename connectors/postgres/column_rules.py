@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from connect.config.definition import ConfigValue
+from connect.config.parsing import split_list
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import split_list
 
 
 class RuleKind(Enum):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
-from connect.config.parsing import Password
+from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
 from connectors.postgres.config_keys import config_def
-from connectors.postgres.config_validators import parse_plugin_options, split_list
+from connectors.postgres.config_validators import parse_plugin_options
 from connectors.postgres.contract_keys import ContractSettings, parse_contracts
 from connectors.postgres.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
 from connectors.postgres.post_processor_keys import ReselectSettings, parse_post_processors

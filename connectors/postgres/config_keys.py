@@ -11,6 +11,7 @@ from typing import Any
 
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.parsing import split_list
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
 from connectors.postgres.config_validators import (
@@ -20,7 +21,6 @@ from connectors.postgres.config_validators import (
     PluginOptions,
     RegexList,
     SupportedValues,
-    split_list,
 )
 from connectors.postgres.contract_keys import define_contract_keys
 from connectors.postgres.event_settings import define_event_form_keys

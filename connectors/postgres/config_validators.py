@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from connect.config.parsing import split_list
 from connect.errors import ConfigError
 
 
@@ -92,9 +93,3 @@ class PatternText:
 
     def __str__(self) -> str:
         return self.rule
-
-
-def split_list(text: str | None) -> list[str]:
-    """Splits a comma-separated list; trims the parts and drops empty ones."""
-    parts = re.split(r"(?<!\\),", text) if text else []
-    return [part.strip().replace("\\,", ",") for part in parts if part.strip()]

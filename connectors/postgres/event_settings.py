@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.parsing import split_list
 from connect.config.validators import DistinctList, one_of
 from connectors.postgres.column_rules import ColumnRule, parse_column_rules
-from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues, split_list
+from connectors.postgres.config_validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
 
 _METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
 RESTORED_EVENTS = "restore.debezium.events"

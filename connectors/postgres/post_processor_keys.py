@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigType, ConfigValue, Importance
+from connect.config.parsing import split_list
 from connect.config.validators import one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import RegexList, split_list
+from connectors.postgres.config_validators import RegexList
 
 _LIST = "post.processors"
 _RESELECT = "io.debezium.processors.reselect.ReselectColumnsPostProcessor"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
+from connect.config.parsing import split_list
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
-from connectors.postgres.config_validators import split_list
 
 CONSUMER_PREFIX = "signal.consumer."
 """What keys with settings of the signal topic's consumer begin with."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,23 @@ from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS, parse_term
 from connectors.spark.routes import Routes
 from connectors.spark.s3_settings import S3A_PREFIX, S3Settings, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.schema_settings import (
+    ADD,
+    EVOLUTION,
+    EVOLUTION_PREFIX,
+    EVOLUTIONS,
+    LENIENT,
+    MISSING,
+    WIDEN,
+    OfTable,
+    SchemaSettings,
+    check_renames,
+    define_schema_keys,
+    parse_schema_settings,
+    parse_table_keys,
+)
+from connectors.spark.transaction_settings import TransactionConfig, define_transaction_keys, parse_transactions
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 APPEND = "append"
 UPSERT = "upsert"
@@ -27,20 +44,23 @@ SOFT = "soft"
 IGNORE = "ignore"
 LOG = "log"
 SOURCE = "source"
-ADD = "add"
-WIDEN = "widen"
-LENIENT = "lenient"
 DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
+AUTO = "auto"
+WORKER = "worker"
+EXECUTORS = "executors"
+ENGINE = "spark.engine"
 CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
+BRANCH, MAIN_BRANCH = "table.branch", "main"
 PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
 SEQUENCE_BY = "sequence.by"
 DELETED_RETENTION = "sequence.deleted.retention.ms"
+JSON_COLUMNS, VARIANT_COLUMNS = "json.columns", "variant.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
 """Debezium's default placeholder for an unavailable value."""
@@ -58,10 +78,13 @@ VERSION_COLUMNS = (VALID_FROM, VALID_TO, CURRENT)
 METADATA_COLUMNS = (OP, SEQ, SOURCE_TS, TOPIC, PARTITION, OFFSET, DELETED)
 APPEND_METADATA = (OP, SOURCE_TS, TOPIC, PARTITION, OFFSET)
 NO_METADATA = "none"
+TRANSACTION_KEY = "round"
+"""The key of the table of transactions."""
 
 NAME_VARIABLES = ("topic", "database", "schema", "table")
 SOURCE_VARIABLES = ("database", "schema", "table")
 _MAX_CLUSTER_COLUMNS = 4
+_NOT_WIDER = "readers of parquet tables expect one type; use table.format=delta"
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -140,8 +163,8 @@ def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
 
 
 def config_def() -> ConfigDef:
-    """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, and ``freshness.<table>.ms`` are read in
-    addition."""
+    """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, ``freshness.<table>.ms``, and
+    ``schema.evolution.<table>`` and ``column.renames.<table>`` are read in addition."""
     t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
     d = ConfigDef()
     d.define("topics", t.LIST, "", importance=high, group="Topics", doc="Topics to write into tables, comma-separated.")
@@ -162,6 +185,9 @@ def config_def() -> ConfigDef:
              "setup.")  # fmt: skip
     d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
              doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
+    d.define("spark.executors.timeout.ms", t.LONG, 60_000, validator=at_least(1_000), importance=low, group="Spark",
+             doc="How long a job waits for the first executor of a cluster, at most. It is then cancelled, logged, and tried "
+             "again.")  # fmt: skip
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, ICEBERG, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, "", validator=_Location(), importance=high, group="Table",
@@ -171,6 +197,9 @@ def config_def() -> ConfigDef:
              doc="Catalog of Iceberg tables, optionally with a namespace (catalog.namespace), instead of table.location. "
              "spark.conf.spark.sql.catalog.<catalog> and its properties configure it. Dots in table names separate further "
              "namespaces.")  # fmt: skip
+    d.define(BRANCH, t.STRING, MAIN_BRANCH, validator=NonEmpty(), importance=low, group="Table",
+             doc="Branch of Iceberg tables that rows are committed to. A branch that a table lacks begins with the rows of "
+             "main.")  # fmt: skip
     d.define("table.name.format", t.STRING, "${topic}", validator=_check_name_format, importance=high, group="Table",
              doc="Table name for a topic. ${topic} is the topic; ${database}, ${schema}, and ${table} come from the source block "
              "of a change event.")  # fmt: skip
@@ -199,13 +228,25 @@ def config_def() -> ConfigDef:
     d.define(DELETED_RETENTION, t.LONG, 7 * 86_400_000, validator=at_least(0), importance=low, group="Table",
              doc="With sequence.by=source and delete.mode=hard: how long the positions of deleted keys are kept, so that a late "
              "change does not bring a row back.")  # fmt: skip
-    evolutions = one_of(ADD, WIDEN, LENIENT, "none", "fail")
-    d.define("schema.evolution", t.STRING, ADD, validator=evolutions, importance=medium, group="Table",
+    d.define("delete.field", t.STRING, DELETED, importance=medium, group="Table",
+             doc="Field of plain records (no change events) that marks a delete with true, unless write.mode=append; it is no "
+             "column. ExtractNewRecordState with delete.tombstone.handling.mode=rewrite writes the default. Empty: "
+             "none.")  # fmt: skip
+    d.define(EVOLUTION, t.STRING, ADD, validator=EVOLUTIONS, importance=medium, group="Table",
              doc="How to handle a column that the table lacks: add creates it, none omits it, fail fails the task. widen creates "
              "it, and widens the columns of Delta tables whose type is too narrow. lenient alters nothing: what the table cannot "
-             "hold goes into rescue.column.")  # fmt: skip
+             "hold goes into rescue.column. schema.evolution.<table> sets it for one table.")  # fmt: skip
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
+    d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
+             doc="Column type of Debezium's Json fields: string, or variant. VARIANT needs Delta tables.")  # fmt: skip
+    d.define(VARIANT_COLUMNS, t.LIST, "", importance=medium, group="Table",
+             doc="Columns of Delta tables whose values become VARIANT, whatever their type, for example JSON of varying "
+             "shape.")  # fmt: skip
+    d.define("variant.text", t.STRING, "string", validator=one_of("string", "json"), importance=low, group="Table",
+             doc="What text in a VARIANT column becomes: a string, or the JSON document that it contains. Debezium's Json is "
+             "always a document.")  # fmt: skip
+    define_schema_keys(d)
     d.define("metadata.columns", t.LIST, None, validator=_check_metadata, importance=medium, group="Table",
              doc=f"Metadata columns to write, of {', '.join(METADATA_COLUMNS)}, or none. Default: "
              f"{', '.join(APPEND_METADATA)} for append and changelogs, none for upsert (delete.mode=soft always adds "
@@ -238,6 +279,15 @@ def config_def() -> ConfigDef:
              "it is used, commits start early; when all is used, consumption pauses.")  # fmt: skip
     d.define("commit.max.bytes", t.LONG, 256 << 20, validator=at_least(1 << 20), importance=low, group="Commit",
              doc="Like commit.max.records, in bytes of decoded records.")  # fmt: skip
+    d.define(ENGINE, t.STRING, AUTO, validator=one_of(AUTO, WORKER, EXECUTORS), importance=medium, group="Engine",
+             doc="Where records are decoded and data files are written: worker for low latency, executors (of Spark) for "
+             "backlogs and clusters. auto uses the executors of a cluster while a task lags by executors.min.records, and else "
+             "the worker.")  # fmt: skip
+    d.define("executors.min.records", t.LONG, 1_000_000, validator=at_least(1), importance=low, group="Engine",
+             doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
+    d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
+             doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
+    define_transaction_keys(d)
     return d
 
 
@@ -250,6 +300,7 @@ class SparkConfig:
     conf: tuple[tuple[str, str], ...]
     jars: tuple[str, ...]
     linger_ms: int = 60_000
+    executors_timeout_ms: int = 60_000
     s3: S3Settings | None = None
     """How to reach the tables, if they are on S3."""
 
@@ -277,6 +328,8 @@ class TableConfig:
     unavailable: str = UNAVAILABLE
     unavailable_value: str = "merge"
     replay: str = "refuse"
+    delete_field: str = DELETED
+    """The field of plain records that marks deletes; empty if none does."""
     layout: WantedLayout = WantedLayout()
     max_index_keys: int = 50_000_000
     creates_table: bool = True
@@ -286,11 +339,28 @@ class TableConfig:
     vacuum_interval_ms: int = 86_400_000
     sequence_by: str = LOG
     deleted_retention_ms: int = 7 * 86_400_000
+    branch: str = MAIN_BRANCH
+    """Of Iceberg tables."""
+    operation_field: tuple[str, ...] = ()
+    """The path of a field with the operation of a record that is no change event; its first letter D deletes the row."""
+    ignores_case: bool = False
+    """Whether fields are those columns of the table whose names differ only in case."""
+    schema: SchemaSettings = field(default_factory=SchemaSettings)
 
     @property
     def orders_by_source(self) -> bool:
         """Whether the change with the greatest position in the source wins."""
         return self.sequence_by == SOURCE
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether the last change to arrive replaces the row of its key, whatever the table has (or, without keys, is added)."""
+        return not self.keeps_versions and not self.orders_by_source
+
+    def with_own(self, own: OfTable) -> TableConfig:
+        """The settings of a table that has some of its own."""
+        schema = replace(self.schema, renames={**self.schema.renames, **own.renames})
+        return replace(self, schema=schema, schema_evolution=own.evolution or self.schema_evolution)
 
     @property
     def unavailable_fails(self) -> bool:
@@ -351,17 +421,44 @@ class SparkSinkConfig:
     changelog: TableConfig | None = None
     """Of the tables that keep every event beside the current tables; None without such tables."""
     changelog_suffix: str = "_changelog"
+    variants: VariantColumns = NO_VARIANTS
     routes: Routes | None = None
     """How records find their tables; None if ``name_format`` names them."""
+    engine: str = WORKER
+    executors_min_records: int = 1_000_000
+    executors_max_records: int = 5_000_000
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
+    table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
+    """By name: how the schemas of some tables change."""
+    transactions: TransactionConfig | None = None
+    """None unless whole transactions of the source are committed together."""
+
+    @property
+    def may_use_executors(self) -> bool:
+        """Whether Spark's executors may decode and write."""
+        if self.engine == AUTO:
+            is_remote = bool(self.spark.remote) or self.spark.master.startswith("local")
+            return not is_remote and self.table_format != PARQUET and self.transactions is None
+        return self.engine == EXECUTORS
 
     def of_table(self, name: str) -> TableConfig:
         """The settings of the table with this name."""
-        if name in self.tables:
-            return self.tables[name]
-        is_changelog = self.changelog is not None and name.endswith(self.changelog_suffix)
-        return self.changelog if self.changelog is not None and is_changelog else self.table
+        if self.transactions is not None and name == self.transactions.table:
+            return _transaction_table_config(self.table)
+        found = self.tables.get(name)
+        if found is None:
+            found = self.changelog if self.changelog is not None and self._is_changelog(name) else self.table
+        own = self.table_schemas.get(name)
+        return found if own is None else found.with_own(own)
+
+    def settings(self) -> list[TableConfig]:
+        """The settings of all tables, each once."""
+        named = [self.of_table(name) for name in {**self.tables, **self.table_schemas}]
+        return [self.table, *([] if self.changelog is None else [self.changelog]), *named]
+
+    def _is_changelog(self, name: str) -> bool:
+        return self.changelog is not None and name not in self.tables and name.endswith(self.changelog_suffix)
 
     def changelog_of(self, table: str) -> str | None:
         """The name of the changelog of a current table; None without changelogs."""
@@ -369,7 +466,7 @@ class SparkSinkConfig:
 
     def current_table_of(self, table: str) -> str:
         """The name of the current table to which a table belongs: itself, unless it is a changelog."""
-        return table if self.of_table(table) is not self.changelog else table.removesuffix(self.changelog_suffix)
+        return table.removesuffix(self.changelog_suffix) if self._is_changelog(table) else table
 
     @property
     def names_need_source(self) -> bool:
@@ -399,15 +496,18 @@ class SparkSinkConfig:
         name = _VARIABLE.sub(value, self.name_format)
         if name in (".", "..", ""):
             raise ConfigError.invalid("table.name.format", self.name_format, f"results in the name {name!r} for topic {topic}")
-        if self.changelog is not None and self.of_table(name) is self.changelog:
+        if self.transactions is not None and name == self.transactions.table:
+            raise ConfigError.invalid("transaction.table", name, f"topic {topic} has a table of this name")
+        if self._is_changelog(name):
             raise ConfigError.invalid(
                 CHANGELOG_SUFFIX, self.changelog_suffix, f"the table {name} of topic {topic} has the name of a changelog"
             )
         return name
 
 
-def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
-    """Parses the configuration. Raises ConfigError that names the key."""
+def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = None) -> SparkSinkConfig:
+    """Parses the configuration. Raises ConfigError that names the key. ``tables`` are all tables, or empty if they are not known;
+    by default, topics and name format tell."""
     values = config_def().parse(props)
     location, catalog = _parse_place(values)
     conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
@@ -417,14 +517,27 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         raise ConfigError.invalid(
             "spark.remote", values["spark.remote"], "Iceberg's commits are out of reach of Spark Connect; use spark.master"
         )
+    if mode == SCD2 and values["spark.remote"]:
+        raise ConfigError.invalid(
+            "spark.remote", values["spark.remote"], "write.mode=scd2 is out of reach of Spark Connect; use spark.master"
+        )
     spark = SparkConfig(
         master=values["spark.master"],
         remote=values["spark.remote"],
         conf=tuple(sorted(conf.items())),
         jars=tuple(values["spark.jars"]),
         linger_ms=values["spark.linger.ms"],
+        executors_timeout_ms=values["spark.executors.timeout.ms"],
         s3=read_s3_settings(conf, location or _warehouse(conf, catalog)),
     )
+    if values[ENGINE] == EXECUTORS and (values["spark.remote"] or values["table.format"] == PARQUET):
+        reason = "parquet tables are written without Spark" if values["table.format"] == PARQUET else (
+            "the commits of executors' files are out of reach of Spark Connect"
+        )  # fmt: skip
+        raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
+    if values[ENGINE] == EXECUTORS and values["commit.scope"] == "transaction":
+        reason = "commit.scope=transaction needs all records in the task"
+        raise ConfigError.invalid(ENGINE, EXECUTORS, f"{reason}; use {WORKER} or {AUTO}")
     properties = tuple(
         (k.removeprefix(PROPERTIES_PREFIX), v) for k, v in sorted(props.items()) if k.startswith(PROPERTIES_PREFIX)
     )
@@ -445,19 +558,41 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
         commit_interval_ms=values["commit.interval.ms"],
         commit_max_records=values["commit.max.records"],
         commit_max_bytes=values["commit.max.bytes"],
+        engine=values[ENGINE],
+        executors_min_records=values["executors.min.records"],
+        executors_max_records=values["executors.max.records"],
+        variants=_parse_variants(values),
+        transactions=parse_transactions(
+            props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]
+        ),
     )
+    found: list[str] = []
     if not config.names_need_source:
-        for topic in values["topics"]:
-            config.table_name(topic, None, None, None)  # raises for a topic that has no table
+        found = [config.table_name(topic, None, None, None) for topic in values["topics"]]  # raises for a topic without a table
+    named = [*found, *filter(None, map(config.changelog_of, found))] if tables is None else tables
+    config = replace(config, table_schemas=parse_table_keys(props, named))
+    check_schemas(config)
     return config
+
+
+def check_schemas(config: SparkSinkConfig) -> None:
+    """Raises ConfigError for settings of tables that contradict each other."""
+    for name, own in config.table_schemas.items():
+        if own.evolution == WIDEN and config.table_format == PARQUET:
+            raise ConfigError.invalid(EVOLUTION_PREFIX + name, WIDEN, _NOT_WIDER)
+    for table in config.settings():
+        layout = table.layout
+        partitions = [parse_term(term)[0] if config.table_format == ICEBERG else term for term in layout.partition_columns]
+        columns = {"key.columns": table.key_columns, PARTITION_COLUMNS: partitions, CLUSTER_COLUMNS: layout.cluster_columns}
+        check_renames(table.schema.renames, columns, table.rescue_column)
 
 
 def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[tuple[str, str], ...]) -> TableConfig:
     parquet = values["table.format"] == PARQUET
     if parquet and mode != APPEND:
         raise ConfigError.invalid("write.mode", values["write.mode"], "a parquet table can only append; use table.format=delta")
-    if parquet and values["schema.evolution"] == WIDEN:
-        raise ConfigError.invalid("schema.evolution", WIDEN, "readers of parquet tables expect one type; use table.format=delta")
+    if parquet and values[EVOLUTION] == WIDEN:
+        raise ConfigError.invalid(EVOLUTION, WIDEN, _NOT_WIDER)
     chosen = values["metadata.columns"]
     if isinstance(chosen, list):
         metadata = tuple(c for c in METADATA_COLUMNS if c in chosen)
@@ -474,19 +609,23 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
     sequence_by = _parse_sequence_by(values, mode)
     if sequence_by == SOURCE:
         metadata = tuple(c for c in METADATA_COLUMNS if c in (*metadata, SEQ))
+    if values[BRANCH] != MAIN_BRANCH and values["table.format"] != ICEBERG:
+        reason = f"{values['table.format']} tables have no branches; use table.format=iceberg"
+        raise ConfigError.invalid(BRANCH, values[BRANCH], reason)
     keys = values["key.columns"]
     layout = replace(_parse_layout(values), properties=properties)
     return TableConfig(
         write_mode=mode,
         key_columns=tuple(keys) if isinstance(keys, list) else (),
         delete_mode=str(values["delete.mode"]),
-        schema_evolution=str(values["schema.evolution"]),
+        schema_evolution=str(values[EVOLUTION]),
         metadata_columns=metadata,
         keep_tombstones=values["append.tombstones"] == "keep",
         rescue_column=str(values["rescue.column"]),
         unavailable=str(values["unavailable.value.placeholder"]),
         unavailable_value=str(values["unavailable.value"]),
         replay=str(values["append.replay"]),
+        delete_field=str(values["delete.field"]),
         layout=layout,
         max_index_keys=values["upsert.index.max.keys"],
         compaction_target_bytes=values["compaction.target.file.bytes"],
@@ -494,6 +633,38 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         vacuum_interval_ms=values["vacuum.interval.ms"],
         sequence_by=sequence_by,
         deleted_retention_ms=values[DELETED_RETENTION],
+        branch=values[BRANCH],
+        schema=parse_schema_settings(values),
+    )
+
+
+def _parse_variants(values: Mapping[str, Any]) -> VariantColumns:
+    names = frozenset(values[VARIANT_COLUMNS] or ())
+    as_variant = values[JSON_COLUMNS] == "variant"
+    for key, is_set in ((JSON_COLUMNS, as_variant), (VARIANT_COLUMNS, names)):
+        if is_set and values["table.format"] != DELTA:
+            given = "variant" if key == JSON_COLUMNS else ",".join(sorted(names))
+            raise ConfigError.invalid(
+                key, given, f"{values['table.format']} tables have no VARIANT columns; use table.format=delta"
+            )
+    if keys := sorted(names.intersection(values["key.columns"] or ())):
+        raise ConfigError.invalid(VARIANT_COLUMNS, keys[0], "a key column identifies rows, and VARIANTs cannot be compared")
+    parses_text = values["variant.text"] == "json"
+    return VariantColumns(as_variant, names, parses_text, str(values["unavailable.value.placeholder"]))
+
+
+def _transaction_table_config(common: TableConfig) -> TableConfig:
+    """Of the table of transactions, given that of the others."""
+    return replace(
+        common,
+        write_mode=UPSERT,
+        key_columns=(TRANSACTION_KEY,),
+        delete_mode=HARD,
+        schema_evolution=ADD,
+        metadata_columns=(),
+        layout=replace(common.layout, partition_columns=(), cluster_columns=()),
+        creates_table=True,
+        sequence_by=LOG,
     )
 
 
@@ -507,6 +678,9 @@ def _parse_sequence_by(values: Mapping[str, Any], mode: str) -> str:
         )
     if mode == SCD2:
         raise ConfigError.invalid(SEQUENCE_BY, chosen, "a late change would alter versions that are closed; scd2 needs log")
+    if values[MISSING] == "keep":
+        reason = f"{MISSING}=keep keeps columns that a record lacks, whose last values may arrive late; use null"
+        raise ConfigError.invalid(SEQUENCE_BY, chosen, reason)
     if values["spark.remote"]:
         raise ConfigError.invalid(
             SEQUENCE_BY, chosen, "the worker must be able to write the tables, which it cannot with Spark Connect (spark.remote)"

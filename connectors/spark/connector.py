@@ -21,6 +21,7 @@ from connectors.spark.config import (
     config_def,
     parse_config,
 )
+from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 
 def _version() -> str:
@@ -34,7 +35,13 @@ class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
     version = _version()
-    open_prefixes: ClassVar[tuple[str, ...]] = (CONF_PREFIX, PROPERTIES_PREFIX, FRESHNESS_PREFIX)
+    open_prefixes: ClassVar[tuple[str, ...]] = (
+        CONF_PREFIX,
+        PROPERTIES_PREFIX,
+        FRESHNESS_PREFIX,
+        EVOLUTION_PREFIX,
+        RENAMES_PREFIX,
+    )
     # Range assignment would give all topics with one partition to the first task.
     consumer_defaults = MappingProxyType({"partition.assignment.strategy": "roundrobin"})
 

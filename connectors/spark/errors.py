@@ -19,6 +19,8 @@ _TRANSIENT = (
     "SocketTimeoutException",
     "ConnectException",
     "UNAVAILABLE",
+    # The watch over a cluster cancels jobs that have no executor.
+    "SPARK_JOB_CANCELLED",
     # Catalogs of Iceberg.
     "ServiceUnavailableException",
     "ServiceFailureException",
@@ -44,19 +46,29 @@ _CREDENTIALS = (
 _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
+APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
+_ENDED = (
+    "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
+    "why). Restart the task then"
+)
+_DELTA = (
+    "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS, or start the Spark Connect server with them (Clusters in "
+    "docs/spark.md)"
+)
 _DISK = "free disk space, then restart the task"
 _ADVICE = (
     ("OutOfMemoryError", "give Spark more memory with spark.conf.spark.driver.memory, or lower commit.max.records"),
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
-    ("DATA_SOURCE_NOT_FOUND", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("DATA_SOURCE_NOT_FOUND", _DELTA),
+    *((sign, _ENDED) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
     ("Cannot find catalog plugin class", "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
     ("S3AFileSystem not found", _S3),
     ("No FileSystem for scheme", _S3),
-    ("ClassNotFoundException", "Delta's jars are missing: set spark.jars or SLUICE_SPARK_JARS"),
+    ("ClassNotFoundException", _DELTA),
     ("Permission denied", _PERMISSIONS),
     ("Operation not permitted", _PERMISSIONS),
     ("Read-only file system", _PERMISSIONS),
@@ -87,6 +99,10 @@ _GONE = re.compile(
 )
 
 
+_ON_HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\d+)\)")
+_MISSING = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
+
+
 def is_jvm_gone(error: BaseException) -> bool:
     """Whether an exception of py4j says that its JVM has ended, or was replaced by another. Needs no py4j."""
     found: BaseException | None = error
@@ -110,11 +126,22 @@ def explain(error: BaseException, doing: str) -> ConnectError:
         return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")
     text = str(error)
     cause = root_cause(text) or type(error).__name__
-    advice = next((what for sign, what in _ADVICE if sign in text), None)
+    advice = _storage_advice(text) or next((what for sign, what in _ADVICE if sign in text), None)
     message = f"{doing}: {cause}" + (f"; {advice}" if advice else "")
     if any(sign in text for sign in _TRANSIENT):
         return RetriableError(message)
     return ConnectError(message)
+
+
+def _storage_advice(text: str) -> str | None:
+    """What to do when an executor of a cluster lacks a file, which the worker may see."""
+    found = _ON_HOST.search(text)
+    if found is None or not any(sign in text for sign in _MISSING):
+        return None
+    return (
+        f"executor {found[2]} on host {found[1]} does not have it: table.location must be reachable under the same name from the "
+        "worker and from all executors (Clusters in docs/spark.md)"
+    )
 
 
 def root_cause(text: str) -> str:

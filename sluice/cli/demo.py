@@ -40,10 +40,11 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import demo_table_format, new_home
+    from sluice.demo.environment import demo_table_format, demo_uses_cluster, new_home
     from sluice.demo.run import run_demo
     from sluice.embedded.directories import data_home
 
+    demo_uses_cluster()  # raises before anything is fetched
     iceberg = ["spark-iceberg"] if demo_table_format() == "iceberg" else []
     for jar_set in ("kafka", "spark", *iceberg):
         fetch_jars(jar_set)
@@ -93,7 +94,7 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
 def down(data_dir: Path | None, output: str) -> None:
     """Stop the services that 'sluice up' started. The data remains for the next 'sluice up'."""
     environment = _environment(data_dir, small=False)
-    ran = environment.worker_running or environment.broker.running or environment.database.running
+    ran = environment.running
     environment.stop()
     if output == "json":
         print_json({"stopped": ran, "data_dir": str(environment.home)})
@@ -114,7 +115,7 @@ def _require_unused(home: Path) -> None:
 
     if home.exists():
         environment = DemoEnvironment(home, _sizes(small=True), dies_with_parent=False)
-        if environment.worker_running or environment.broker.running or environment.database.running:
+        if environment.running:
             raise IllegalStateError(f"something already runs from {home}; stop it with 'sluice down'")
         raise IllegalStateError(f"{home} contains an earlier run; continue it with 'sluice up', or delete the directory")
 

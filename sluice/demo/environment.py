@@ -25,6 +25,7 @@ from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK, free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
+from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 
 SOURCE, UPSERT_SINK, APPEND_SINK = "shop-source", "shop-tables", "shop-audit"
 CONNECTOR_FILES = {
@@ -33,6 +34,8 @@ CONNECTOR_FILES = {
     APPEND_SINK: "spark-audit-sink.properties",
 }
 FORMAT_VARIABLE = "SLUICE_DEMO_FORMAT"
+SPARK_VARIABLE = "SLUICE_DEMO_SPARK"
+_LOCAL, _CLUSTER = "local", "cluster"
 SINKS = (UPSERT_SINK, APPEND_SINK)
 TABLES: Mapping[str, list[str]] = {
     "customers": ["id"],
@@ -68,6 +71,14 @@ def demo_table_format() -> str:
     return chosen
 
 
+def demo_uses_cluster() -> bool:
+    """Whether the demo's Spark is a standalone cluster, from the environment variable SLUICE_DEMO_SPARK. Raises ConfigError."""
+    chosen = os.environ.get(SPARK_VARIABLE) or _LOCAL
+    if chosen not in (_LOCAL, _CLUSTER):
+        raise ConfigError(f"{SPARK_VARIABLE}={chosen} is not a Spark of the demo; use {_LOCAL} or {_CLUSTER}")
+    return chosen == _CLUSTER
+
+
 class DemoEnvironment:
     """The processes with the directory ``home``. With ``dies_with_parent`` they end when this process ends in any way (Linux)."""
 
@@ -82,6 +93,8 @@ class DemoEnvironment:
             settings={"message.max.bytes": str(_MAX_BATCH_BYTES)},
         )
         self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
+        self.spark = EmbeddedSparkCluster(home / "spark", dies_with_parent=dies_with_parent)
+        self.uses_cluster = demo_uses_cluster()
         self.lake = home / "lake"
         self.table_format = demo_table_format()
         self.worker_log = home / "worker.log"
@@ -99,6 +112,11 @@ class DemoEnvironment:
     @property
     def worker_running(self) -> bool:
         return self._worker.read() is not None
+
+    @property
+    def running(self) -> bool:
+        """Whether any of the processes runs."""
+        return self.worker_running or any(server.running for server in (self.broker, self.database, self.spark))
 
     def connect(self) -> psycopg.Connection:
         """Opens a connection to the shop's database with autocommit and the shop first on the search path."""
@@ -127,7 +145,7 @@ class DemoEnvironment:
     def start_worker(self) -> None:
         """Starts ``connect-standalone`` with the sinks in ``configs/`` and this environment's addresses. Does not wait.
 
-        Needs the broker, but no database: Spark starts while the database is filled.
+        Needs the broker and Spark's master, but no database: Spark starts while the database is filled.
         """
         port = free_ports(1)[0]
         files = [self._write_worker(port), *(self._write_connector(name) for name in SINKS)]
@@ -178,8 +196,10 @@ class DemoEnvironment:
             "database.password": database.password,
             "database.dbname": database.database,
         }
-        changes = source if name == SOURCE else {"table.location": str(self.lake), "table.format": self.table_format}
-        return self._write(CONNECTOR_FILES[name], {"name": name, **changes})
+        sink = {"table.location": str(self.lake), "table.format": self.table_format}
+        if self.uses_cluster and name != SOURCE:
+            sink |= self.spark.connector_settings()
+        return self._write(CONNECTOR_FILES[name], {"name": name, **(source if name == SOURCE else sink)})
 
     def _write(self, template: str, changes: Mapping[str, str]) -> Path:
         """Writes a copy of a file in ``configs/`` with some values changed. Only its owner can read it: it may contain a
@@ -201,14 +221,15 @@ class DemoEnvironment:
             raise ConnectError(f"the worker ended:\n{process.log_tail(self.worker_log)}\nThe full log is {self.worker_log}")
 
     def stop(self) -> None:
-        """Stops the worker, then database and broker. Returns once they have ended."""
+        """Stops the worker, then database, Spark's cluster, and broker. Returns once they have ended."""
         if server := self._worker.read():
             process.end(server, first=signal.SIGTERM, grace_s=30, kill_tree=True)
         self._worker.path.unlink(missing_ok=True)
-        with ThreadPoolExecutor(1, "demo-stop") as pool:
-            stopped = pool.submit(self.database.stop)
+        with ThreadPoolExecutor(2, "demo-stop") as pool:
+            stopped = [pool.submit(server.stop) for server in (self.database, self.spark)]
             self.broker.stop()
-        stopped.result()
+        for done in stopped:
+            done.result()
 
 
 def configs_dir() -> Path:

@@ -83,11 +83,16 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
 def start_environment(environment: DemoEnvironment, display: Display) -> ConnectClient:
     """Starts everything: the servers, the shop's data, and the connectors. Also used by ``sluice up``."""
     sizes = environment.sizes
-    display.step(f"Starting Apache Kafka, and PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more")
-    # On an interrupt, the pool waits for its thread, so that nothing starts after everything was stopped.
-    with ThreadPoolExecutor(1, "demo-database") as pool:
+    with_cluster = ", a Spark cluster with two workers" if environment.uses_cluster else ""
+    shop = f"PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more"
+    display.step(f"Starting Apache Kafka{with_cluster}, and {shop}")
+    # On an interrupt, the pool waits for its threads, so that nothing starts after everything was stopped.
+    with ThreadPoolExecutor(2, "demo-start") as pool:
         database = pool.submit(environment.start_database)
+        cluster = pool.submit(environment.spark.start) if environment.uses_cluster else None
         environment.broker.start()
+        if cluster is not None:
+            cluster.result()
         display.step("Starting a worker: two Spark sinks, PostgreSQL source")
         environment.start_worker()
         client = ConnectClient(environment.rest_url)

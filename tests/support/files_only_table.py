@@ -15,15 +15,17 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import DataFileWriter
 from connectors.spark.tables.delta.file_format import DeltaFormat
+from connectors.spark.tables.delta.file_target import DeltaFileTarget
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.upsert import write_ordered, write_upsert
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import CompactionSettings, choose_sources, merge_files
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.iceberg.soft_truncate import mark_deleted
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.source_order.ordering import SourceOrder
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
 WEEK_MS = 7 * 86_400_000
 
@@ -64,8 +66,12 @@ class FilesOnlyTable:
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._storage.columns = columns
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         self._storage.columns = columns
+
+    def file_target(self) -> FileTarget | None:
+        columns = self._storage.columns
+        return None if columns is None else DeltaFileTarget(self.path, None, TableLayout(dict(columns)), 0, 1000)
 
     def _files(self, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
         if self._indexed is None or not has_keys(self._indexed, list(keys), keys):
@@ -86,7 +92,7 @@ class FilesOnlyTable:
             state, writer = storage.order_state, self._writer
             written = write_ordered(upsert, self.order, state, find, live, writer, layout, fail_unavailable=False)
         else:
-            written = write_upsert(upsert, find, live, self._writer, layout, fail_unavailable=False)
+            written = write_upsert(upsert, find, live, self._writer, layout, None, fail_unavailable=False)
         self.unavailable += written.unavailable
         if self.crashes:
             raise Crash

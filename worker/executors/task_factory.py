@@ -34,6 +34,7 @@ from worker.kafka.topic_creation import NewTopicSpec, topic_creation_rules, unif
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.model import ErrorCounts, TaskId
+from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
 from worker.sink.topic_discovery import parse_subscription
@@ -183,7 +184,14 @@ class TaskFactory:
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
         assert issubclass(request.connector_class, SinkConnector)
         consumer = SinkConsumer(java, rebalance, request.connector_class.consumer_defaults)
-        return SinkTaskRuntime(task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors)
+        exact = {STRICT: "true", **config} if task_class.needs_exact_values else config
+        roles = ("key.converter", self._worker.key_converter), ("value.converter", self._worker.value_converter)
+        key, value = (self._plugin_settings(role, of_worker, exact) for role, of_worker in roles)
+        header = self._plugin_settings("header.converter", self._worker.header_converter, exact)
+        reader = KafkaRangeReader(request.id, java, key, value, header, dict(config))
+        return SinkTaskRuntime(
+            task_class(), request.task_config, converters, chain, consumer, subscription, max_records, errors, reader
+        )
 
     def _client(
         self,

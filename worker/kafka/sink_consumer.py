@@ -84,6 +84,7 @@ class SinkConsumer:
         # Held during each call of the client: an abandoned task's consumer is closed between two calls, never during one.
         self._lock = threading.RLock()
         self._depth = 0
+        self._ends: dict[TopicPartition, int] = {}  # as last asked for
         self._cut_off = threading.Event()
         self._closed = False
         self._consumer: Consumer = make_consumer(
@@ -222,7 +223,13 @@ class SinkConsumer:
                 watermarks = self._consumer.get_watermark_offsets(ClientPartition(*partition), timeout=timeout_s, cached=cached)
             except KafkaException:
                 return None
-        return watermarks[1] if watermarks is not None and watermarks[1] >= 0 else None
+        end = watermarks[1] if watermarks is not None else -1
+        if cached:
+            # The client's own value is that of the last fetch, and nothing is fetched while the partition is paused.
+            end = max(end, self._ends.get(partition, -1))
+        elif end >= 0:
+            self._ends[partition] = end
+        return end if end >= 0 else None
 
     def beginning_offset(self, partition: TopicPartition, *, timeout_s: float = 5.0) -> int | None:
         """Returns the offset of the first record that the broker still has; None if unknown."""

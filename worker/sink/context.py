@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 
 from connect.converters.api import Converter
 from connect.record import TopicPartition
-from connect.sink import ErrantRecordReporter, TopicIdentity
+from connect.sink import ErrantRecordReporter, FailedRead, RangeReader, TopicIdentity
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.sink.pauses import ConsumptionPauses
+from worker.sink.range_reads import RangeReads
 from worker.tasks.converters import Converters
 
 
@@ -25,6 +27,7 @@ class SinkContext:
         consumer: SinkConsumer,
         assigned: Collection[TopicPartition],
         pauses: ConsumptionPauses,
+        ranges: RangeReads,
         *,
         raw_allowed: bool,
         reporter: ErrantRecordReporter | None,
@@ -35,6 +38,7 @@ class SinkContext:
         self._consumer = consumer
         self._assigned = assigned
         self._pauses = pauses
+        self._ranges = ranges
         self._raw_allowed = raw_allowed
         self._reporter = reporter
         self._offsets: dict[TopicPartition, int] = {}
@@ -85,6 +89,18 @@ class SinkContext:
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = {partition: self._consumer.beginning_offset(partition) for partition in partitions}
         return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {**self._ranges.positions(), **self._offsets}
+
+    def range_reader(self) -> RangeReader:
+        return self._ranges.reader()
+
+    def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None:
+        self._ranges.count(partition, records, size_bytes)
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        return self._ranges.report_failed(failure)
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         return self._consumer.topic_identities(topics)

@@ -96,7 +96,7 @@ class MessageDecoder:
             positions.set_first(partition, group[0].offset() or 0)
             batch.ends[partition] = (group[-1].offset() or 0) + 1
             if self.is_raw:
-                self._report_topic(partition.topic)
+                self.report_topic(partition.topic)
                 raw = build_raw_batch(partition, group)
                 batch.raw.append(raw)
                 size = sum(map(len, filter(None, raw.values)))
@@ -113,7 +113,7 @@ class MessageDecoder:
         record_class = ConsumedSinkRecord if errors.settings.reports and not chain else SinkRecord
         found: Sequence[ConnectRecord | None] = decode(self._converters, partition, messages, failures, record_class)
         if partition.topic not in self._topics and any(record is not None for record in found):
-            self._report_topic(partition.topic)  # as in Apache, not before a record of it was converted
+            self.report_topic(partition.topic)  # as in Apache, not before a record of it was converted
         if chain:
             found = chain.apply_batch(found, failures)
         for index, failure in failures:
@@ -126,7 +126,8 @@ class MessageDecoder:
             ]
         return [record for record in found if isinstance(record, SinkRecord)]
 
-    def _report_topic(self, topic: str) -> None:
+    def report_topic(self, topic: str) -> None:
+        """Reports that records of the topic were read, once."""
         if topic not in self._topics:
             self._topics.add(topic)
             self._handle.report_topics({topic})

@@ -20,6 +20,7 @@ from worker.sink.delivery import SinkDelivery
 from worker.sink.errant_reporter import ErrantReporter
 from worker.sink.pauses import ConsumptionPauses
 from worker.sink.positions import SinkPositions
+from worker.sink.range_reads import RangeReads
 from worker.sink.rebalance import PartitionHandler, RebalanceCallbacks
 from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
 from worker.sink.topic_discovery import TopicDiscovery
@@ -63,17 +64,20 @@ class SinkLoop:
         self._errors = errors
         self._positions = SinkPositions()
         self._pauses = ConsumptionPauses(consumer, self._positions.assigned)
+        self._decoder = MessageDecoder(handle, runtime.converters, runtime.chain, errors, self._positions)
+        plugins = runtime.converters, runtime.chain
+        self._ranges = RangeReads(handle, runtime.range_reader, self._positions, *plugins, errors, self._decoder.report_topic)
         self.context = SinkContext(
             runtime.config,
             runtime.converters,
             consumer,
             self._positions.assigned,
             self._pauses,
+            self._ranges,
             raw_allowed=not runtime.chain and (task.reports_raw or not _needs_decoded_records(errors.settings)),
             reporter=ErrantReporter(task, runtime.converters, errors) if errors.settings.reports else None,
         )
         self._discovery = TopicDiscovery(handle.id, consumer, runtime.subscription)
-        self._decoder = MessageDecoder(handle, runtime.converters, runtime.chain, errors, self._positions)
         self._delivery = SinkDelivery(handle.id, task, errors, self._positions, self._pauses)
         rewind = self._delivery.rewind
         self._commits = SinkCommits(handle.id, task, consumer, errors, self._positions, rewind, interval_s, timeout_s)
@@ -86,7 +90,7 @@ class SinkLoop:
 
     def use_raw_batches(self) -> None:
         """Passes undecoded batches to the task (``put_raw``)."""
-        self._decoder.is_raw = self._delivery.is_raw = True
+        self._decoder.is_raw = self._delivery.is_raw = self._ranges.is_raw = True
 
     def run(self) -> None:
         """Delivers records until the task must stop. Raises errors that must fail the task."""

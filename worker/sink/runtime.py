@@ -9,6 +9,7 @@ from typing import Protocol
 from connect.sink import SinkTask
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
+from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.topic_discovery import Subscription
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformationChain
@@ -28,6 +29,7 @@ class SinkTaskRuntime:
     max_records: int
     """The maximum number of records per ``put``: ``max.poll.records``."""
     errors: ErrorHandler
+    range_reader: KafkaRangeReader
 
 
 class SinkTaskHandle(TaskHandle, Protocol):

@@ -37,6 +37,10 @@ class TransformationChain:
                 results = [record if failures.is_good(index) else None for index, record in enumerate(results)]
         return results
 
+    def transformations(self) -> list[Transformation]:
+        """Returns the transformations in order."""
+        return [step.transformation for step in self._steps]
+
     def close(self) -> None:
         """Closes every transformation and predicate."""
         close_steps(self._steps)

@@ -13,8 +13,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from connect.config.schema_contracts import ContractMode, FrozenSchemaError
 from connect.errors import ConnectError, DataError
-from connectors.postgres.contract_keys import ContractMode, ContractSettings
+from connectors.postgres.contract_keys import ContractSettings
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.types.column_type import CatalogType
@@ -26,10 +27,6 @@ _HAS_SCALE_ONLY = frozenset({"time", "timetz", "timestamp", "timestamptz", "inte
 
 Version = Mapping[str, str]
 """The types of a table's captured columns by name, in the table's order."""
-
-
-class FrozenSchemaError(ConnectError):
-    """A table has changed, and its contract is freeze."""
 
 
 class ContractError(DataError):
@@ -65,13 +62,13 @@ class SchemaContracts:
 
     def load(self, contracts: Mapping[str, Version], store: Callable[[str], None]) -> None:
         """Sets the contracts of a stored offset. ``store`` makes them, and later changes, part of offsets."""
-        if self._settings.are_used:
+        if self._settings.rules.are_used:
             self._contracts, self._store = contracts, store
             self._store_text()
 
     def judge(self, table: CapturedTable, key: tuple[str, ...], types: Mapping[int, CatalogType]) -> Judgment:
         """Compares a version of a table with its contract; ``key`` are the columns of its record key."""
-        if not self._settings.are_used:
+        if not self._settings.rules.are_used:
             return Judgment()
         name = str(table)
         version = {
@@ -99,7 +96,7 @@ class SchemaContracts:
                 text = f"column {column} {now} is new"
             else:
                 text = f"column {column} is {now}, not {before}"
-            mode = self._settings.mode_of(name, column)
+            mode = self._settings.rules.mode_of(name, column)
             if mode is ContractMode.DROP_COLUMN and column in key:
                 mode, text = ContractMode.FREEZE, f"{text} and part of the key"
             found[mode][column] = text

@@ -17,6 +17,7 @@ type in the table:
 | Connect Time, io.debezium.time.Time, MicroTime       | STRING HH:MM:SS.ffffff (Spark 4.0 has no TIME); sorts as time  |
 | NanoTime                                             | STRING HH:MM:SS.fffffffff                                      |
 | array, map, struct                                   | ARRAY, MAP, STRUCT                                             |
+| io.debezium.data.Json, and other types, on request   | VARIANT (see :mod:`connectors.spark.decode.variant_casts`)     |
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ from connectors.spark.decode.exact_values import (
     read_unscaled_decimal,
     read_variable_decimal,
 )
+from connectors.spark.decode.variant import VARIANT, is_variant
+from connectors.spark.decode.variant_casts import read_variant, variants_of_json, variants_of_values
+from connectors.spark.variant_columns import JSON_TYPE, NO_VARIANTS, VariantColumns
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 NTZ_TIMESTAMP = pa.timestamp("us")
@@ -146,9 +150,56 @@ _NAMED = {
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
-def column_for_schema(schema: Schema) -> ColumnConversion:
-    """The conversion for a Connect schema. Raises SchemaError for an unsupported type."""
+def row_for_schema(schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
+    """The conversion for the schema of a row, of which some columns become VARIANT. Raises SchemaError.
+
+    ``fills_defaults``: a null in JSON becomes the field's default.
+    """
+    fields = schema.fields or ()
+    return struct_column([(f.name, column_of_row(f.name, f.schema, variants, fills_defaults=fills_defaults)) for f in fields])
+
+
+def column_of_row(name: str, schema: Schema, variants: VariantColumns, *, fills_defaults: bool = True) -> ColumnConversion:
+    """The conversion for a field of a row, which may become VARIANT because of its name. Raises SchemaError."""
+    if name not in variants.names:
+        return _field(schema, variants, fills_defaults)
+    column = _field(schema, replace(variants, json=True), fills_defaults)
+    if is_variant(column.table):
+        return column
+    if column.table == pa.string() and variants.parses_text:
+        return _json_column(column, variants.placeholder)
+    return replace(
+        column,
+        table=VARIANT,
+        from_json=lambda array: variants_of_values(column.from_json(array)),
+        finish=lambda array: variants_of_values(column.finish(array)),
+    )
+
+
+def _json_column(text: ColumnConversion, placeholder: str) -> ColumnConversion:
+    return replace(
+        text,
+        table=VARIANT,
+        from_json=lambda array: variants_of_json(text.from_json(array), placeholder),
+        finish=lambda array: variants_of_json(text.finish(array), placeholder),
+    )
+
+
+def _field(schema: Schema, variants: VariantColumns, fills_defaults: bool) -> ColumnConversion:
+    column = column_for_schema(schema, variants, fills_defaults=fills_defaults)
+    return _defaulted(column, schema) if fills_defaults else column
+
+
+def column_for_schema(
+    schema: Schema, variants: VariantColumns = NO_VARIANTS, *, fills_defaults: bool = True
+) -> ColumnConversion:  # fmt: skip
+    """The conversion for a Connect schema. Raises SchemaError for an unsupported type.
+
+    ``fills_defaults``: a null in JSON becomes the field's default.
+    """
     if schema.name:
+        if schema.name == JSON_TYPE and schema.type is Type.STRING and variants.json:
+            return _json_column(_PRIMITIVES[Type.STRING], variants.placeholder)
         if schema.name == logical.DECIMAL:
             return _decimal(logical.decimal_scale(schema))
         if schema.name == _VARIABLE_DECIMAL:
@@ -166,11 +217,13 @@ def column_for_schema(schema: Schema) -> ColumnConversion:
         if named is not None:
             return named
     if schema.type is Type.STRUCT:
-        return struct_column([(f.name, _defaulted(column_for_schema(f.schema), f.schema)) for f in schema.fields or ()])
+        return struct_column([(f.name, _field(f.schema, variants, fills_defaults)) for f in schema.fields or ()])
     if schema.type is Type.ARRAY and schema.value_schema is not None:
-        return list_column(column_for_schema(schema.value_schema))
+        return list_column(column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults))
     if schema.type is Type.MAP and schema.key_schema is not None and schema.value_schema is not None:
-        return _map(column_for_schema(schema.key_schema), column_for_schema(schema.value_schema))
+        key = column_for_schema(schema.key_schema, fills_defaults=fills_defaults)
+        item = column_for_schema(schema.value_schema, variants, fills_defaults=fills_defaults)
+        return _map(key, item, as_entries=True)
     try:
         return _PRIMITIVES[schema.type]
     except KeyError:
@@ -190,6 +243,18 @@ def _defaulted(column: ColumnConversion, schema: Schema) -> ColumnConversion:
         return pc.fill_null(converted, column.finish(pa.array([column.read(default)], column.stored))[0])
 
     return replace(column, from_json=from_json, read=or_default(column.read, default))
+
+
+def default_value(schema: Schema, *, in_json: bool) -> pa.Scalar | None:
+    """The default of a field as a value of its column; None if it has none, or one that its type cannot hold."""
+    if schema.default is None:
+        return None
+    column = column_for_schema(schema)
+    try:
+        value = (column.read if in_json else column.prepare)(schema.default)
+        return column.finish(pa.array([value], column.stored))[0]
+    except (DataError, pa.ArrowException, ValueError, TypeError, OverflowError):
+        return None
 
 
 def _decimal(scale: int) -> ColumnConversion:
@@ -223,11 +288,12 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     def from_json(array: pa.Array) -> pa.Array:
         # By name: the reader puts fields that are not in its schema after the others.
-        parts = [c.from_json(array.field(array.type.get_field_index(n))) for n, c in fields]
-        return _struct(parts, array)
+        members = array.flatten()
+        return _struct([c.from_json(members[array.type.get_field_index(n)]) for n, c in fields], array)
 
     def finish(array: pa.Array) -> pa.Array:
-        return _struct([c.finish(array.field(i)) for i, c in enumerate(columns)], array)
+        # Flattened fields are null where the struct is, instead of empty text, which is no instant and no document.
+        return _struct([c.finish(m) for c, m in zip(columns, array.flatten(), strict=True)], array)
 
     def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
         if not parts:
@@ -291,38 +357,54 @@ def list_column(element: ColumnConversion) -> ColumnConversion:
     )
 
 
-def _map(key: ColumnConversion, item: ColumnConversion) -> ColumnConversion:
+def _map(key: ColumnConversion, item: ColumnConversion, *, as_entries: bool = False) -> ColumnConversion:
+    """A map. With ``as_entries``, Arrow's reader can read it from an array of ``{key, value}``, for which it has a type."""
+    table, stored = pa.map_(key.table, item.table), pa.map_(key.stored, item.stored)
+    json = None
+    if as_entries and key.json is not None and item.json is not None:
+        json = pa.list_(pa.struct([("key", key.json), ("value", item.json)]))
+
     def prepare(value: Any) -> Any:
         return [(key.prepare(k), None if v is None else item.prepare(v)) for k, v in value.items()]
 
     def finish(array: pa.Array) -> pa.Array:
-        keys, items = key.finish(array.keys), item.finish(array.items)
-        table = pa.map_(key.table, item.table)
-        converted = pa.MapArray.from_arrays(array.offsets, keys, items)
-        if array.null_count:  # not every release of from_arrays accepts a mask
-            converted = pa.Array.from_buffers(
-                table,
-                len(array),
-                [array.buffers()[0], converted.buffers()[1]],
-                children=[_entries(converted)],
-                offset=array.offset,
-            )
-        return converted
+        return _map_array(array, key.finish(array.keys), item.finish(array.items), table)
 
-    stored = pa.map_(key.stored, item.stored)
-    # Arrow's JSON reader has no type for objects with unknown names.
-    return ColumnConversion(pa.map_(key.table, item.table), None, _same, stored, prepare, finish, read_map(key.read, item.read))
+    def from_json(array: pa.Array) -> pa.Array:
+        entries = array.values
+        keys, items = key.from_json(entries.field(0)), item.from_json(entries.field(1))
+        if _has_key_twice(array, keys):
+            raise DataError("a map has a key twice")
+        return _map_array(array, keys, items, table)
+
+    return ColumnConversion(table, json, from_json, stored, prepare, finish, read_map(key.read, item.read))
 
 
-def _entries(array: pa.MapArray) -> pa.Array:
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=[array.type.key_field, array.type.item_field])
+def _map_array(array: pa.Array, keys: pa.Array, items: pa.Array, table: pa.DataType) -> pa.Array:
+    """The maps with the offsets and nulls of a list or map array."""
+    if array.offset:
+        array = array.take(pa.array(range(len(array))))
+    return pa.MapArray.from_arrays(array.offsets, keys, items, table, mask=array.is_null() if array.null_count else None)
 
 
-def column_for_table_type(type_: pa.DataType) -> ColumnConversion:
+def _has_key_twice(array: pa.Array, keys: pa.Array) -> bool:
+    codes = keys.dictionary_encode()
+    # Entries of a null are not there: the reader writes none.
+    rows = pc.list_parent_indices(array)
+    if len(rows) != len(keys):
+        raise DataError("entries of maps that belong to no row")
+    numbers = pc.add(pc.multiply(rows.cast(pa.int64()), len(codes.dictionary) or 1), codes.indices.cast(pa.int64()))
+    return len(pc.unique(numbers)) < len(keys)
+
+
+def column_for_table_type(type_: pa.DataType, variants: VariantColumns = NO_VARIANTS) -> ColumnConversion:
     """The conversion of a schemaless value to a table column of that type.
 
     Dates, instants, and decimals are parsed from text; a value of another type is an error.
     """
+    if is_variant(type_):
+        read = read_variant(variants)
+        return ColumnConversion(VARIANT, None, _same, VARIANT, read, _same, read)
     if pa.types.is_timestamp(type_):
         return _stored(pa.string(), type_, arrow_casts.instant_of_text if type_.tz else arrow_casts.wall_clock_of_text)
     if pa.types.is_date(type_):
@@ -330,11 +412,11 @@ def column_for_table_type(type_: pa.DataType) -> ColumnConversion:
     if pa.types.is_binary(type_):
         return _PRIMITIVES[Type.BYTES]
     if pa.types.is_struct(type_):
-        return struct_column([(f.name, column_for_table_type(f.type)) for f in type_])
+        return struct_column([(f.name, column_for_table_type(f.type, variants)) for f in type_])
     if pa.types.is_list(type_):
-        return list_column(column_for_table_type(type_.value_type))
+        return list_column(column_for_table_type(type_.value_type, variants))
     if pa.types.is_map(type_):
-        return _map(column_for_table_type(type_.key_type), column_for_table_type(type_.item_type))
+        return _map(column_for_table_type(type_.key_type), column_for_table_type(type_.item_type, variants))
     if pa.types.is_float32(type_):
         return _PRIMITIVES[Type.FLOAT32]
     return _plain(type_)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from connect.errors import DataError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import describe_location
+from connectors.spark.decode.present_fields import fields_text
 
 TOMBSTONE = "tombstone"
 DELETE = "d"
@@ -26,6 +27,7 @@ DATABASE, SCHEMA, TABLE = "database", "schema", "table"
 POSITION = "position"
 OLD_KEY = "old_key"
 """Column of ``meta`` that exists only if a change of the primary key has created a row: the old key, a struct, or null."""
+FIELDS = "fields"
 META = pa.schema(
     [
         (SEQUENCE, pa.int64()),
@@ -37,6 +39,7 @@ META = pa.schema(
         (SCHEMA, pa.string()),
         (TABLE, pa.string()),
         (POSITION, pa.string()),
+        (FIELDS, pa.string()),
     ]
 )
 
@@ -46,15 +49,18 @@ class ChangeBatch:
     """Records of one topic and one schema.
 
     ``meta`` has the columns of META, and perhaps OLD_KEY: sequence is the order of arrival in the task, op is null for a plain
-    record and ``tombstone`` for a record without a value, position comes from ``source_positions``. ``image`` has the row's
-    columns: after, or before for a delete; all null if there is no image. ``keys`` has the fields of the record key; it is None
-    when keys were not requested or no record has one. Its row is null for a record without a key.
+    record and ``tombstone`` for a record without a value, position comes from ``source_positions``, fields from
+    ``present_fields`` (null: those of the image's columns). ``image`` has the row's columns: after, or before for a delete; all
+    null if there is no image. ``keys`` has the fields of the record key; it is None when keys were not requested or no record has
+    one. Its row is null for a record without a key.
     """
 
     topic: str
     meta: pa.Table
     image: pa.Table
     keys: pa.Table | None
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """The defaults of fields in the records' schema, if a table may need them."""
 
     @property
     def num_rows(self) -> int:
@@ -63,16 +69,18 @@ class ChangeBatch:
     def filter(self, mask: pa.ChunkedArray | pa.Array) -> ChangeBatch:
         """The changes for which the mask is true."""
         keys = None if self.keys is None else self.keys.filter(mask)
-        return ChangeBatch(self.topic, self.meta.filter(mask), self.image.filter(mask), keys)
+        return replace(self, meta=self.meta.filter(mask), image=self.image.filter(mask), keys=keys)
 
     def slice(self, part: range) -> ChangeBatch:
         """The changes at these positions, without copying."""
         start, count = part.start, len(part)
         keys = None if self.keys is None else self.keys.slice(start, count)
-        return ChangeBatch(self.topic, self.meta.slice(start, count), self.image.slice(start, count), keys)
+        return replace(self, meta=self.meta.slice(start, count), image=self.image.slice(start, count), keys=keys)
 
     def without_empty_columns(self) -> ChangeBatch:
-        """Drops columns of image and keys without a value: they come from other records that were decoded together with these."""
+        """Drops columns of image and keys without a value: they come from other records that were decoded together with these, or
+        are null; ``meta`` tells."""
+        named = self.with_fields()
         image = self.image.select([n for n in self.image.column_names if self.image[n].null_count < self.num_rows])
         keys = self.keys
         if keys is not None:
@@ -80,7 +88,14 @@ class ChangeBatch:
             keys = keys.select(names) if names else None
         if not image.num_columns:
             image = empty_rows(self.num_rows)
-        return ChangeBatch(self.topic, self.meta, image, keys)
+        return replace(named, image=image, keys=keys)
+
+    def with_fields(self) -> ChangeBatch:
+        """The changes with the fields of each record in ``meta``."""
+        if not self.meta[FIELDS].null_count:
+            return self
+        fields = pc.fill_null(self.meta[FIELDS], fields_text(name for name in self.image.column_names if name))
+        return replace(self, meta=self.meta.set_column(self.meta.column_names.index(FIELDS), FIELDS, fields))
 
     def partitions(self) -> list[int]:
         return sorted(pc.unique(self.meta[PARTITION_ID]).to_pylist())
@@ -96,6 +111,19 @@ class ChangeBatch:
             if not pc.all(kept).as_py():
                 result = result.filter(kept)
         return result
+
+    def texts_at(self, path: Sequence[str]) -> pa.ChunkedArray:
+        """The values of a field of the rows as texts; null where it is missing."""
+        first, *nested = path
+        missing = pa.chunked_array([pa.nulls(self.num_rows, pa.string())])
+        if first not in self.image.column_names:
+            return missing
+        column = self.image[first]
+        for name in nested:
+            if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+                return missing
+            column = pc.struct_field(column, name)
+        return column.cast(pa.string())
 
     def cast_key(self, name: str, type_: pa.DataType) -> pa.ChunkedArray:
         """Casts a field of the record keys to its type in the rows. Raises DataError that names the record."""
@@ -132,13 +160,14 @@ def make_meta(
     offsets: pa.Array,
     names: Sequence[pa.Array] | None = None,
     positions: pa.Array | None = None,
+    fields: pa.Array | None = None,
 ) -> pa.Table:
     """Builds ``meta``; ``names`` are database, schema, and table, None when no table name needs them; ``positions`` are None when
     nothing needs them."""
     unknown = pa.nulls(len(sequences), pa.string())
     sources = list(names) if names is not None else [unknown] * 3
-    positions = unknown if positions is None else positions
-    return pa.table([sequences, operations, source_ms, partitions, offsets, *sources, positions], schema=META)
+    positions, fields = (unknown if column is None else column for column in (positions, fields))
+    return pa.table([sequences, operations, source_ms, partitions, offsets, *sources, positions, fields], schema=META)
 
 
 def table_of_struct(array: pa.Array) -> pa.Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,9 @@ class DecodedValues:
     operations: pa.Array
     source: SourceColumns | None
     image: pa.Table
+    fields: pa.Array | None = None
+    """By record, the fields of its row (:mod:`connectors.spark.decode.present_fields`); None if the image's columns tell."""
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
 
 def tombstones(positions: Sequence[int]) -> DecodedValues:
@@ -66,6 +69,11 @@ def struct_of(table: pa.Table) -> pa.Array:
     """The table's rows as structs."""
     struct = table.to_struct_array()
     return struct.combine_chunks() if isinstance(struct, pa.ChunkedArray) else struct
+
+
+def row_of_plain(record: Any) -> Any:
+    """The row of a plain record."""
+    return record
 
 
 def image_of(event: Any) -> Any:

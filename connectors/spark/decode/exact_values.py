@@ -30,7 +30,15 @@ def parse_document(data: bytes) -> Any:
     if not data.strip():
         return None
     try:
-        return _DECODER.decode(data.decode(json.detect_encoding(data)))
+        return parse_text(data.decode(json.detect_encoding(data)))
+    except ValueError as e:
+        raise DataError(f"not JSON: {e}") from e
+
+
+def parse_text(text: str) -> Any:
+    """Like :func:`parse_document`, of text, which must not be empty."""
+    try:
+        return _DECODER.decode(text)
     except RecursionError as e:
         raise DataError("JSON is nested too deeply") from e
     except ValueError as e:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from connectors.spark.decode import schema_inference
-from connectors.spark.decode.decoded_values import DecodedValues, plain_rows, rows_of_envelopes, struct_of, tombstones
+from connectors.spark.decode.decoded_values import (
+    DecodedValues,
+    image_of,
+    plain_rows,
+    row_of_plain,
+    rows_of_envelopes,
+    struct_of,
+    tombstones,
+)
 from connectors.spark.decode.json import NotBatchable, Prefix, parse, split_by_prefix
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
+from connectors.spark.decode.present_fields import fields_of_lines
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock
@@ -22,19 +32,19 @@ class JsonBatchDecoder:
     """Decodes values of one topic. Raises NotBatchable, or errors that name no record, for all that needs the record path."""
 
     def __init__(
-        self, schemas: SchemaCache, inferred: InferredSchema, source: SourceBlock, *, with_schemas: bool, fill_defaults: bool
+        self, schemas: SchemaCache, inferred: InferredSchema, source: SourceBlock, *, with_schemas: bool, reads_defaults: bool
     ) -> None:
         self._schemas = schemas
         self._inferred = inferred
         self._source = source
         self._with_schemas = with_schemas
-        self._fill_defaults = fill_defaults
+        self._reads_defaults = reads_defaults
         self._prefixes: list[Prefix] = []
 
     def decode(self, raw: RawBuffer) -> list[DecodedValues]:
         """Decodes the values of all records; groups are in no order."""
         if self._with_schemas:
-            groups, nulls = split_by_prefix(raw.values, self._prefixes, defaults=self._fill_defaults)
+            groups, nulls = split_by_prefix(raw.values, self._prefixes, defaults=self._reads_defaults)
             found = [self._with_schema(raw, *group) for group in groups]
         else:
             nulls = [i for i, v in enumerate(raw.values) if v is None]
@@ -46,17 +56,20 @@ class JsonBatchDecoder:
         return found
 
     def _with_schema(self, raw: RawBuffer, prefix: Prefix, positions: list[int], payloads: list[bytes]) -> DecodedValues:
-        layout = self._schemas.layout(prefix.schema)
+        layout = self._schemas.layout(prefix.schema, in_json=True)
         json_type = layout.row.json
         if json_type is None or b"null" in payloads:
             raise NotBatchable
         if layout.single:
             payloads = [b'{"' + SINGLE_FIELD.encode() + b'":' + p + b"}" for p in payloads]
+        if layout.rewrite_maps is not None:
+            payloads = list(map(layout.rewrite_maps, payloads))
         if not layout.envelope:
             table = _parse_with_types(payloads, pa.schema(list(json_type)))
-            return plain_rows(positions, layout.row.from_json(struct_of(table)))
+            return replace(plain_rows(positions, layout.row.from_json(struct_of(table))), defaults=layout.defaults)
         types = pa.schema([("before", json_type), ("after", json_type), ("op", pa.string()), ("source", self._source.type)])
-        return rows_of_envelopes(raw, positions, _parse_with_types(payloads, types), layout.row, self._source)
+        values = rows_of_envelopes(raw, positions, _parse_with_types(payloads, types), layout.row, self._source)
+        return replace(values, defaults=layout.defaults)
 
     def decode_schemaless(self, raw: RawBuffer, positions: Sequence[int], lines: list[bytes]) -> DecodedValues:
         """Decodes values without a schema, one line each."""
@@ -66,8 +79,12 @@ class JsonBatchDecoder:
         table = inferred.parse(lines, self._source.type)
         row = inferred.column()
         if inferred.envelope:
-            return rows_of_envelopes(raw, positions, table, row, self._source)
-        return plain_rows(positions, row.from_json(struct_of(table)))
+            values = rows_of_envelopes(raw, positions, table, row, self._source)
+        else:
+            values = plain_rows(positions, row.from_json(struct_of(table)))
+        if not inferred.tells_missing:
+            return values
+        return replace(values, fields=fields_of_lines(lines, values.image, image_of if inferred.envelope else row_of_plain))
 
 
 def _parse_with_types(payloads: list[bytes], types: pa.Schema) -> pa.Table:

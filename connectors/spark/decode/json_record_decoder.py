@@ -18,10 +18,18 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion
 from connectors.spark.decode.change_batch import DELETE, table_of_struct
-from connectors.spark.decode.decoded_values import DecodedValues, image_of, plain_rows, require_operations, tombstones
+from connectors.spark.decode.decoded_values import (
+    DecodedValues,
+    image_of,
+    plain_rows,
+    require_operations,
+    row_of_plain,
+    tombstones,
+)
 from connectors.spark.decode.exact_values import inside, parse_document, prefixed, read_string, show
 from connectors.spark.decode.json import NotBatchable, Prefix, find_prefix, read_schema
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
+from connectors.spark.decode.present_fields import fields_of_nodes
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.rescued_json import RESCUED, node_text, object_text
 from connectors.spark.decode.schema_inference import InferredSchema, is_envelope
@@ -45,9 +53,9 @@ class JsonDocument(NamedTuple):
 class DocumentReader:
     """Parses keys or values of one topic and caches their schemas. ``fixed`` is the converter's ``schema.content``."""
 
-    def __init__(self, *, with_schemas: bool, fill_defaults: bool, fixed: Schema | None) -> None:
+    def __init__(self, *, with_schemas: bool, reads_defaults: bool, fixed: Schema | None) -> None:
         self._with_schemas = with_schemas
-        self._fill_defaults = fill_defaults
+        self._reads_defaults = reads_defaults
         self._schemas: dict[str, Schema] = {}
         self._prefixes: list[Prefix] = []
         # Through its JSON form, in which defaults are read.
@@ -70,7 +78,7 @@ class DocumentReader:
         known = next((p for p in self._prefixes if data.startswith(p.text)), None)
         if known is None:
             try:
-                known = find_prefix(data, defaults=self._fill_defaults)
+                known = find_prefix(data, defaults=self._reads_defaults)
             except NotBatchable:
                 return None
             self._prefixes.insert(0, known)
@@ -86,7 +94,7 @@ class DocumentReader:
         if known is None:
             if len(self._schemas) >= _CACHED_SCHEMAS:
                 self._schemas.clear()
-            known = self._schemas[key] = read_schema(node, defaults=self._fill_defaults)
+            known = self._schemas[key] = read_schema(node, defaults=self._reads_defaults)
         return known
 
 
@@ -175,12 +183,14 @@ class JsonRecordDecoder:
             raise DataError(f"{raw.describe(position)}: the value cannot be read: {e.message}") from e
 
     def _with_schema(self, raw: RawBuffer, schema: Schema, positions: list[int], nodes: list[Any]) -> DecodedValues:
-        layout = self._schemas.layout(schema)
+        layout = self._schemas.layout(schema, in_json=True)
         if layout.single:
             nodes = [{SINGLE_FIELD: node} for node in nodes]
         if layout.envelope:
-            return self._envelopes(raw, positions, nodes, layout.row, "")
-        return plain_rows(positions, read_rows(nodes, layout.row, lambda at: raw.describe(positions[at])))
+            values = self._envelopes(raw, positions, nodes, layout.row, "")
+        else:
+            values = plain_rows(positions, read_rows(nodes, layout.row, lambda at: raw.describe(positions[at])))
+        return replace(values, defaults=layout.defaults)
 
     def decode_schemaless(self, raw: RawBuffer, positions: Sequence[int], nodes: list[Any]) -> DecodedValues:
         """Decodes parsed values without a schema. Raises DataError that names record and field."""
@@ -191,6 +201,9 @@ class JsonRecordDecoder:
             if not isinstance(node, dict):
                 raise DataError(f"{raw.describe(positions[at])}: {show(node)} is not one JSON object")
         texts: list[str | None] = []
+        fields = None
+        if inferred.tells_missing:
+            fields = fields_of_nodes(nodes, image_of if inferred.envelope else row_of_plain)
         if self._rescues:
             nodes, texts = self._set_aside(nodes)
         else:
@@ -202,7 +215,7 @@ class JsonRecordDecoder:
             values = plain_rows(positions, rows)
         if any(texts):
             values = replace(values, image=values.image.append_column(RESCUED, pa.array(texts, pa.string())))
-        return values
+        return replace(values, fields=fields)
 
     def _set_aside(self, nodes: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str | None]]:
         """The records without the fields of their rows that do not fit, and by record these fields as JSON, or None."""

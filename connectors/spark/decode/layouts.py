@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
 
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
-from connectors.spark.decode.arrow_types import ColumnConversion, column_for_schema, struct_column
+from connectors.spark.decode.arrow_types import (
+    ColumnConversion,
+    column_for_schema,
+    column_of_row,
+    default_value,
+    row_for_schema,
+    struct_column,
+)
+from connectors.spark.decode.map_text import Rewrite, map_rewriter
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 SINGLE_FIELD = "value"
 
@@ -18,35 +30,69 @@ class ValueLayout:
     envelope: bool
     row: ColumnConversion
     single: bool = False
+    rewrite_maps: Rewrite | None = None
+    """Rewrites the JSON of a value for the batch path, if it has maps."""
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """By column: the default of its field, if defaults are wanted."""
 
 
-def detect_layout(schema: Schema) -> ValueLayout:
+def detect_layout(schema: Schema, variants: VariantColumns = NO_VARIANTS, *, fills_defaults: bool = True) -> ValueLayout:
     """The layout of values of this schema. Raises SchemaError."""
     if schema.type is not Type.STRUCT:
-        return ValueLayout(False, struct_column([(SINGLE_FIELD, column_for_schema(schema))]), single=True)
+        column = column_of_row(SINGLE_FIELD, schema, variants)
+        return ValueLayout(False, struct_column([(SINGLE_FIELD, column)]), True, map_rewriter([(SINGLE_FIELD, schema)]))
     names = set(schema.field_names)
+    rewrite_maps = map_rewriter([(f.name, f.schema) for f in schema.fields or ()])
     if (schema.name or "").endswith(".Envelope") or {"before", "after", "op", "source"} <= names:
         after = schema.field("after")
         if after is None or after.schema.type is not Type.STRUCT:
             raise SchemaError(f"envelope {schema.name} has no struct field 'after'")
-        return ValueLayout(True, column_for_schema(after.schema))
-    return ValueLayout(False, column_for_schema(schema))
+        row = row_for_schema(after.schema, variants, fills_defaults=fills_defaults)
+        return ValueLayout(True, row, rewrite_maps=rewrite_maps)
+    return ValueLayout(False, row_for_schema(schema, variants, fills_defaults=fills_defaults), rewrite_maps=rewrite_maps)
+
+
+def _defaults(schema: Schema, *, in_json: bool) -> dict[str, pa.Scalar]:
+    """The defaults of the row's fields, as values of their columns."""
+    row = schema
+    if detect_layout(schema).envelope:
+        after = schema.field("after")
+        assert after is not None
+        row = after.schema
+    found = {member.name: default_value(member.schema, in_json=in_json) for member in row.fields or ()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class SchemaCache:
     """The layouts of one topic's schemas, by identity of the schema: a cached schema stays alive, so no other gets its id."""
 
-    def __init__(self, topic: str, key_name: str | None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        key_name: str | None,
+        variants: VariantColumns = NO_VARIANTS,
+        *,
+        fills_defaults: bool = True,
+        wants_defaults: bool = False,
+    ) -> None:
+        """``fills_defaults``: JSON has null where a field has its default. ``wants_defaults``: layouts name the defaults."""
+        self.variants = variants
+        """Applies to schemas whose layout is not known yet."""
         self._topic = topic
         self._key_name = key_name
+        self._fills_defaults = fills_defaults
+        self._wants_defaults = wants_defaults
         self._layouts: dict[int, tuple[Schema, ValueLayout]] = {}
         self._key_columns: dict[int, tuple[Schema, ColumnConversion]] = {}
 
-    def layout(self, schema: Schema) -> ValueLayout:
-        """The layout of values of this schema. Raises SchemaError."""
+    def layout(self, schema: Schema, *, in_json: bool = False) -> ValueLayout:
+        """The layout of values of this schema, whose defaults may be in JSON form. Raises SchemaError."""
         known = self._layouts.get(id(schema))
         if known is None:
-            known = self._layouts[id(schema)] = (schema, detect_layout(schema))
+            found = detect_layout(schema, self.variants, fills_defaults=self._fills_defaults)
+            if self._wants_defaults:
+                found = replace(found, defaults=_defaults(schema, in_json=in_json))
+            known = self._layouts[id(schema)] = (schema, found)
         return known[1]
 
     def key_column(self, schema: Schema) -> ColumnConversion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -74,12 +75,12 @@ class RecordDecoder:
         if layout.single:
             values = [{SINGLE_FIELD: v} for v in values]
         if not layout.envelope:
-            return plain_rows(positions, convert_values(values, layout.row, describe))
+            return replace(plain_rows(positions, convert_values(values, layout.row, describe)), defaults=layout.defaults)
         operations = pa.array([v.get("op") for v in values], pa.string())
         require_operations(operations, raw, positions)
         source = self._source.columns(self._read_sources([v.get("source") for v in values], describe))
         image = convert_values([image_of(v) for v in values], layout.row, describe)
-        return DecodedValues(positions, operations, source, table_of_struct(image))
+        return DecodedValues(positions, operations, source, table_of_struct(image), defaults=layout.defaults)
 
     def _read_sources(self, blocks: list[Any], describe: Callable[[int], str]) -> pa.Array:
         found = self._source.read_structs(blocks)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.spark.decode.variant import Date, Float, Timestamp, decode_variant, is_variant
+
 RESCUED = "__sluice_rescued"
 """Column of an image: by row, a JSON object of the fields that did not fit when the record was decoded, or null."""
 
@@ -52,6 +54,8 @@ def scalar_text(scalar: pa.Scalar) -> str:
     type_ = scalar.type
     if not scalar.is_valid:
         return "null"
+    if is_variant(type_):
+        return _variant_text(decode_variant(*(scalar[name].as_py() for name in ("metadata", "value"))))
     if pa.types.is_struct(type_):
         return object_text({name: scalar_text(member) for name, member in scalar.items()})
     if pa.types.is_map(type_):
@@ -62,6 +66,22 @@ def scalar_text(scalar: pa.Scalar) -> str:
         return node_text(scalar.as_py())
     except (ValueError, OverflowError):
         return str(scalar.value)
+
+
+def _variant_text(node: Any) -> str:
+    match node:
+        case dict():
+            return object_text({name: _variant_text(member) for name, member in node.items()})
+        case Date():
+            return scalar_text(pa.array([node.days], pa.int32()).cast(pa.date32())[0])
+        case Timestamp():
+            zone = "UTC" if node.is_instant else None
+            return scalar_text(pa.array([node.micros], pa.int64()).cast(pa.timestamp("us", zone))[0])
+        case Float():
+            return scalar_text(pa.scalar(node.value, pa.float32()))
+        case list():
+            return "[" + ",".join(map(_variant_text, node)) + "]"
+    return node_text(node)
 
 
 def _quote(text: str) -> str:

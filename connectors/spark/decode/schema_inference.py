@@ -20,6 +20,8 @@ from connect.data.logical import FarInstant
 from connect.errors import DataError
 from connectors.spark.decode.arrow_types import ColumnConversion, column_for_table_type, struct_column
 from connectors.spark.decode.json import NotBatchable, parse
+from connectors.spark.decode.variant import VARIANT, is_variant
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 _SAMPLE_SIZE = 15
 """Number of values that decide what a topic contains; a single one may be the bad one."""
@@ -28,8 +30,11 @@ _SAMPLE_SIZE = 15
 class InferredSchema:
     """The inferred schema of one topic's values."""
 
-    def __init__(self) -> None:
+    def __init__(self, variants: VariantColumns = NO_VARIANTS, *, tells_missing: bool = False) -> None:
+        """``tells_missing``: whether a missing field differs from one that is null."""
+        self.tells_missing = tells_missing
         self.envelope: bool | None = None
+        self._variants = variants
         self._row: pa.DataType = pa.struct([])
         self._column: ColumnConversion | None = None
 
@@ -57,7 +62,7 @@ class InferredSchema:
     def column(self) -> ColumnConversion:
         """The column of the row as a whole."""
         if self._column is None:
-            self._column = struct_column([(f.name, column_for_table_type(f.type)) for f in self._row])
+            self._column = struct_column([(f.name, column_for_table_type(f.type, self._variants)) for f in self._row])
         if not self._row.num_fields:
             raise DataError("no field of these records has had a value yet, so the table would have no columns")
         return self._column
@@ -94,7 +99,7 @@ class InferredSchema:
     def _infer_types(self, table: pa.Table) -> bool:
         row = self._row
         for seen in self._images(table):
-            row = _merge(row, seen, "")
+            row = self._merged(row, seen)
         if row == self._row and self._row.num_fields:
             return False
         changed = bool(row != self._row)
@@ -109,22 +114,31 @@ class InferredSchema:
         seen = pa.struct([])
         for images in rows:
             for image in images:
-                new = {n: v for n, v in image.items() if isinstance(v, dict | list) or (n not in known and v is not None)}
+                new = {
+                    n: v
+                    for n, v in image.items()
+                    if v is not None and (n not in known or (isinstance(v, dict | list) and n not in self._variants.names))
+                }
                 if new:
                     seen = _unify(seen, _type_of(new))
         try:
-            merged = _merge(self._row, seen, "")
+            merged = self._merged(self._row, seen)
         except DataError as error:
             for at, images in enumerate(rows):
                 try:
                     for image in images:
-                        _merge(self._row, _type_of(image), "")
+                        self._merged(self._row, _type_of(image))
                 except DataError as e:
                     raise DataError(f"{describe(at)}: {e.message}") from e
             raise DataError(f"{describe(0)}: {error.message}") from error
         if merged != self._row:
             self._row = merged
             self._column = None
+
+    def _merged(self, row: pa.DataType, seen: pa.DataType) -> pa.DataType:
+        """The row with new fields, those of ``variants`` as VARIANT whatever their type."""
+        names = self._variants.names
+        return _merge(row, pa.struct([_as_variant(f) if f.name in names else f for f in seen]) if names else seen, "")
 
     def accepts(self, image: dict[str, Any]) -> bool:
         """Whether rows have columns for these parsed fields; infers the types of new fields if so."""
@@ -137,6 +151,10 @@ class InferredSchema:
             self.restore(state)
             return False
         return True
+
+
+def _as_variant(field: pa.Field) -> pa.Field:
+    return field if pa.types.is_null(field.type) else pa.field(field.name, VARIANT)
 
 
 def _images_of(event: Any) -> list[Any]:
@@ -191,6 +209,8 @@ def _merge(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
 
 def _merge_nested(known: pa.DataType, seen: pa.DataType, path: str) -> pa.DataType:
     """The type of a known field with the new fields of its objects."""
+    if is_variant(known):
+        return known
     if pa.types.is_struct(known) and pa.types.is_struct(seen):
         return _merge(known, seen, f"{path}.")
     if pa.types.is_list(known) and pa.types.is_list(seen):
@@ -203,6 +223,8 @@ def _inferred_type(type_: pa.DataType, path: str) -> pa.DataType | None:
     """The type of a new field for the type that Arrow's reader inferred; None when it is unknown."""
     if pa.types.is_null(type_):
         return None
+    if is_variant(type_):
+        return type_
     if pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_time(type_):
         return pa.string()
     if pa.types.is_list(type_):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from connect.change_events import toast
 from connectors.spark.config import UNAVAILABLE
 from connectors.spark.decode import arrow_casts
+from connectors.spark.decode.variant import encode_variant, is_variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ def _mask(column: pa.ChunkedArray, word: str, texts: pa.Array) -> pa.ChunkedArra
     type_ = column.type
     if pa.types.is_string(type_):
         return pc.is_in(column, texts)
+    if is_variant(type_):
+        return pc.equal(pc.struct_field(column, "value"), encode_variant(word).value)
     if pa.types.is_binary(type_):
         return pc.equal(column, word.encode())
     if pa.types.is_map(type_) and pa.types.is_string(type_.key_type) and pa.types.is_string(type_.item_type):

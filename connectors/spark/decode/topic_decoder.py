@@ -27,6 +27,7 @@ from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import RecordDecoder
 from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock, SourceColumns
+from connectors.spark.variant_columns import NO_VARIANTS, VariantColumns
 
 DECODE_ERRORS = (DataError, pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
 """Errors for values that cannot be read or do not have the type of their column."""
@@ -37,7 +38,8 @@ class TopicDecoder:
 
     Raw records must be JSON as the converters read it, but are read without their leniency: what a column cannot hold to the bit
     is refused (promise 8). ``needs_names`` and ``needs_position`` fill these columns of META. With ``rescues``, values without a
-    schema that do not have the type of their column are in the image's column RESCUED instead of being refused.
+    schema that do not have the type of their column are in the image's column RESCUED instead of being refused. With
+    ``tells_missing``, META names the fields of records without a schema; ``wants_defaults`` reads the defaults of schemas.
     """
 
     def __init__(
@@ -54,16 +56,20 @@ class TopicDecoder:
         needs_keys: bool,
         needs_position: bool = False,
         rescues: bool = False,
+        variants: VariantColumns = NO_VARIANTS,
+        tells_missing: bool = False,
+        wants_defaults: bool = False,
     ) -> None:
         self.topic = topic
-        self.inferred_value_schema = InferredSchema()
+        self.inferred_value_schema = InferredSchema(variants, tells_missing=tells_missing)
         self._inferred_key_schema = InferredSchema()
         self._value_schemas = value_schemas
-        schemas = SchemaCache(topic, key_name)
+        schemas = SchemaCache(topic, key_name, variants, fills_defaults=fill_defaults, wants_defaults=wants_defaults)
         inferred, source = self.inferred_value_schema, SourceBlock(needs_names, needs_position)
-        values = DocumentReader(with_schemas=value_schemas, fill_defaults=fill_defaults, fixed=_fixed_schema(value_converter))
-        keys = DocumentReader(with_schemas=key_schemas, fill_defaults=False, fixed=_fixed_schema(key_converter))
-        self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, fill_defaults=fill_defaults)
+        reads_defaults = fill_defaults or wants_defaults
+        values = DocumentReader(with_schemas=value_schemas, reads_defaults=reads_defaults, fixed=_fixed_schema(value_converter))
+        keys = DocumentReader(with_schemas=key_schemas, reads_defaults=False, fixed=_fixed_schema(key_converter))
+        self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, reads_defaults=reads_defaults)
         self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
         self._keys = KeyDecoder(schemas, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys)
@@ -121,12 +127,19 @@ class TopicDecoder:
             partitions, offsets = partitions.take(index), offsets.take(index)
         source = values.source or SourceColumns(pa.nulls(len(index), pa.int64()))
         meta = make_meta(
-            pc.add(index, sequence), values.operations, source.ms, partitions, offsets, source.names, source.positions
+            pc.add(index, sequence),
+            values.operations,
+            source.ms,
+            partitions,
+            offsets,
+            source.names,
+            source.positions,
+            values.fields,
         )
         if old_keys is not None:
             meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(len(index))
-        return ChangeBatch(self.topic, meta, image, keys)
+        return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 
     @contextlib.contextmanager
     def _naming_topic(self) -> Iterator[None]:

@@ -117,9 +117,24 @@ class SparkErrantRecords:
         self._handler.log_skipped()
         return reports
 
-    def _refuse(self, topic_partition: TopicPartition, offset: int, error: DataError) -> Future[None] | None:
+    def refuse_read(self, records: Sequence[tuple[BadRecord, RawRecord]]) -> list[Future[None]]:
+        """Like :meth:`refuse`, for records that another process has read."""
+        reports = []
+        for (topic_partition, offset, error), record in records:
+            refused = self._refused.setdefault(topic_partition, {})
+            if offset not in refused:
+                refused[offset] = self._refuse(topic_partition, offset, error, record)
+            report = refused[offset]
+            if report is not None:
+                reports.append(report)
+        self._handler.log_skipped()
+        return reports
+
+    def _refuse(
+        self, topic_partition: TopicPartition, offset: int, error: DataError, record: RawRecord | None = None
+    ) -> Future[None] | None:
         if self._handler.has_reporter:
-            return self._handler.report(self._find_record(topic_partition, offset), error)
+            return self._handler.report(record or self._find_record(topic_partition, offset), error)
         if not self._tolerant:
             raise error
         self._handler.skip(str(error))

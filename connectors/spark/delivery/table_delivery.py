@@ -83,22 +83,41 @@ class TableDelivery:
         interval_s = None if config.commit_interval_ms is None else config.commit_interval_ms / 1000
         return CommitTiming(interval_s, config.table_freshness_ms.get(table or "", config.freshness_ms) / 1000)
 
-    def _known_columns(self, topic: str) -> Columns | None:
+    def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
         tables = self.router.current_tables_of(topic)
-        return self.scheduler.table(next(iter(tables))).known_columns(self.scheduler.partitions) if len(tables) == 1 else None
+        if len(tables) != 1:
+            return None
+        (name,) = tables
+        columns = self.scheduler.table(name).known_columns(self.scheduler.partitions)
+        return (name, columns) if columns else None
 
     # -- receiving records
 
     def put_raw(self, batches: Sequence[RawBatch]) -> None:
         """Takes undecoded records, and starts commits that are due. May wait a moment for a commit."""
-        for batch in batches:
-            self._receiver.add_raw(batch)
+        self.receive_raw(batches)
         self.advance()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """The same for decoded records."""
-        self._receiver.add_records(records)
+        self.receive(records)
         self.advance()
+
+    def receive_raw(self, batches: Sequence[RawBatch]) -> None:
+        """Takes undecoded records, without starting commits."""
+        for batch in batches:
+            self._receiver.add_raw(batch)
+
+    def receive(self, records: Sequence[SinkRecord]) -> None:
+        """The same for decoded records."""
+        self._receiver.add_records(records)
+
+    def prepare_flush(self) -> list[TableQueue]:
+        """Decodes all records; returns the tables that :meth:`flush` commits, or nothing if there are too many to commit all at
+        the same time."""
+        self._receiver.decode_all()
+        found = [table for table in self.scheduler.tables.values() if table.waiting]
+        return found if len(found) <= self._threads.limit else []
 
     @property
     def received(self) -> int:

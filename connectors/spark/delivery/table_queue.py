@@ -52,7 +52,9 @@ class TableQueue:
         self.columns: Columns | None = None
         """The table's columns after the last read or commit."""
         self.writer: TableWriter | None = None
-        self._open_writer = open_writer
+        self.is_grouped = False
+        """Whether the next commit takes effect together with those of other tables."""
+        self._open = open_writer
         self._is_loaded = False
         self._waiting: deque[Segment] = deque()
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
@@ -81,7 +83,7 @@ class TableQueue:
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
         """Reads the table's columns and the offsets of these partitions. No commit may be running. Blocks."""
         assert self.running is None
-        writer = self._get_writer()
+        writer = self.open_writer()
         offsets = writer.committed_offsets(partitions)
         self.columns = writer.columns()
         self._is_loaded = True
@@ -126,7 +128,7 @@ class TableQueue:
         try:
             # Promise 7: the commit covers the offsets of bad records, so their reports must be durable first.
             settle(segment.reports)
-            writer = self._get_writer()
+            writer = self.open_writer()
             try:
                 writer.commit(segment.batches, partitions, segment.excluded)
             except DataError:
@@ -134,18 +136,26 @@ class TableQueue:
                 if not outcome.bad_records:
                     raise
             else:
-                self.columns = writer.columns() or self.columns
-                self._is_loaded = True
+                self.update_columns(writer)
         except BaseException as e:
             outcome.error = e
+        if self.is_grouped and self.writer is not None:
+            self.is_grouped = False
+            self.writer.leave_group(failed=outcome.error is not None or bool(outcome.bad_records))
         outcome.ended_at = clock()
         outcome.visible_ms = time.time() * 1000
         return outcome
 
-    def _get_writer(self) -> TableWriter:
+    def open_writer(self) -> TableWriter:
+        """Returns the table's writer. No commit may be running, except the caller's own."""
         if self.writer is None:
-            self.writer = self._open_writer(self.name)
+            self.writer = self._open(self.name)
         return self.writer
+
+    def update_columns(self, writer: TableWriter) -> None:
+        """Takes over the table's columns after a commit."""
+        self.columns = writer.columns() or self.columns
+        self._is_loaded = True
 
     def finish(self, outcome: CommitOutcome) -> Segment:
         """The running commit succeeded. Returns its segment."""

@@ -18,6 +18,8 @@ from connectors.spark.routes import Routes
 log = logging.getLogger(__name__)
 
 Source = Mapping[str, str | None]
+RouterKnowledge = tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]
+"""Tables by topic, and the names of key fields by table."""
 
 
 class TableRouter:
@@ -36,6 +38,17 @@ class TableRouter:
         """Tombstones without a table, since the task started."""
         self.unrouted = 0
         """Records whose field chose no table, since the task started."""
+
+    def knowledge(self) -> RouterKnowledge:
+        """Returns what is known, for a router in another process."""
+        return {topic: frozenset(tables) for topic, tables in self._tables.items()}, dict(self._key_names)
+
+    def learn(self, knowledge: RouterKnowledge) -> None:
+        """Adds what another router has found out."""
+        tables, key_names = knowledge
+        for topic, found in tables.items():
+            self.add_tables(topic, found)
+        self._key_names |= key_names
 
     def add_tables(self, topic: str, tables: Collection[str]) -> None:
         """The topic has these tables, which exist."""
@@ -110,7 +123,7 @@ class TableRouter:
             if not routes.field:
                 found += [(table, changes) for table in routes.tables]
                 continue
-            values = _texts_of(changes.image, routes.field)
+            values = changes.texts_at(routes.field)
             for value in pc.unique(values).to_pylist():
                 tables = routes.tables_for(value)
                 mask = pc.is_null(values) if value is None else pc.fill_null(pc.equal(values, value), False)
@@ -154,19 +167,6 @@ class TableRouter:
                 "several of the topic's tables may have the row" if self._tables.get(topic) else "the topic has no table yet",
             )
         self.ignored_tombstones += ignored
-
-
-def _texts_of(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:
-    """The values of a field as texts; null where it is missing."""
-    first, *nested = path
-    if first not in rows.column_names:
-        return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-    column = rows[first]
-    for name in nested:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-        column = pc.struct_field(column, name)
-    return column.cast(pa.string())
 
 
 def _split_by_source(changes: ChangeBatch) -> Iterator[tuple[Source, ChangeBatch]]:

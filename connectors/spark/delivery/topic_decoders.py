@@ -9,7 +9,9 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connectors.spark.config import SEQ, SparkSinkConfig
 from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.plan.renames import with_field_names
 
 
 class TopicDecoders:
@@ -20,9 +22,9 @@ class TopicDecoders:
         config: SparkSinkConfig,
         key_converter: Converter,
         value_converter: Converter,
-        known_columns: Callable[[str], Columns | None],
+        known_columns: Callable[[str], tuple[str, Columns] | None],
     ) -> None:
-        """``known_columns`` returns the columns of a topic's only table; None if it has several, or none yet."""
+        """``known_columns`` returns a topic's only table with its columns; None if it has several, or none yet."""
         self._config = config
         self._key_converter = key_converter
         self._value_converter = value_converter
@@ -33,17 +35,20 @@ class TopicDecoders:
         """Returns the decoder of records from topic ``origin`` that a transformation may have renamed to ``topic``."""
         decoder = self._decoders.get((origin, topic))
         if decoder is None:
-            decoder = self._decoders[origin, topic] = self._create(origin)
-            columns = self._known_columns(topic)
-            if columns:
+            known = self._known_columns(topic)
+            decoder = self._decoders[origin, topic] = self._create(origin, {} if known is None else known[1])
+            if known is not None:
                 # Values without a schema are read with the types of the existing table.
-                table = self._config.table
+                name, columns = known
+                table = self._config.of_table(name)
                 own = {*table.metadata_columns, table.rescue_column} if table.is_lenient else {*table.metadata_columns}
-                decoder.inferred_value_schema.set_types({n: t for n, t in columns.items() if n not in own})
+                fields = with_field_names({n: t for n, t in columns.items() if n not in own}, table.schema.renames)
+                decoder.inferred_value_schema.set_types(fields)
         return decoder
 
-    def _create(self, origin: str) -> TopicDecoder:
-        keys = self._config.table.key_columns
+    def _create(self, origin: str, columns: Columns) -> TopicDecoder:
+        """Creates a decoder of records for a table with these columns."""
+        keys, settings = self._config.table.key_columns, self._config.settings()
         return TopicDecoder(
             origin,
             self._key_converter,
@@ -55,7 +60,10 @@ class TopicDecoders:
             needs_names=self._config.names_need_source,
             needs_keys=self._config.table.upserts,
             needs_position=self._config.table.upserts or SEQ in self._config.table.metadata_columns,
-            rescues=self._config.table.is_lenient,
+            rescues=any(one.is_lenient or one.schema.sets_values_aside for one in settings),
+            variants=self._config.variants.with_names(frozenset(n for n, t in columns.items() if is_variant(t))),
+            tells_missing=any(one.schema.tells_missing for one in settings),
+            wants_defaults=any(one.upserts and one.schema.uses_defaults for one in settings),
         )
 
     def drop(self, origins: Collection[str]) -> None:
@@ -64,7 +72,12 @@ class TopicDecoders:
 
 
 def _has_schemas(converter: Converter) -> bool:
-    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property."""
+    """Whether the converter's messages are ``{"schema":...,"payload":...}``; found out from a message, as it has no property.
+
+    Only JsonConverter is asked: one with a registry would register a schema for the message.
+    """
+    if not isinstance(converter, JsonConverter):
+        return False
     return (converter.from_connect_data("probe", Schema.STRING, "") or b"").startswith(b'{"schema":')
 
 

@@ -19,6 +19,7 @@ from connectors.spark import config as spark
 from connectors.spark.config import SparkSinkConfig, TableConfig, WantedLayout
 from connectors.spark.partition_terms import parse_term
 from connectors.spark.routes import Routes
+from connectors.spark.schema_settings import LENIENT
 
 CATALOG, CATALOG_PREFIX = "iceberg.catalog", "iceberg.catalog."
 HADOOP_PREFIX, KAFKA_PREFIX, TABLE_PREFIX = "iceberg.hadoop.", "iceberg.kafka.", "iceberg.table."
@@ -37,7 +38,15 @@ INTERVAL = "iceberg.control.commit.interval-ms"
 CREATE_PROPS_PREFIX, WRITE_PROPS_PREFIX = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
 OPEN_PREFIXES = (CATALOG_PREFIX, HADOOP_PREFIX, KAFKA_PREFIX, TABLE_PREFIX, CREATE_PROPS_PREFIX, WRITE_PROPS_PREFIX)
 
-_REPLACED = ("table.format", "table.location", "table.catalog", "table.name.format", "commit.interval.ms", "partition.columns")
+_REPLACED = (
+    "table.format",
+    "table.location",
+    "table.catalog",
+    "table.branch",
+    "table.name.format",
+    "commit.interval.ms",
+    "partition.columns",
+)
 """Keys of the Spark sink that the Iceberg sink has under other names."""
 _OF_TABLE = ("route-regex", "id-columns", "partition-by", "commit-branch")
 _WITHOUT_EFFECT = {
@@ -49,6 +58,7 @@ _WITHOUT_EFFECT = {
     "iceberg.control.commit.threads": "A task commits its tables in parallel.",
     "iceberg.control.commit.max-consecutive-failures": "Commits are repeated like every RetriableError.",
     "iceberg.coordinator.transactional.prefix": "There is no control topic.",
+    "iceberg.coordinator-executor-keep-alive-timeout-ms": "There is no coordinator.",
     "iceberg.connect.group-id": "The consumer group is connect-<name>.",
     "iceberg.hadoop-conf-dir": "Set HADOOP_CONF_DIR in the worker's environment instead.",
 }
@@ -70,17 +80,19 @@ def config_def() -> ConfigDef:
              doc="Columns that identify a row, unless write.mode=append.")  # fmt: skip
     d.define(PARTITION_BY, t.LIST, "", importance=medium, group="Iceberg",
              doc="Columns and transforms by which new tables are partitioned.")  # fmt: skip
-    d.define(BRANCH, t.STRING, "", importance=low, group="Iceberg", doc="Only main is supported.")
+    d.define(BRANCH, t.STRING, "", importance=low, group="Iceberg", doc="Branch that rows are committed to. Default: main.")
     d.define(AUTO_CREATE, t.BOOLEAN, False, importance=medium, group="Iceberg",
              doc="Whether tables that do not exist are created.")  # fmt: skip
     d.define(EVOLVE, t.BOOLEAN, False, importance=medium, group="Iceberg",
              doc="Whether columns are added and widened, like schema.evolution=widen. Otherwise new fields are left "
              "out.")  # fmt: skip
-    d.define(CASE_INSENSITIVE, t.BOOLEAN, False, importance=low, group="Iceberg", doc="Only false is supported.")
+    d.define(CASE_INSENSITIVE, t.BOOLEAN, False, importance=low, group="Iceberg",
+             doc="Whether columns are found by names that differ only in case.")  # fmt: skip
     d.define(UPSERT_MODE, t.BOOLEAN, False, importance=medium, group="Iceberg",
              doc="Whether a record replaces the row with its key, like write.mode=upsert.")  # fmt: skip
     d.define(CDC_FIELD, t.STRING, "", importance=low, group="Iceberg",
-             doc="Not supported: write.mode=upsert applies change events themselves.")  # fmt: skip
+             doc="Field with the operation of a record (I, U, or D), such as _cdc.op. It sets write.mode=upsert. Not needed for "
+             "change events with an envelope.")  # fmt: skip
     d.define(INTERVAL, t.LONG, 300_000, validator=at_least(0), importance=medium, group="Iceberg",
              doc="Time between commits of a table.")  # fmt: skip
     for key, reason in _WITHOUT_EFFECT.items():
@@ -96,21 +108,28 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
     values = config_def().parse(props)
     _refuse_unsupported(props, values)
     routes = _parse_routes(props, values)
-    config = spark.parse_config(_spark_props(props, values))
-    config = replace(config, routes=routes, table=replace(config.table, creates_table=values[AUTO_CREATE]))
+    config = spark.parse_config(_spark_props(props, values), tables=routes.tables)
+    common: dict[str, Any] = {
+        "creates_table": values[AUTO_CREATE],
+        "operation_field": tuple(filter(None, values[CDC_FIELD].split("."))),
+        "ignores_case": values[CASE_INSENSITIVE],
+    }
+    changelog = None if config.changelog is None else replace(config.changelog, **common)
+    config = replace(config, routes=routes, table=replace(config.table, **common), changelog=changelog)
     own = {table: _parse_table(props, table, config.table) for table in _named_tables(props)}
-    return replace(config, tables=own)
+    config = replace(config, tables=own)
+    spark.check_schemas(config)
+    return config
 
 
 def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    if values[CDC_FIELD]:
-        remedy = "set write.mode=upsert, which applies the operations of Debezium's change events itself"
-        raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], f"it is not supported; {remedy}")
-    if values[CASE_INSENSITIVE]:
-        raise ConfigError.invalid(CASE_INSENSITIVE, "true", "names of columns are case-sensitive; rename fields or columns")
+    if values[CDC_FIELD] and props.get("write.mode", spark.UPSERT) == spark.APPEND:
+        raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "write.mode=append deletes no rows; remove one of both keys")
+    if values[CDC_FIELD] and not all(values[CDC_FIELD].split(".")):
+        raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "Expected the name of a field; dots separate nested fields")
+    if values[CASE_INSENSITIVE] and props.get("schema.evolution") == LENIENT:
+        raise ConfigError.invalid(CASE_INSENSITIVE, "true", "schema.evolution=lenient does not support it; use another one")
     for key, value in props.items():
-        if value not in ("", "main") and (key == BRANCH or (key.startswith(TABLE_PREFIX) and key.endswith(".commit-branch"))):
-            raise ConfigError.invalid(key, value, "tables are written only on the branch main")
         if key.startswith(TABLE_PREFIX) and key.rpartition(".")[2] not in _OF_TABLE:
             raise ConfigError.invalid(key, value, f"Expected iceberg.table.<table>. and one of {', '.join(_OF_TABLE)}")
 
@@ -142,7 +161,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
         "metadata.columns": "none",
         "append.tombstones": "ignore",
         "schema.evolution": "widen" if values[EVOLVE] else "none",
-        "write.mode": "upsert" if values[UPSERT_MODE] else "append",
+        "write.mode": spark.UPSERT if values[UPSERT_MODE] or values[CDC_FIELD] else spark.APPEND,
         "key.columns": ",".join(values[ID_COLUMNS]),
         f"spark.conf.{catalog}": "org.apache.iceberg.spark.SparkCatalog",
         **{key: value for key, value in props.items() if not key.startswith("iceberg.")},
@@ -152,6 +171,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
         "table.name.format": "${topic}",
         "commit.interval.ms": str(values[INTERVAL]),
         "partition.columns": ",".join(values[PARTITION_BY]),
+        "table.branch": values[BRANCH] or spark.MAIN_BRANCH,
     }
     for key, value in props.items():
         if key.startswith(CATALOG_PREFIX):
@@ -177,7 +197,9 @@ def _parse_table(props: Mapping[str, str], table: str, common: TableConfig) -> T
         layout = replace(layout, partition_columns=spark.whole_terms(terms))
         for term in layout.partition_columns:
             parse_term(term)
-    return replace(common, key_columns=common.key_columns if ids is None else tuple(ids), layout=layout)
+    keys = common.key_columns if ids is None else tuple(ids)
+    branch = props.get(f"{TABLE_PREFIX}{table}.commit-branch") or common.branch
+    return replace(common, key_columns=keys, layout=layout, branch=branch)
 
 
 def _list(text: str | None) -> Sequence[str] | None:

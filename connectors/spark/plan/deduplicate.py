@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from connect.errors import DataError
 from connectors.spark.config import IGNORE, SOFT, UNAVAILABLE
 from connectors.spark.decode.change_batch import (
     DELETE,
+    FIELDS,
     MESSAGE,
     META,
     OPERATION,
@@ -30,6 +31,7 @@ from connectors.spark.decode.change_batch import (
     TRUNCATE,
     ChangeBatch,
 )
+from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 
@@ -52,7 +54,7 @@ class TruncatePoint:
 class DeduplicatedChanges:
     """One row per key. ``deleted`` marks keys whose last change was a delete; ``keep`` marks, by column, rows that keep the
     table's value. ``truncate``: the table must be emptied first. ``unavailable`` counts values that are null because they are
-    unavailable."""
+    unavailable. ``missing`` marks the rows of ``keep`` that keep a value because no change had the column."""
 
     rows: pa.Table
     meta: pa.Table
@@ -60,12 +62,20 @@ class DeduplicatedChanges:
     keep: dict[str, pa.ChunkedArray]
     truncate: TruncatePoint | None
     unavailable: int = 0
+    missing: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+
+    def unavailable_in(self, name: str) -> pa.ChunkedArray:
+        """The rows of ``keep`` whose value is unavailable in a column."""
+        mask = self.keep[name]
+        return pc.and_(mask, pc.invert(self.missing[name])) if name in self.missing else mask
 
     def filter(self, mask: pa.Array) -> DeduplicatedChanges:
         """The changes for which the mask is true."""
         keep = {name: kept.filter(mask) for name, kept in self.keep.items()}
+        keep = {name: kept for name, kept in keep.items() if pc.any(kept).as_py()}
+        missing = {name: lacks.filter(mask) for name, lacks in self.missing.items() if name in keep}
         rows, meta, deleted = self.rows.filter(mask), self.meta.filter(mask), self.deleted.filter(mask)
-        return replace(self, rows=rows, meta=meta, deleted=deleted, keep={n: m for n, m in keep.items() if pc.any(m).as_py()})
+        return replace(self, rows=rows, meta=meta, deleted=deleted, keep=keep, missing=missing)
 
 
 def latest_per_key(
@@ -75,14 +85,18 @@ def latest_per_key(
     unavailable: str = UNAVAILABLE,
     *,
     unavailable_is_null: bool = False,
+    may_lack: Collection[str] = (),
 ) -> DeduplicatedChanges:
     """The latest change per key. The image must contain the key columns (see :func:`with_key_columns`).
 
-    ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null.
+    ``unavailable`` is the placeholder for unavailable values; with ``unavailable_is_null``, they become null. ``may_lack`` are
+    columns whose value is kept if the record does not have them (``meta`` names the fields of each record).
     """
     changes = sort_by_sequence(changes)
     changes, truncate = drop_before_truncate(changes, delete_mode)
-    return latest_of_sorted(changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null)
+    return latest_of_sorted(
+        changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null, may_lack=may_lack
+    )
 
 
 def latest_of_sorted(
@@ -93,6 +107,7 @@ def latest_of_sorted(
     unavailable: str = UNAVAILABLE,
     *,
     unavailable_is_null: bool = False,
+    may_lack: Collection[str] = (),
 ) -> DeduplicatedChanges:
     """The latest change per key of changes that are sorted from the oldest to the newest, after the last truncate."""
     operations = changes.meta[OPERATION]
@@ -103,14 +118,42 @@ def latest_of_sorted(
     keep = find_unavailable(changes.image, keys, deleted, unavailable)
     if keep and unavailable_is_null:
         changes, keep = _replace_by_null(changes, keep), {}
-    changes, keep = follow_key_changes(changes, keys, deleted, keep)
+    missing = find_missing(changes, may_lack, deleted)
+    changes, followed = follow_key_changes(changes, keys, deleted, either_mask(keep, missing))
+    lost = {c: pc.and_(mask, followed[c]) for c, mask in keep.items()}
+    missing = {c: pc.and_(mask, followed[c]) for c, mask in missing.items()}
+    keep = followed
+    if keep and delete_mode != SOFT:
+        changes = _without_values(changes, keep, deleted)
     if delete_mode == SOFT and pc.any(deleted).as_py():
         # A delete does not set the other columns: the row keeps its last values.
         keep |= {c: pc.or_(keep[c], deleted) if c in keep else deleted for c in changes.image.column_names if c not in keys}
-    latest = _take_latest(changes, keys, deleted, keep, truncate)
+    latest = _take_latest(changes, keys, deleted, keep, lost if missing else None, truncate)
     if _NULLS not in latest.meta.column_names:
         return latest
     return replace(latest, meta=latest.meta.drop_columns([_NULLS]), unavailable=pc.sum(latest.meta[_NULLS]).as_py() or 0)
+
+
+def find_missing(changes: ChangeBatch, names: Collection[str], deleted: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    """By column: mask of the changes that do not have it, for columns that some of them lack."""
+    present = rows_with(changes.meta[FIELDS], [n for n in names if n in changes.image.column_names]) if names else {}
+    lacks = {n: pc.and_(pa.chunked_array([pa.array(~mask)]), pc.invert(deleted)) for n, mask in present.items() if not mask.all()}
+    return {n: mask for n, mask in lacks.items() if pc.any(mask).as_py()}
+
+
+def either_mask(masks: dict[str, pa.ChunkedArray], others: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    """By column: mask of the rows that one of both marks."""
+    return masks | {c: pc.or_(masks[c], mask) if c in masks else mask for c, mask in others.items()}
+
+
+def _without_values(changes: ChangeBatch, names: Collection[str], deleted: pa.ChunkedArray) -> ChangeBatch:
+    """The changes with null in these columns of deleted rows: what follows a delete is another row, which has none of its
+    values."""
+    image = changes.image
+    for name in names if pc.any(deleted).as_py() else ():
+        column = pc.if_else(deleted, pa.scalar(None, image[name].type), image[name])
+        image = image.set_column(image.column_names.index(name), name, column)
+    return replace(changes, image=image)
 
 
 def _replace_by_null(changes: ChangeBatch, masks: dict[str, pa.ChunkedArray]) -> ChangeBatch:
@@ -247,8 +290,10 @@ def _take_latest(
     keys: Sequence[str],
     deleted: pa.ChunkedArray,
     keep: dict[str, pa.ChunkedArray],
+    lost: dict[str, pa.ChunkedArray] | None,
     truncate: TruncatePoint | None,
 ) -> DeduplicatedChanges:
+    """``lost`` are the unavailable values among those to keep; None if all of them are."""
     count = changes.num_rows
     if not count:
         return DeduplicatedChanges(changes.image, changes.meta, deleted, {}, truncate)
@@ -261,10 +306,10 @@ def _take_latest(
         raise DataError(f"topic {changes.topic}: key columns {', '.join(keys)} have a type that cannot be a key: {e}") from e
     last = groups[f"{_ROW}_max"].combine_chunks()
     if len(last) == count:
-        return DeduplicatedChanges(
-            changes.image, changes.meta, deleted, {c: m for c, m in keep.items() if pc.any(m).as_py()}, truncate
-        )
-    rows, kept = changes.image.take(last), {}
+        kept = {c: m for c, m in keep.items() if pc.any(m).as_py()}
+        missing = {} if lost is None else {c: pc.and_(m, pc.invert(lost[c])) if c in lost else m for c, m in kept.items()}
+        return DeduplicatedChanges(changes.image, changes.meta, deleted, kept, truncate, missing=missing)
+    rows, kept, missing = changes.image.take(last), {}, {}
     is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
     in_group = None
     for column, mask in keep.items():
@@ -279,9 +324,14 @@ def _take_latest(
             earlier = changes.image[column].take(pc.if_else(known.combine_chunks(), value_at, last))
             rows = rows.set_column(rows.column_names.index(column), column, earlier)
         kept[column] = pc.and_(open_, pc.invert(known))
-    return DeduplicatedChanges(
-        rows, changes.meta.take(last), pc.take(deleted, last), {c: m for c, m in kept.items() if pc.any(m).as_py()}, truncate
-    )
+        if lost is not None:
+            missing[column] = kept[column]
+            if column in lost:
+                with_lost = in_group.filter(pc.take(lost[column], in_group[_ROW]))[f"{_ROW}_max"]
+                missing[column] = pc.and_(kept[column], pc.invert(pc.is_in(last, with_lost.combine_chunks())))
+    kept = {c: m for c, m in kept.items() if pc.any(m).as_py()}
+    missing = {c: m for c, m in missing.items() if c in kept}
+    return DeduplicatedChanges(rows, changes.meta.take(last), pc.take(deleted, last), kept, truncate, missing=missing)
 
 
 def _last_available(in_group: pa.Table, mask: pa.ChunkedArray, last: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.variant import VARIANT, is_variant
 
 Columns = dict[str, pa.DataType]
 _WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -25,7 +26,7 @@ def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataTyp
         return pa.float64()
     if pa.types.is_decimal(known) and pa.types.is_decimal(other):
         return pa.decimal128(38, max(known.scale, other.scale))
-    if pa.types.is_struct(known) and pa.types.is_struct(other):
+    if _are_structs(known, other):
         fields = {f.name: f.type for f in known}
         for member in other:
             name = member.name
@@ -37,6 +38,11 @@ def common_type(known: pa.DataType, other: pa.DataType, path: str) -> pa.DataTyp
         f"column {path} is both {sql_type(known)} and {sql_type(other)} in the same batch of records; write them to different "
         "tables with table.name.format, or convert one of them with a transformation"
     )
+
+
+def _are_structs(known: pa.DataType, other: pa.DataType) -> bool:
+    """Whether both are structs, whose fields can be compared. A VARIANT is none."""
+    return bool(pa.types.is_struct(known) and pa.types.is_struct(other) and not is_variant(known) and not is_variant(other))
 
 
 def merge_columns(tables: Iterable[Mapping[str, pa.DataType]], table: Collection[str] = ()) -> Columns:
@@ -81,7 +87,7 @@ def _missing_fields(known: pa.DataType, incoming: pa.DataType, path: str) -> lis
 
 
 def _missing_inside(known: pa.DataType, incoming: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
-    if pa.types.is_struct(known) and pa.types.is_struct(incoming):
+    if _are_structs(known, incoming):
         return _missing_fields(known, incoming, f"{path}.")
     if pa.types.is_list(known) and pa.types.is_list(incoming):
         return _missing_inside(known.value_type, incoming.value_type, f"{path}.element")
@@ -96,7 +102,7 @@ def with_additions(table: Columns, incoming: Mapping[str, pa.DataType]) -> Colum
 
 
 def _with_new_fields(known: pa.DataType, incoming: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(known) and pa.types.is_struct(incoming):
+    if _are_structs(known, incoming):
         grown = with_additions({f.name: f.type for f in known}, {f.name: f.type for f in incoming})
         return pa.struct([pa.field(n, t) for n, t in grown.items()])
     if pa.types.is_list(known) and pa.types.is_list(incoming):
@@ -125,9 +131,13 @@ def cast_column(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Ch
     if pa.types.is_null(column.type):
         return pa.chunked_array([pa.nulls(len(column), type_)])
     if not _is_castable(column.type, type_):
+        remedy = "change the table's column, or write the records to another table with table.name.format"
+        if is_variant(type_):
+            remedy = f"add {name} to variant.columns to convert them"
+        elif is_variant(column.type):
+            remedy = f"change the table's column, or remove {name} from variant.columns (or json.columns=variant)"
         raise SchemaError(
-            f"column {name} is {sql_type(type_)} in the table, but {sql_type(column.type)} in the records; "
-            "change the table's column, or write the records to another table with table.name.format"
+            f"column {name} is {sql_type(type_)} in the table, but {sql_type(column.type)} in the records; {remedy}"
         )
     try:
         return _cast(column, type_)
@@ -158,6 +168,8 @@ def _first_uncastable(column: pa.ChunkedArray, type_: pa.DataType) -> int | None
 
 def _is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     t = pa.types
+    if is_variant(given) or is_variant(wanted):
+        return bool(given == wanted)
     if t.is_struct(given) and t.is_struct(wanted):
         return all(_is_castable(f.type, wanted.field(f.name).type) for f in given if wanted.get_field_index(f.name) >= 0)
     if t.is_list(given) and t.is_list(wanted):
@@ -211,7 +223,7 @@ _SIMPLE = {
 _NAMES = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
     "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"), "variant": VARIANT,
 }  # fmt: skip
 
 
@@ -219,6 +231,8 @@ def sql_type(type_: pa.DataType) -> str:
     """The Spark SQL type of an Arrow type. Raises SchemaError if there is none."""
     if type_ in _SIMPLE:
         return _SIMPLE[type_]
+    if is_variant(type_):
+        return "VARIANT"
     if pa.types.is_decimal(type_):
         return f"DECIMAL({type_.precision},{type_.scale})"
     if pa.types.is_struct(type_):
@@ -278,12 +292,19 @@ def contains_timestamp_ntz(type_: pa.DataType) -> bool:
     return _contains(type_, lambda leaf: bool(leaf == pa.timestamp("us")))
 
 
+def contains_variant(type_: pa.DataType) -> bool:
+    """True when the type contains VARIANT, which must be enabled first on an existing Delta table."""
+    return _contains(type_, is_variant)
+
+
 def contains_decimal(type_: pa.DataType) -> bool:
     """True when the type is a decimal, or contains one."""
     return _contains(type_, pa.types.is_decimal)
 
 
 def _contains(type_: pa.DataType, matches: Callable[[pa.DataType], bool]) -> bool:
+    if is_variant(type_):
+        return matches(type_)
     if pa.types.is_struct(type_):
         return any(_contains(f.type, matches) for f in type_)
     if pa.types.is_list(type_):

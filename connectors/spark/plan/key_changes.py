@@ -8,7 +8,7 @@ the batch, or from the table. Keys may change several times in a batch, and be s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,14 +30,16 @@ class _Row:
 
     root: int
     values: Mapping[str, int] = field(default_factory=dict)
+    has_moved: bool = False
+    """Whether it had another key in the batch. It may have its first one again, which a delete precedes."""
 
 
 def follow_key_changes(
     changes: ChangeBatch, keys: Sequence[str], deleted: pa.ChunkedArray, unavailable: dict[str, pa.ChunkedArray]
 ) -> tuple[ChangeBatch, dict[str, pa.ChunkedArray]]:
     """Fills in unavailable values of rows with changed keys that other changes have. In ``meta``, ``OLD_KEY`` becomes the key of
-    the table's row that has the others, if that is not the row's own key. Changes are sorted from the oldest to the newest;
-    ``unavailable`` are masks by column. Returns the changes and the values that remain unavailable."""
+    the table's row that has the others, if the row has had another key in the batch. Changes are sorted from the oldest to the
+    newest; ``unavailable`` are masks by column. Returns the changes and the values that remain unavailable."""
     meta = changes.meta
     if OLD_KEY not in meta.column_names:
         return changes, unavailable
@@ -45,7 +47,7 @@ def follow_key_changes(
     meta = meta.drop_columns([OLD_KEY])
     count = changes.num_rows
     if old_keys.null_count == count or not unavailable:
-        return ChangeBatch(changes.topic, meta, changes.image, changes.keys), unavailable
+        return replace(changes, meta=meta), unavailable
     has_old_key = pc.is_valid(old_keys).to_numpy(zero_copy_only=False)
     columns = {name: _joined(changes.image[name], pc.struct_field(old_keys, name)) for name in keys}
     numbers = number_keys(list(columns.values()), 2 * count)
@@ -67,7 +69,7 @@ def follow_key_changes(
         at = pa.array([first[found.roots[row]] if row in found.roots else None for row in range(count)], pa.int64())
         struct = pa.StructArray.from_arrays([column.take(at) for column in columns.values()], list(columns), mask=at.is_null())
         meta = meta.append_column(OLD_KEY, struct)
-    return ChangeBatch(changes.topic, meta, image, changes.keys), remaining
+    return replace(changes, meta=meta, image=image), remaining
 
 
 def _in_one_piece(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -114,15 +116,16 @@ def _follow(rows: Ints, own: Ints, old: Ints, deleted: Mask, masks: Mapping[str,
                 values[name] = found.filled[name][row] = base.values[name]
             else:
                 needs_table = True
-        if needs_table and base.root not in (-1, key):
+        moved = base.has_moved or source >= 0
+        if needs_table and base.root >= 0 and moved:
             found.roots[row] = base.root
-        current[key] = _Row(base.root if needs_table else -1, values)
+        current[key] = _Row(base.root if needs_table else -1, values, moved)
     found.filled = {name: filled for name, filled in found.filled.items() if filled}
     return found
 
 
 def has_moved(meta: pa.Table) -> Mask:
-    """Which changes keep values of the table's row of another key."""
+    """Which changes keep values of the table's row of the old key only."""
     if OLD_KEY not in meta.column_names:
         return np.zeros(meta.num_rows, bool)
     moved: Mask = pc.is_valid(meta[OLD_KEY]).to_numpy()
@@ -138,20 +141,25 @@ def number_keys(columns: Sequence[pa.Array | pa.ChunkedArray], count: int) -> In
     return found.astype(np.int64)
 
 
-def with_key_types(changes: ChangeBatch, columns: Columns, keys: Sequence[str]) -> ChangeBatch:
-    """The changes with old keys of the table's types; without them if they are other columns, or do not have these types."""
+def with_key_types(
+    changes: ChangeBatch, columns: Columns, keys: Sequence[str], renames: Mapping[str, str], *, ignores_case: bool = False
+) -> ChangeBatch:
+    """The changes with old keys of the table's names and types; without them if they are other columns, or do not have these
+    types."""
     if OLD_KEY not in changes.meta.column_names:
         return changes
     meta = changes.meta.drop_columns([OLD_KEY])
     old_keys = as_array(changes.meta[OLD_KEY])
-    names = [member.name for member in old_keys.type]
-    if set(names) == set(keys) and set(keys) <= set(columns):
+    by_lower_case = {key.lower(): key for key in keys} if ignores_case else {}
+    fields = [renames.get(member.name, member.name) for member in old_keys.type]
+    names = {by_lower_case.get(name.lower(), name): at for at, name in enumerate(fields)}
+    if names.keys() == set(keys) and len(names) == len(fields) and set(keys) <= set(columns):
         try:
             cast = [
-                _in_one_piece(cast_column(pa.chunked_array([pc.struct_field(old_keys, k)]), columns[k], k)) for k in keys
+                _in_one_piece(cast_column(pa.chunked_array([pc.struct_field(old_keys, names[k])]), columns[k], k)) for k in keys
             ]  # fmt: skip
         except (pa.ArrowException, ValueError):
-            return ChangeBatch(changes.topic, meta, changes.image, changes.keys)
+            return replace(changes, meta=meta)
         struct = pa.StructArray.from_arrays(cast, list(keys), mask=old_keys.is_null())
         meta = meta.append_column(OLD_KEY, struct)
-    return ChangeBatch(changes.topic, meta, changes.image, changes.keys)
+    return replace(changes, meta=meta)

@@ -59,13 +59,13 @@ def project_leniently(changes: ChangeBatch, columns: Columns, keys: Sequence[str
         elif name in keys:
             fitting[name] = column
         else:
-            fitting[name], rescued[name] = _split(column, type_, name)
+            fitting[name], rescued[name] = split_fitting(column, type_, name)
     texts = _texts(image, {name: mask for name, mask in rescued.items() if pc.any(mask).as_py()})
     fitting[rescue_column] = texts
     return project(ChangeBatch(changes.topic, changes.meta, pa.table(fitting), changes.keys), columns)
 
 
-def _split(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+def split_fitting(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """The column as the type, null where a value does not fit; and a mask of the values that are not there as a whole."""
     unfit = np.zeros(len(column), bool)
     try:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.config import TableConfig
-from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, TOMBSTONE, TRUNCATE, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQUENCE, TOMBSTONE, TRUNCATE, ChangeBatch
 from connectors.spark.plan import deduplicate, projection
+from connectors.spark.plan.contracts import TableContract
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.key_changes import with_key_types
+from connectors.spark.plan.name_case import with_table_names
+from connectors.spark.plan.operation_field import with_operations
+from connectors.spark.plan.renames import check_table, rename_fields
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
 from connectors.spark.plan.source_order import with_source_order
+from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
 
@@ -32,6 +38,12 @@ class PreparedRows:
     """Columns to write, with the table's types, which may have to be widened first."""
     keys: tuple[str, ...] = ()
     """Key columns of an upsert table."""
+    may_lack: tuple[str, ...] = ()
+    """Columns whose value in the table is kept for a record that does not have them."""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """By column: values that the schema contract leaves out."""
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    """The defaults of columns in the schema of the first records that have them."""
 
 
 class RowPreparation:
@@ -40,6 +52,8 @@ class RowPreparation:
     def __init__(self, name: str, settings: TableConfig) -> None:
         self._name = name
         self._settings = settings
+        self._keeps_missing = settings.upserts and settings.schema.keeps_missing
+        self._contract = TableContract(name, settings.schema.contract, settings.is_lenient, settings.upserts)
 
     def prepare(
         self,
@@ -57,11 +71,20 @@ class RowPreparation:
         if table is None:
             partition_columns = self._settings.layout.partition_columns
         try:
+            if self._settings.ignores_case:
+                changes = with_table_names(changes, {**(known or {}), **(table or {})})
+            changes = [unwrap(c, self._settings) for c in changes]
+            changes = [rename_fields(c, self._settings.schema.renames) for c in changes]
+            defaults = _first_defaults(changes)
             if self._settings.upserts:
+                if self._settings.operation_field:
+                    changes = [with_operations(c, self._settings.operation_field) for c in changes]
                 found = self._key_columns(changes, keys)
                 if found is None and (table is None or not deduplicate.contains_truncate(changes)):
                     return None
                 keys = found or ()  # a truncate needs no key
+                if self._keeps_missing:
+                    changes = [c.with_fields() for c in changes]
                 changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
                 if self._settings.orders_by_source:
                     changes = [with_source_order(c) for c in changes]
@@ -72,6 +95,7 @@ class RowPreparation:
             changes = [c for c in changes if c.num_rows]
             if not changes:
                 return None
+            changes, dropped = self._apply_contract(table, changes, keys)
             all_columns = [known or {}, *(projection.image_columns(c) for c in changes)]
             # If the table has the column, or other types are rescued, the types need not fit together.
             fixed: Collection[str] = {name for one in all_columns for name in one} if self._settings.is_lenient else table or ()
@@ -79,6 +103,7 @@ class RowPreparation:
                 incoming = merge_columns(all_columns, fixed)
             except SchemaError as e:
                 raise SchemaError(f"table {self._name}: {e.message}") from e
+            check_table(self._name, table, incoming, self._settings.schema.renames)
             if table is not None and self._settings.widens_columns:
                 # Part by part, because records of one commit may have different types.
                 table = functools.reduce(with_wider_types, [c.image for c in changes], table)
@@ -86,13 +111,28 @@ class RowPreparation:
                 columns = incoming = self._lenient_columns(table, incoming)
             else:
                 columns = self._columns_for(table, incoming)
+            if table is not None and self._keeps_missing:
+                # Also those that no record has, whose values are kept.
+                columns |= {n: t for n, t in table.items() if n not in (*columns, *self._settings.metadata_columns)}
             self._check_key_types(columns, keys)
-            projected = [with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
+            projected = [self._with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
             for part in projected:
                 self._check_partitions(part, partition_columns)
-            return PreparedRows(projected, incoming, columns, keys)
+            may_lack = [n for n in columns if n not in (*keys, self._settings.rescue_column)] if self._keeps_missing else []
+            return PreparedRows(projected, incoming, columns, keys, tuple(may_lack), dropped, defaults)
         except pa.ArrowException as e:
             raise DataError(f"table {self._name}: {e}") from e
+
+    def _apply_contract(
+        self, table: Columns | None, changes: Sequence[ChangeBatch], keys: tuple[str, ...]
+    ) -> tuple[list[ChangeBatch], Counter[str]]:
+        kept: list[ChangeBatch] = []
+        dropped: Counter[str] = Counter()
+        for part in changes:
+            part, counts = self._contract.apply(part, table, keys)
+            kept.append(part)
+            dropped.update(counts)
+        return kept, dropped
 
     def with_metadata(self, incoming: Columns) -> Columns:
         """The columns of records plus the metadata columns."""
@@ -109,6 +149,10 @@ class RowPreparation:
         if self._settings.is_lenient:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
         return projection.project(changes, columns)
+
+    def _with_key_types(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
+        settings = self._settings
+        return with_key_types(changes, columns, keys, settings.schema.renames, ignores_case=settings.ignores_case)
 
     def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
         """The incoming columns to write, with their types in the table after schema evolution."""
@@ -149,11 +193,19 @@ class RowPreparation:
                     "Delta cannot tell from null"
                 )
 
+    def _configured_keys(self, changes: Sequence[ChangeBatch]) -> tuple[str, ...]:
+        keys = self._settings.key_columns
+        if not self._settings.ignores_case:
+            return keys
+        parts = [columns for part in changes for columns in (part.keys, part.image) if columns is not None]
+        names = {name.lower(): name for columns in parts for name in columns.column_names}
+        return tuple(names.get(key.lower(), key) for key in keys)
+
     def _key_columns(self, changes: Sequence[ChangeBatch], known: tuple[str, ...]) -> tuple[str, ...] | None:
         """The key columns (``known``, if not empty); None when no record needs a key. Raises DataError for a row without a
         key."""
         if self._settings.key_columns:
-            return self._settings.key_columns
+            return self._configured_keys(changes)
         for part in changes:
             needs_key = pc.invert(pc.fill_null(pc.is_in(part.meta[OPERATION], pa.array([TRUNCATE, MESSAGE])), False))
             bare = needs_key if part.keys is None else pc.and_(needs_key, _all_null(part.keys))
@@ -172,6 +224,14 @@ class RowPreparation:
                 )
             known = known or names
         return known or None
+
+
+def _first_defaults(changes: Sequence[ChangeBatch]) -> dict[str, pa.Scalar]:
+    """By column: its default in the first records that have one. Rows of before have what was the default then."""
+    found: dict[str, pa.Scalar] = {}
+    for part in sorted((c for c in changes if c.defaults and c.num_rows), key=lambda c: pc.min(c.meta[SEQUENCE]).as_py()):
+        found = {**part.defaults, **found}
+    return found
 
 
 def _all_null(columns: pa.Table) -> pa.ChunkedArray:

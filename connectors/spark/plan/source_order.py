@@ -7,6 +7,8 @@ another one, and of its kind, is a repetition.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,7 +53,7 @@ def with_source_order(changes: ChangeBatch) -> ChangeBatch:
             f"{SEQUENCE_BY}=log"
         )
     meta = changes.meta.set_column(changes.meta.column_names.index(POSITION), POSITION, positions)
-    return ChangeBatch(changes.topic, meta, changes.image, changes.keys)
+    return replace(changes, meta=meta)
 
 
 def _of_rows_read(positions: pa.ChunkedArray, operations: pa.ChunkedArray) -> pa.ChunkedArray:

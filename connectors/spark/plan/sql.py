@@ -12,6 +12,8 @@ from connectors.spark.plan.evolution import RESERVED, quote, sql_type
 
 DELETE_FLAG = RESERVED + "delete"
 KEEP_PREFIX = RESERVED + "keep_"
+UNAVAILABLE_COUNT = RESERVED + "unavailable"
+"""Column of the source: the number of unavailable values that a row keeps."""
 
 
 def table_at(path: str) -> str:
@@ -79,12 +81,13 @@ def _inserted(column: str, kept: Collection[str], soft_flag: str | None) -> str:
     return f"CASE WHEN {unavailable} THEN NULL ELSE {value} END"
 
 
-def missing_rows_query(target: str, source: str, keys: Sequence[str], kept: Collection[str], soft_flag: str | None = None) -> str:
-    """Counts the flags to keep a value in rows of the source that the target lacks, without soft deletes."""
+def missing_rows_query(target: str, source: str, keys: Sequence[str], soft_flag: str | None = None) -> str:
+    """Counts the unavailable values in rows of the source that the target lacks, without soft deletes."""
     match = " AND ".join(f"t.{quote(k)} = s.{quote(k)}" for k in keys)
     condition = "" if soft_flag is None else f" WHERE NOT s.{quote(soft_flag)}"
-    flags = " + ".join(f"CAST(s.{quote(KEEP_PREFIX + c)} AS BIGINT)" for c in kept)
-    return f"SELECT sum({flags}) FROM {quote(source)} AS s LEFT ANTI JOIN {target} AS t ON {match}{condition}"
+    return (
+        f"SELECT sum(s.{quote(UNAVAILABLE_COUNT)}) FROM {quote(source)} AS s LEFT ANTI JOIN {target} AS t ON {match}{condition}"
+    )
 
 
 def literal(value: Any) -> str:

@@ -27,6 +27,11 @@ class TruncateOrder:
         self._rows = 0
         self._partitions: set[tuple[str, int]] = set()
 
+    @property
+    def has_truncated(self) -> bool:
+        """Whether there was a truncate, so that :meth:`before` may drop changes."""
+        return self._truncated_at is not None
+
     def before(self, changes: ChangeBatch) -> ChangeBatch:
         """The changes without those from before the last truncate, which arrive late."""
         return changes if self._truncated_at is None else drop_truncated(changes, self._truncated_at)

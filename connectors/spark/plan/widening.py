@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from connect.errors import DataError
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns, cast_column, contains_decimal, quote
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -36,6 +37,8 @@ def _widened(known: pa.DataType, values: pa.ChunkedArray, name: str) -> pa.DataT
 def _wider_type(known: pa.DataType, incoming: pa.DataType, *, with_decimals: bool) -> pa.DataType:
     """The narrowest type that a column can be widened to for this incoming type; the known type when there is none."""
     t = pa.types
+    if is_variant(known) or is_variant(incoming):
+        return known
     if t.is_struct(known) and t.is_struct(incoming):
         given = {f.name: f.type for f in incoming}
         return pa.struct(
@@ -76,6 +79,8 @@ def widened_columns(table: Mapping[str, pa.DataType], wanted: Mapping[str, pa.Da
 
 
 def _widened_fields(known: pa.DataType, wanted: pa.DataType, path: str) -> list[tuple[str, pa.DataType]]:
+    if known == wanted:
+        return []
     if pa.types.is_struct(known) and pa.types.is_struct(wanted):
         fields = {f.name: f.type for f in wanted}
         return [
@@ -86,4 +91,4 @@ def _widened_fields(known: pa.DataType, wanted: pa.DataType, path: str) -> list[
         ]
     if pa.types.is_list(known) and pa.types.is_list(wanted):
         return _widened_fields(known.value_type, wanted.value_type, f"{path}.element")
-    return [] if known == wanted else [(path, wanted)]
+    return [(path, wanted)]

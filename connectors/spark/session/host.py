@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from connect.errors import ConnectError
+from connectors.spark.session.cluster_watch import ClusterWatch
+from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.session.jvm import SparkJvm
 from connectors.spark.session.rendezvous import Rendezvous
 from connectors.spark.session.settings import LaunchPlan
@@ -40,10 +42,11 @@ class SparkHost:
         self._jvm: SparkJvm | None = None
         self._jvm_exit = -1
         self._is_ready = False
-        self._wake, self._woken = socket.socketpair()
+        self._wake_up = socket.socketpair()
         self._error: ConnectError | None = None
         self._leave_at: float | None = None
         self._starter = threading.Thread(target=self._start, name="spark-start", daemon=True)
+        self._watch: ClusterWatch | None = None
 
     def run(self) -> None:
         """Returns when the JVM has ended."""
@@ -51,7 +54,7 @@ class SparkHost:
             self._jvm = SparkJvm(self._plan)
             self._jvm_exit = os.pidfd_open(self._jvm.process.pid)
             self._starter.start()
-            for source in (self._listener, self._worker, self._woken, self._jvm_exit):
+            for source in (self._listener, self._worker, self._wake_up[1], self._jvm_exit):
                 self._selector.register(source, selectors.EVENT_READ)
             reason = self._serve()
         except (ConnectError, OSError) as e:
@@ -67,7 +70,21 @@ class SparkHost:
             self._is_ready = True
         except ConnectError as e:
             self._error = e
-        self._wake.send(b"!")
+        self._wake_up[0].send(b"!")
+        if self._is_ready and not self._plan.master.startswith("local"):
+            self._watch_cluster()
+
+    def _watch_cluster(self) -> None:
+        assert self._jvm is not None
+        try:
+            self._watch = ClusterWatch(self._jvm.context, self._plan.conf, self._plan.executors_timeout_s)
+            has_to_end = self._watch.run()
+        except Exception:
+            return  # the JVM has ended, which its exit code explains
+        finally:
+            close_connection_of_thread(self._jvm.gateway)
+        if has_to_end:
+            self._jvm.process.kill()
 
     def _serve(self) -> str:
         """Returns why the host ends; empty when nobody needs it."""
@@ -76,8 +93,8 @@ class SparkHost:
             events = [key.fileobj for key, _ in self._selector.select(timeout)]
             if self._worker in events:
                 return ""
-            if self._woken in events:
-                self._woken.recv(1)
+            if self._wake_up[1] in events:
+                self._wake_up[1].recv(1)
                 if self._error is not None:
                     return self._error.message
                 waiting, self._waiting = self._waiting, []
@@ -158,11 +175,15 @@ class SparkHost:
     def _describe_exit(self) -> str:
         assert self._jvm is not None
         code = self._jvm.process.wait()
+        if self._watch is not None and self._watch.reason_to_end is not None:
+            return self._watch.reason_to_end
         if code == _OUT_OF_MEMORY:
             return "it ran out of memory; raise spark.conf.spark.driver.memory, or lower commit.max.records"
         return f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
     def _close(self, reason: str) -> None:
+        if self._watch is not None:
+            self._watch.close()
         if self._listener.fileno() != -1:
             with self._place.locked():
                 self._place.remove()

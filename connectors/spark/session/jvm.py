@@ -88,6 +88,8 @@ class SparkJvm:
             command = [*java_command(plan, options), "--properties-file", str(properties), _SHELL]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
         self.gateway: Any = None
+        self.context: Any = None
+        """Spark's context, once it was created."""
         self.token = ""
         self.port = 0
 
@@ -100,6 +102,7 @@ class SparkJvm:
             context = jvm.JavaSparkContext(jvm.SparkConf())  # the properties of the file are Java's system properties by now
             session = jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), {})
             jvm.org.apache.spark.sql.classic.SparkSession.setDefaultSession(session)
+            self.context = context.sc()
         except Exception as e:
             text = str(getattr(e, "java_exception", None) or e).strip()
             first = next(iter(text.splitlines()), type(e).__name__)

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
+_CLUSTER_LISTING_TASKS = "100"
 _LOG_SETTINGS = Path(__file__).parent.with_name("log4j2.properties")
 
 # For a small driver that runs all the time: fast start, little memory, few tasks per shuffle, UTC, exact old dates, and no job
@@ -93,6 +94,7 @@ class LaunchPlan:
     java: str
     last_jars: list[str] = field(default_factory=list)
     """JARs that come last on the class path, so that a class archive fits with them and without them."""
+    executors_timeout_s: float = 60.0
 
     def to_plain(self) -> dict[str, Any]:
         return asdict(self)
@@ -120,13 +122,16 @@ def plan_launch(settings: SparkConfig, *, optional_jars: bool = True) -> LaunchP
         # The optimizing compiler costs a small Spark more than it saves: 42 instead of 25 CPU seconds for the first million
         # records. For large merges all day, set spark.conf.spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=4.
         options += " -XX:TieredStopAtLevel=1"
-    elif HOST not in own:
-        conf |= driver_conf(settings.master)
+    else:
+        conf["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = _CLUSTER_LISTING_TASKS
+        if HOST not in own:
+            conf |= driver_conf(settings.master)
     conf |= _jar_conf(settings, local, s3_jars, iceberg_jars)
     conf |= own
     # The connector's own options come last because the JVM uses the last of two conflicting options.
     conf[JAVA_OPTIONS] = f"{options} {own.get(JAVA_OPTIONS, '')}".strip()
-    return LaunchPlan(settings.master, conf, str(java), list(map(str, [*s3_jars, *iceberg_jars])))
+    last_jars = list(map(str, [*s3_jars, *iceberg_jars]))
+    return LaunchPlan(settings.master, conf, str(java), last_jars, settings.executors_timeout_ms / 1000)
 
 
 def _jar_conf(settings: SparkConfig, local: bool, s3_jars: list[Path], iceberg_jars: list[Path]) -> dict[str, str]:

@@ -39,12 +39,13 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
 
 def _named_tables(config: SparkSinkConfig, offsets: Collection[TopicPartition]) -> set[str]:
     """The tables of these topics in a catalog, which may be unable to list them."""
+    own = set() if config.transactions is None else {config.transactions.table}
     if not config.catalog or config.names_need_record:
-        return set()
+        return own
     if config.routes is not None:
-        return set(config.routes.tables)
+        return own | set(config.routes.tables)
     names = {config.table_name(tp.topic, None, None, None) for tp in offsets}
-    return names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
+    return own | names | {changelog for name in names if (changelog := config.changelog_of(name)) is not None}
 
 
 def _refuse_replay(name: str, ends: Mapping[TopicPartition, int], moved: Mapping[TopicPartition, int | None]) -> None:

@@ -68,6 +68,7 @@ def open_table(
             of_table.vacuum_interval_ms / 1000,
             of_table.deleted_retention_ms,
             dict(config.spark.conf),
+            of_table.branch,
         )
         return IcebergTable(iceberg, lease.session, identify)
     assert staging is not None

@@ -13,7 +13,7 @@ from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence
 from connectors.spark.tables.parquet import ParquetTable
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
 
 class ParquetSinkTable:
@@ -37,11 +37,14 @@ class ParquetSinkTable:
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._columns = columns  # files bring their columns
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         self._columns = columns
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         raise ConnectError("the columns of a Parquet table cannot be widened")
+
+    def file_target(self) -> None:
+        return None
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         ends = {**self._committed.ends, **commit.ends}

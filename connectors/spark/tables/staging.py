@@ -12,6 +12,7 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.errors import explain
+from connectors.spark.plan.stored_variants import for_file
 from connectors.spark.s3_settings import S3Settings, is_s3
 
 FOLDER = ".sluice-staging"
@@ -48,9 +49,8 @@ class Staging:
         try:
             self._files.create_dir(self._folder, recursive=True)
             with self._files.open_output_stream(f"{self._folder}/{name}") as stream:
-                pq.write_table(
-                    rows, stream, compression="lz4", use_dictionary=False, write_statistics=False, row_group_size=256 * 1024
-                )
+                options = {"use_dictionary": False, "write_statistics": False, "row_group_size": 256 * 1024}
+                pq.write_table(for_file(rows), stream, compression="lz4", **options)
         except OSError as e:
             self._delete(name)
             raise explain(e, f"cannot write staging files to {self._uri}") from e

@@ -12,7 +12,11 @@ from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.versions import as_open
+from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges
+
+Defaults = Mapping[str, pa.Scalar]
+"""By column of the table: the value that its existing rows get."""
 
 
 @dataclass(slots=True)
@@ -29,10 +33,19 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """The offsets of one table commit: the ranges that it adds, and the new end of each of their partitions."""
+    """The offsets of one table commit: the ranges that it adds, and the new end of each of their partitions.
+
+    With ``files``, Spark's executors have written the rows: those of an append, and those of an upsert that are not deleted. They
+    are added as they are; on a conflict, and after an error, they are left to the caller.
+    """
 
     ranges: OffsetRanges
     ends: Mapping[TopicPartition, int]
+    files: ExecutorFiles | None = None
+
+    def schema_of(self, rows: pa.Table) -> pa.Schema:
+        """The columns that the commit writes."""
+        return rows.schema if self.files is None else self.files.schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +105,9 @@ class Table(Protocol):
         """Creates the table, empty, if it does not exist; ``keys`` are its merge key. The caller loads again."""
         ...
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        """Adds columns (quoted paths) in a commit of its own; ``columns`` are those that the table then has. The caller loads
-        again."""
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+        """Adds columns (quoted paths) in a commit of its own; ``columns`` are those that the table then has. Existing rows get
+        ``defaults`` in the same commit. The caller loads again."""
         ...
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
@@ -107,6 +120,10 @@ class Table(Protocol):
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         """Applies changes. Returns the version."""
+        ...
+
+    def file_target(self) -> FileTarget | None:
+        """How executors write data files for the version that was read last; None if they cannot."""
         ...
 
     def stored_ends(self) -> Mapping[TopicPartition, int]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,19 +13,20 @@ import pyarrow as pa
 from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
-from connectors.sink_support.batch_isolation import find_bad_records
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import CURRENT, TableConfig
+from connectors.spark.config import UPSERT, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
-from connectors.spark.plan import deduplicate, projection
+from connectors.spark.plan import deduplicate
 from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
-from connectors.spark.plan.source_order import drop_truncated, sort_by_position
 from connectors.spark.plan.truncate_order import TruncateOrder
-from connectors.spark.plan.versions import plan_versions
 from connectors.spark.plan.widening import widened_columns
+from connectors.spark.tables.commit_group import CommitGroup, GroupedTable
+from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
+from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
+from connectors.spark.tables.planned_upserts import plan_upsert
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
 log = logging.getLogger(__name__)
@@ -45,6 +44,8 @@ class TableProgress:
     last_commit_ms: int | None = None
     commit_duration_ms: int | None = None
     skipped: int = 0
+    dropped: int = 0
+    """Values that the schema contract left out."""
     table: Mapping[str, Any] = field(default_factory=dict)
     """What the table itself reports (:meth:`connectors.spark.tables.table.Table.progress`)."""
 
@@ -59,13 +60,20 @@ class TableWriter:
         self._table = table
         self._rows = RowPreparation(name, settings)
         self._state: TableState | None = None
+        self._state_at = float("-inf")
         self._keys: tuple[str, ...] = settings.key_columns
         self._order = TruncateOrder()
+        self._dropped: set[str] = set()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
-        """Reads the end offsets of these partitions from the table (of all that are known, if none are given). Raises
-        ConnectError."""
+        """Reads the ends of these partitions from the table (of all that are known, if none are given). Raises ConnectError."""
         return self._load(partitions)
+
+    def state(self, partitions: Collection[TopicPartition], max_age_s: float) -> TableState:
+        """The table's state as of the last commit or read, which is at most this old. Raises ConnectError."""
+        if self._state is None or time.monotonic() - self._state_at > max_age_s:
+            return self._load(partitions)
+        return self._state
 
     def columns(self) -> Columns | None:
         """The table's columns as last read; None when the table does not exist."""
@@ -95,9 +103,8 @@ class TableWriter:
             keeps_rows = (self._settings.soft_deletes or self._settings.keeps_versions) and not self._settings.orders_by_source
             part = deduplicate.before_truncate(new) if new and keeps_rows else new
             is_last = part is new
-            prepared = (
-                self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
-            )
+            names = state.partition_columns
+            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -121,37 +128,87 @@ class TableWriter:
             attempts = 0
         raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
 
+    def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
+        """Describes the table to executors, which write files for :meth:`commit_files`. Raises ConnectError."""
+        state = self._state or self._load(partitions)
+        # Rows from before a truncate that arrive late must be found here, and changes that are older than their rows.
+        writes = state.columns is not None and self._settings.replaces_rows and not self._order.has_truncated
+        ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
+        files = self._table.file_target() if writes else None
+        return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files)
+
+    def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
+        """Creates the table, or adds or widens columns, for rows that executors prepared. Raises ConnectError."""
+        state = self._state or self._load(partitions)
+        self._state = None
+        try:
+            self._evolve(state, needed)
+        except (DataError, RetriableError):
+            raise
+        except Exception as e:
+            raise explain(e, self._described()) from e
+
+    def commit_files(
+        self,
+        rows: WrittenRows,
+        ranges: OffsetRanges,
+        known_ends: Mapping[TopicPartition, int],
+        partitions: Collection[TopicPartition],
+    ) -> bool:
+        """Commits files that executors wrote, with the offset ranges of their records. ``known_ends`` are the ends below which
+        they have skipped the records. Durable on return.
+
+        Returns False, and writes nothing, if the table has changed so that the files do not fit any more. Raises as
+        :meth:`commit` does.
+        """
+        started = time.monotonic()
+        for _ in range(_MAX_ATTEMPTS):
+            state = self._state or self._load(partitions)
+            columns = state.columns or {}
+            # Promise 6: the executors skipped what the table had; what it has got since then would be doubled.
+            is_same = all(state.ends.get(tp) == known_ends.get(tp) for tp in ranges)
+            if not is_same or any(columns.get(member.name) != member.type for member in rows.files.schema):
+                return False
+            self._state = None
+            moved = {tp: (state.ends.get(tp, first), end) for tp, (first, end) in ranges.items()}
+            commit = OffsetCommit(moved, {tp: end for tp, (_, end) in moved.items()}, rows.files)
+            try:
+                landed = self._write_files(rows, columns, commit)
+            except (DataError, RetriableError):
+                raise
+            except Exception as e:
+                raise explain(e, self._described()) from e
+            if landed is None:
+                continue
+            self.progress.rows += rows.count
+            self.progress.commits += 1
+            self.progress.version = state.version = landed
+            state.ends |= commit.ends
+            self._state = state
+            self.progress.last_commit_ms = int(time.time() * 1000)
+            self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
+            self._update_figures()
+            crash_points.point("spark.committed")
+            return True
+        raise RetriableError(f"{self._described()}: other writers committed first {_MAX_ATTEMPTS} times in a row")
+
+    def _write_files(self, rows: WrittenRows, columns: Columns, commit: OffsetCommit) -> int | None:
+        if rows.latest is None:
+            return self._table.append(rows.files.schema.empty_table(), commit)
+        self._keys = rows.keys
+        upsert = Upsert(rows.latest.rows, rows.latest, rows.keys, columns, self._settings.soft_deletes)
+        landed = self._table.upsert(upsert, commit)
+        if landed is not None:
+            self._order.committed(rows.latest, rows.keys)
+        return landed
+
     def split_bad_records(
         self, changes: Sequence[ChangeBatch], partitions: Collection[TopicPartition]
     ) -> tuple[list[ChangeBatch], list[BadRecord]]:
         """Separates changes that fit this table from bad records. Writes nothing."""
         state = self._state or self._load(partitions)
         changes = [kept for c in changes if (kept := c.after_offsets(state.ends)).num_rows]
-        known: Columns = {}
-        keys = self._keys
-        bad_records: list[BadRecord] = []
-        starts = [0, *itertools.accumulate(c.num_rows for c in changes)]
-
-        def attempt(part: range) -> None:
-            nonlocal known, keys
-            index = bisect_right(starts, part.start) - 1
-            first = part.start - starts[index]
-            piece = changes[index].slice(range(first, first + len(part))).without_empty_columns()
-            prepared = self._rows.prepare(state.columns, [piece], keys, known, partition_columns=state.partition_columns)
-            if prepared is not None:
-                known, keys = prepared.incoming, prepared.keys
-
-        parts = [range(a, b) for a, b in itertools.pairwise(starts)]
-        found = find_bad_records(parts, attempt)
-        good: list[ChangeBatch] = []
-        for part, one in zip(parts, changes, strict=True):
-            removed = [at for at in part if at in found] if found else []
-            bad_records += [BadRecord.of(*one.location(at - part.start), found[at]) for at in removed]
-            if removed:
-                one = one.filter(pa.array([at not in found for at in part])).without_empty_columns()
-            if one.num_rows:
-                good.append(one)
-        return good, bad_records
+        return split_bad_records(self._rows, state.columns, state.partition_columns, self._keys, changes)
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Commits new offsets (None removes a partition) without rows. Raises ConnectError."""
@@ -160,6 +217,23 @@ class TableWriter:
             self._table.move_offsets(offsets)
         except Exception as e:
             raise explain(e, self._described()) from e
+
+    @property
+    def group_member(self) -> str | None:
+        """The table's name in a group of commits; None if its catalog cannot commit tables together. Blocks."""
+        table = self._table
+        return table.path if isinstance(table, GroupedTable) and table.can_be_grouped else None
+
+    def enter_group(self, group: CommitGroup) -> None:
+        """The next commits take effect together with those of the group."""
+        if isinstance(self._table, GroupedTable):
+            self._table.group = group
+
+    def leave_group(self, *, failed: bool) -> None:
+        """Ends that, if there is a group."""
+        if isinstance(self._table, GroupedTable) and self._table.group is not None:
+            group, self._table.group = self._table.group, None
+            group.leave(self._table.path, failed=failed)
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         """Takes care of the table. The only method that another thread may call."""
@@ -176,6 +250,7 @@ class TableWriter:
             )
 
     def _load(self, partitions: Collection[TopicPartition]) -> TableState:
+        self._state_at = time.monotonic()
         try:
             self._state = self._table.load(partitions)
         except Exception as e:
@@ -201,71 +276,33 @@ class TableWriter:
                 return True
             landed = self._table.append(pa.schema(list(state.columns.items())).empty_table(), commit)
         elif self._settings.upserts:
-            upsert = self._plan_upsert(state, prepared)
+            assert state.columns is not None
+            self._keys = prepared.keys
+            upsert = plan_upsert(prepared, state.columns, self._settings, self._order)
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
             if landed is not None and not upsert.by_source:
                 self._order.committed(upsert.changes, self._keys)
         else:
-            appended = self._plan_append(prepared)
+            appended = rows_to_append(prepared, self._settings)
             rows = appended.num_rows
             landed = self._table.append(appended, commit)
         if landed is None:
             return False
+        if prepared is not None:
+            self._count_dropped(prepared.dropped)
         self.progress.rows += rows
         self.progress.commits += 1
         self.progress.version = state.version = landed
+        self._state_at = time.monotonic()
         state.ends |= commit.ends
         return True
 
-    def _plan_append(self, prepared: PreparedRows) -> pa.Table:
-        parts = []
-        for part in prepared.changes:
-            one = projection.concat_batches([part])
-            extra = projection.metadata_columns(one.meta, self._settings.metadata_columns, None)
-            parts.append(_append_columns(one.image, extra))
-        return pa.concat_tables(parts)
-
-    def _plan_upsert(self, state: TableState, prepared: PreparedRows) -> Upsert:
-        self._keys = prepared.keys
-        settings = self._settings
-        whole = projection.concat_batches(prepared.changes)
-        if settings.orders_by_source:
-            return self._plan_by_source(state, whole, prepared.keys)
-        whole = self._order.before(whole)
-        if settings.keeps_versions:
-            assert state.columns is not None
-            versions = plan_versions(whole, prepared.keys, settings)
-            keys = (*prepared.keys, CURRENT)
-            return Upsert(versions.rows, versions, keys, state.columns, soft_deletes=True, keeps_versions=True)
-        latest = deduplicate.latest_per_key(
-            whole,
-            prepared.keys,
-            settings.delete_mode,
-            settings.unavailable,
-            unavailable_is_null=settings.unavailable_value == "null",
-        )
-        extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
-        assert state.columns is not None
-        rows = _append_columns(latest.rows, extra)
-        survivors = self._order.survivors(latest, prepared.keys)
-        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
-
-    def _plan_by_source(self, state: TableState, changes: ChangeBatch, keys: tuple[str, ...]) -> Upsert:
-        settings = self._settings
-        ordered, truncate = drop_truncated(sort_by_position(changes), settings.delete_mode)
-        latest = deduplicate.latest_of_sorted(
-            ordered,
-            truncate,
-            keys,
-            settings.delete_mode,
-            settings.unavailable,
-            unavailable_is_null=settings.unavailable_value == "null",
-        )
-        extra = projection.metadata_columns(latest.meta, settings.metadata_columns, latest.deleted)
-        assert state.columns is not None
-        rows = _append_columns(latest.rows, extra)
-        return Upsert(rows, latest, keys, state.columns, settings.soft_deletes, by_source=True)
+    def _count_dropped(self, dropped: Mapping[str, int]) -> None:
+        self.progress.dropped += sum(dropped.values())
+        for column in dropped.keys() - self._dropped:
+            log.warning("%s: values of %s are left out, as the schema contract says", self._described(), column)
+        self._dropped |= dropped.keys()
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""
@@ -292,8 +329,17 @@ class TableWriter:
             names = ", ".join(path for path, _ in added)
             raise SchemaError(f"{self._described()} has no column {names}, the records do, and schema.evolution=fail")
         columns = with_additions(state.columns, wanted)
-        self._change_schema(lambda: self._table.add_columns(added, columns), lambda present: not missing_columns(present, wanted))
+        defaults = self._defaults(state.columns, columns, prepared)
+        self._change_schema(
+            lambda: self._table.add_columns(added, columns, defaults), lambda present: not missing_columns(present, wanted)
+        )
         return True
+
+    def _defaults(self, table: Columns, columns: Columns, prepared: PreparedRows) -> dict[str, pa.Scalar]:
+        """What the existing rows have in new columns."""
+        if self._settings.write_mode != UPSERT or not self._settings.schema.uses_defaults:
+            return {}
+        return {n: v.cast(columns[n]) for n, v in prepared.defaults.items() if n in columns and n not in table}
 
     def _change_schema(self, change: Callable[[], None], is_done: Callable[[Columns], bool]) -> None:
         """Creates the table or adds columns. Another task may have done the same at the same time."""
@@ -304,9 +350,3 @@ class TableWriter:
             if present is None or not is_done(present):
                 raise
             log.debug("%s got its columns from another writer: %s", self._described(), e)
-
-
-def _append_columns(image: pa.Table, extra: dict[str, pa.ChunkedArray]) -> pa.Table:
-    for name, column in extra.items():
-        image = image.append_column(name, column) if image.num_columns else pa.table({name: column})
-    return image

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from connect.config.schema_contracts import FrozenSchemaError
 from connect.errors import BadRequestError, ConnectError, DataError
 from connectors.postgres import PostgresSource
-from connectors.postgres.schema.contracts import FrozenSchemaError
 
 _TIMEOUT_S = 20.0
 

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
-from connect.sink import TopicIdentity
+from connect.sink import FailedRead, OffsetRange, RangeBatch, TopicIdentity
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
 from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
+from sluice.embedded.spark_cluster import EmbeddedSparkCluster
+from tests.support.spark_connect import connect_server
+
+
+def json_converters(settings: Mapping[str, str]) -> tuple[Converter, Converter]:
+    key, value = JsonConverter(), JsonConverter()
+    key.configure(settings, True)
+    value.configure(settings, False)
+    return key, value
 
 
 class Topic:
@@ -32,6 +46,8 @@ class Topic:
         self.beginnings: dict[int, int] = {}
         """By partition: the first offset that retention left."""
         self.converter = {"schemas.enable": str(schemas).lower()}
+        self.converters: tuple[Converter, Converter] | None = None
+        """Configured converters of keys and values, if they are no JsonConverters."""
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
         self.headers: dict[tuple[int, int], list[tuple[str, bytes | None]]] = {}
         """By partition and offset."""
@@ -48,6 +64,44 @@ class Topic:
         return [TopicPartition(self.name, p) for p in self.logs]
 
 
+@dataclass(frozen=True)
+class ListRangeReader:
+    """Reads lists like the worker reads Kafka, in any process."""
+
+    logs: Mapping[str, Mapping[int, Sequence[tuple[bytes | None, bytes | None]]]]
+    settings: Mapping[str, str]
+    raw: bool
+    batch: int = 500
+
+    def converters(self) -> tuple[JsonConverter, JsonConverter]:
+        key, value = JsonConverter(), JsonConverter()
+        key.configure(self.settings, True)
+        value.configure(self.settings, False)
+        return key, value
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        (name, partition), first, end = offset_range
+        for start in range(first, end, self.batch):
+            offsets = list(range(start, min(end, start + self.batch)))
+            log = self.logs[name][partition][start : offsets[-1] + 1]
+            raw = RawBatch(name, partition, offsets, [k for k, _ in log], [v for _, v in log], [0] * len(log))
+            records = None if self.raw else to_records(raw, *self.converters())
+            yield RangeBatch(raw, records, (), offsets[-1] + 1)
+
+
+def to_records(raw: RawBatch, key: Converter, value: Converter) -> list[SinkRecord]:
+    records = []
+    headers = raw.headers or [None] * len(raw)
+    for offset, k, v, listed in zip(raw.offsets, raw.keys, raw.values, headers, strict=True):
+        kk, vv = key.to_connect_data(raw.topic, k), value.to_connect_data(raw.topic, v)
+        record = SinkRecord(raw.topic, raw.partition, kk.schema, kk.value, vv.schema, vv.value, offset)
+        if listed is not None:
+            read = [(name, SimpleHeaderConverter().to_connect_header(raw.topic, name, text)) for name, text in listed]
+            record.headers = Headers([Header(name, header.schema, header.value) for name, header in read])
+        records.append(record)
+    return records
+
+
 class Context:
     """A fake of the worker's task context."""
 
@@ -58,10 +112,13 @@ class Context:
         self.raw_allowed = raw
         self.seeks: dict[TopicPartition, int] = {}
         self.commits_requested = 0
-        self.key_converter, self.value_converter = JsonConverter(), JsonConverter()
-        settings = next(iter(self.topics.values())).converter
-        self.key_converter.configure(settings, True)
-        self.value_converter.configure(settings, False)
+        first = next(iter(self.topics.values()))
+        self.converter = first.converter
+        self.key_converter, self.value_converter = first.converters or json_converters(first.converter)
+        self.group: dict[TopicPartition, int] = {}
+        self.assigned: set[TopicPartition] = set()
+        self.read = 0
+        """Records that other processes have read."""
 
     def configs(self) -> Mapping[str, str]:
         return {}
@@ -73,7 +130,7 @@ class Context:
         assert timeout_ms > 0
 
     def assignment(self) -> set[TopicPartition]:
-        return {tp for t in self.topics.values() for tp in t.partitions()}
+        return set(self.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None: ...
 
@@ -87,6 +144,18 @@ class Context:
 
     def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.topics[tp.topic].beginnings.get(tp.partition, 0) for tp in partitions}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return {tp: self.seeks.get(tp, self.group.get(tp, 0)) for tp in self.assigned}
+
+    def range_reader(self) -> ListRangeReader:
+        return ListRangeReader({name: t.logs for name, t in self.topics.items()}, self.converter, raw=self.raw_allowed)
+
+    def count_read(self, partition: TopicPartition, records: int, size_bytes: int) -> None:
+        self.read += records
+
+    def report_failed_read(self, failure: FailedRead) -> Future[None]:
+        raise failure.error
 
     def topic_identities(self, topics: Collection[str]) -> dict[str, TopicIdentity]:
         return {topic: TopicIdentity("test-cluster", self.topics[topic].id) for topic in topics}
@@ -114,6 +183,7 @@ class Run:
         self.raw = self.task.wants_raw()
         assert self.raw == raw
         owned = [tp for t in self.topics for tp in t.partitions() if partitions is None or tp.partition in partitions]
+        self.context.group, self.context.assigned = group, set(owned)
         self.task.open(owned)
         self.position = {tp: self.context.seeks.get(tp, group.get(tp, 0)) for tp in owned}
 
@@ -141,20 +211,23 @@ class Run:
             some = headers if any(headers) else None
             self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log), some)])
             return
-        key, value = self.context.key_converter, self.context.value_converter
-        records = []
-        for offset, k, v, listed in zip(offsets, keys, values, headers, strict=True):
-            kk, vv = key.to_connect_data(topic.name, k), value.to_connect_data(topic.name, v)
-            record = SinkRecord(topic.name, partition, kk.schema, kk.value, vv.schema, vv.value, offset)
-            if listed is not None:
-                read = [(name, SimpleHeaderConverter().to_connect_header(topic.name, name, text)) for name, text in listed]
-                record.headers = Headers([Header(name, value.schema, value.value) for name, value in read])
-            records.append(record)
-        self.task.put(records)
+        raw = RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log), headers if any(headers) else None)
+        self.task.put(to_records(raw, self.context.key_converter, self.context.value_converter))
 
     def commit(self) -> None:
         """Flushes buffered records into the tables and commits the offsets from pre_commit to the group."""
         self.task.flush(dict(self.position))
+        self.group.update(self.task.pre_commit(dict(self.position)))
+
+    def finish(self, timeout_s: float = 900.0) -> None:
+        """Lets Spark's executors write all records, and commits the offsets to the group."""
+        deadline = time.monotonic() + timeout_s
+        ends = {tp: len(self.context.topics[tp.topic].logs[tp.partition]) for tp in self.position}
+        while any(self.context.positions()[tp] < end for tp, end in ends.items()):
+            assert time.monotonic() < deadline, self.task.progress()
+            self.task.put_raw([]) if self.raw else self.task.put([])
+            threading.Event().wait(0.01)
+        self.position = {tp: self.context.seeks.get(tp, start) for tp, start in self.position.items()}
         self.group.update(self.task.pre_commit(dict(self.position)))
 
     def close(self) -> None:
@@ -176,6 +249,29 @@ def spark_props() -> Iterator[dict[str, str]]:
         "spark.conf.spark.driver.memory": "1g",
     }
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def _spark_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
+    cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", dies_with_parent=True)
+    yield cluster
+    session.stop()
+    cluster.remove()
+
+
+@pytest.fixture
+def spark_cluster(_spark_cluster: EmbeddedSparkCluster) -> EmbeddedSparkCluster:
+    """A standalone master and two workers with one core each, running; a test may kill them."""
+    _spark_cluster.start()
+    return _spark_cluster
+
+
+@pytest.fixture(scope="session")
+def connect_address(services_dir: Path, spark_props: dict[str, str]) -> Iterator[str]:
+    """The address of a Spark Connect server."""
+    with connect_server(services_dir / "spark-connect", spark_props["spark.jars"]) as address:
+        yield address
+        session.stop()
 
 
 @pytest.fixture

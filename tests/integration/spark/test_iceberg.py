@@ -291,6 +291,44 @@ def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake
     assert [row["id"] for row in lake.rows()] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_branch_has_rows_and_offsets_of_its_own(lake: IcebergLake, version: str) -> None:
+    lake.start(write_mode="upsert", key_columns="id", **{"table.properties.format-version": version})
+    lake.write({"id": 1, "v": "a"}, {"id": 2, "v": "b"})
+    lake.restart(**{"table.branch": "audit", "compaction.min.files": "2"})
+    assert lake.task_run.position == {TP: 2}  # the branch will begin with the rows of main
+    lake.write({"id": 2, "v": "c"}, {"id": 3, "v": "d"})
+    lake.write({"id": 3, "v": "e"})
+    writer = lake.task_run.task.delivery.scheduler.table("t").writer
+    writer.maintain(lambda: False)
+    lake.group.clear()
+    lake.restart()
+    assert lake.task_run.position == {TP: 5}
+    lake.write({"id": 1, "v": "f"})
+
+    def rows(what: str) -> list[tuple[int, str]]:
+        return [(row["id"], row["v"]) for row in lake.sql(f"SELECT * FROM {lake.access.name} {what} ORDER BY id")]
+
+    assert rows("VERSION AS OF 'audit'") == [(1, "f"), (2, "c"), (3, "e")]
+    assert rows("") == [(1, "a"), (2, "b")]
+    assert SparkSink().alter_offsets(lake.props, {TP: 4})
+    lake.restart()
+    assert lake.task_run.position == {TP: 4}
+    lake.sql(f"CALL {CATALOG}.system.fast_forward('t', 'main', 'audit')")
+    lake.restart(**{"table.branch": "main"})
+    assert lake.task_run.position == {TP: 4}
+    assert rows("") == [(1, "f"), (2, "c"), (3, "e")]
+
+
+def test_a_tag_is_no_branch(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    table = lake.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, f"{CATALOG}.t")
+    table.manageSnapshots().createTag("release", table.currentSnapshot().snapshotId()).commit()
+    lake.task_run.task.close()
+    with pytest.raises(ConnectError, match="release is a tag of the table"):
+        lake.start(**{"table.branch": "release"})
+
+
 def test_a_table_that_was_dropped_is_named(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     lake.sql(f"DROP TABLE {lake.access.name}")

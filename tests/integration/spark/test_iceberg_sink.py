@@ -49,12 +49,12 @@ def write(
     monkeypatch.setattr(conftest, "SparkSinkTask", IcebergSinkTask)
     leases: list[session.Lease] = []
 
-    def write_all(config: str) -> Callable[[str], list[dict[str, Any]]]:
+    def write_all(config: str, fields: Any = FIELDS, rows: Any = None) -> Callable[[str], list[dict[str, Any]]]:
         props = dict(parse_properties(config.replace("WAREHOUSE", str(tmp_path / "warehouse")), "events.properties"))
         props |= spark_props
         t = topic("events", schemas=True)
-        for id_, kind, place in ROWS:
-            t.add(None, message(FIELDS, {"id": id_, "type": kind, "at": {"place": place}}))
+        for row in rows or [{"id": id_, "type": kind, "at": {"place": place}} for id_, kind, place in ROWS]:
+            t.add(None, message(fields, row))
         t.add(None, None)
         run = conftest.Run(props, [t], raw=True, group={})
         try:
@@ -113,6 +113,36 @@ def test_an_upsert_replaces_rows(write: Any, mode: str) -> None:
     assert rows == [{"id": 1, "place": None}, {"id": 2, "place": "Shop.B"}, {"id": 3, "place": "Shop.A"}]
 
 
+def test_operations_in_a_field_are_applied(write: Any) -> None:
+    fields = [field("id", "int64"), field("v", "string"), field("_cdc", "struct", fields=[field("op", "string")])]
+    rows = [
+        {"id": id_, "v": v, "_cdc": {"op": op}}
+        for id_, v, op in [(1, "a", "I"), (2, "b", "I"), (3, "c", None), (1, "d", "U"), (2, "b", "D"), (9, None, "D")]
+    ]
+    own = "iceberg.tables.cdc-field=_cdc.op\niceberg.tables.default-id-columns=id\n"
+    query = write(CONFIG + own, fields, rows)
+    found = query(f"SELECT id, v, _cdc.op FROM {CATALOG}.db.events ORDER BY id")
+    assert found == [{"id": 1, "v": "d", "op": "U"}, {"id": 3, "v": "c", "op": None}]
+
+
+def test_columns_are_found_by_names_in_other_case(write: Any, tmp_path: Path) -> None:
+    own = "iceberg.tables.schema-case-insensitive=true\niceberg.tables.default-id-columns=Id\nwrite.mode=upsert\n"
+    own += "iceberg.tables.evolve-schema-enabled=true\n"
+    write(CONFIG + own)
+    fields = [field("ID", "int64"), field("AT", "struct", fields=[field("Place", "string")]), field("New", "string")]
+    query = write(CONFIG.replace("events-sink", "second") + own, fields, [{"ID": 3, "AT": {"Place": "Shop.C"}, "New": "n"}])
+    found = query(f"SELECT id, at.place, New FROM {CATALOG}.db.events ORDER BY id")
+    assert found[2] == {"id": 3, "place": "Shop.C", "New": "n"}
+    assert list(query(f"SELECT * FROM {CATALOG}.db.events")[0]) == ["id", "type", "at", "New"]
+
+
+@pytest.mark.parametrize("key", ["iceberg.tables.default-commit-branch", "iceberg.table.db.events.commit-branch"])
+def test_rows_are_committed_to_a_branch(write: Any, key: str) -> None:
+    query = write(f"{CONFIG}{key}=audit\n")
+    assert ids(query(f"SELECT id FROM {CATALOG}.db.events VERSION AS OF 'audit'")) == [1, 1, 2, 3]
+    assert query(f"SELECT id FROM {CATALOG}.db.events") == []
+
+
 def test_a_missing_table_is_an_error_without_auto_create(write: Any) -> None:
     with pytest.raises(ConnectError, match=r"table db\.events at iceberg\.db\.events does not exist; .*auto-create-enabled=true"):
         write(CONFIG.replace("auto-create-enabled=true", "auto-create-enabled=false"))
@@ -125,9 +155,13 @@ def test_a_missing_table_is_an_error_without_auto_create(write: Any) -> None:
         ("iceberg.tables.dynamic-enabled=true", "iceberg.tables.route-field", "needs the field"),
         ("iceberg.table.db.events.route-regex=(", "iceberg.table.db.events.route-regex", ""),
         ("iceberg.table.db.events.id-column=id", "iceberg.table.db.events.id-column", "one of route-regex, id-columns"),
-        ("iceberg.table.db.events.commit-branch=audit", "iceberg.table.db.events.commit-branch", "only on the branch main"),
-        ("iceberg.tables.cdc-field=_cdc.op", "iceberg.tables.cdc-field", "write.mode=upsert"),
-        ("iceberg.tables.schema-case-insensitive=true", "iceberg.tables.schema-case-insensitive", "case-sensitive"),
+        ("iceberg.tables.cdc-field=_cdc.op\nwrite.mode=append", "iceberg.tables.cdc-field", "write.mode=append deletes no rows"),
+        ("iceberg.tables.cdc-field=_cdc.", "iceberg.tables.cdc-field", "dots separate nested fields"),
+        (
+            "iceberg.tables.schema-case-insensitive=true\nschema.evolution=lenient",
+            "iceberg.tables.schema-case-insensitive",
+            "lenient does not support it",
+        ),
         ("iceberg.tables.default-partition-by=weeks(at)", "partition.columns", "Expected a column, or years"),
     ],
 )

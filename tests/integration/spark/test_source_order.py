@@ -91,7 +91,7 @@ def test_any_arrival_gives_the_rows_of_the_history_with_two_tasks_and_crashes(
     lake: Lake, run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     chance = random.Random(number)
-    events = make_history(chance, 16)
+    events = make_history(chance, 10)
     t = topic("t", schemas=False)
     for partition in range(PARTITIONS):
         t.logs[partition] = []

@@ -15,6 +15,7 @@ from connectors.spark.tables.delta.deletion_vectors import encode_vector_file, v
 from connectors.spark.tables.delta.file_format import DeltaFormat, add_action, remove_action
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.compaction import MergedFile
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.row_bitmaps import Rows
@@ -25,9 +26,14 @@ class TableChange:
     """Actions of a commit, and the files that were written for it."""
 
     rows: pa.Table
+    files: ExecutorFiles | None = None
+    """Instead of ``rows``: what executors have written."""
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
+    """Deleted if there is no commit."""
+    kept: list[str] = field(default_factory=list)
+    """Files of executors."""
     new_rows: dict[str, pa.Table] = field(default_factory=dict)
     """By path: the rows of a new data file, in its order, with all their columns."""
 
@@ -41,7 +47,10 @@ class TableChange:
             raise
 
     def write_rows(self, writer: DataFileWriter, layout: TableLayout) -> None:
-        """Writes the new rows, if there are any: one file per partition."""
+        """Writes the new rows, if there are any: one file per partition. With files of executors, only their vectors."""
+        if self.files is not None:
+            self._add_files(self.files, writer)
+            return
         if not self.rows.num_rows:
             return
         for values, rows in layout.split(self.rows):
@@ -49,6 +58,25 @@ class TableChange:
             self.adds.append(add)
             self.written.append(add["path"])
             self.new_rows[add["path"]] = rows
+
+    def _add_files(self, files: ExecutorFiles, writer: DataFileWriter) -> None:
+        marked: list[tuple[LiveFile, Rows]] = []
+        for file in files.remaining():
+            self.kept.append(file.path)
+            if file.keys is not None:
+                self.new_rows[file.path] = file.keys
+            if len(file.superseded):
+                marked.append((DeltaFormat("").describe(-1, file.entry), file.superseded))
+            else:
+                self.adds.append(dict(file.entry))
+        if marked:
+            self._write_vectors(marked, writer)
+
+    def _write_vectors(self, marked: list[tuple[LiveFile, Rows]], writer: DataFileWriter) -> None:
+        data, identity, descriptors = encode_vector_file([rows for _, rows in marked])
+        writer.write_bytes(vector_file_name(identity), data)
+        self.written.append(vector_file_name(identity))
+        self.adds += [add_action(file, descriptor) for (file, _), descriptor in zip(marked, descriptors, strict=True)]
 
     def delete_rows(self, deleted: Mapping[int, Rows], live: LiveFiles, writer: DataFileWriter) -> None:
         """Marks rows of live files as deleted, and removes files without any other rows."""
@@ -60,12 +88,8 @@ class TableChange:
             all_deleted = file.with_deleted(rows)
             if len(all_deleted) < file.rows:
                 remaining.append((file, all_deleted))
-        if not remaining:
-            return
-        data, identity, descriptors = encode_vector_file([rows for _, rows in remaining])
-        writer.write_bytes(vector_file_name(identity), data)
-        self.written.append(vector_file_name(identity))
-        self.adds += [add_action(file, descriptor) for (file, _), descriptor in zip(remaining, descriptors, strict=True)]
+        if remaining:
+            self._write_vectors(remaining, writer)
 
     def remove_all(self, live: LiveFiles, survivors: Mapping[int, Rows], writer: DataFileWriter) -> None:
         """Removes all rows of the table except for these rows, by file number."""

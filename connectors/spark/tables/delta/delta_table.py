@@ -14,7 +14,8 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.delta.suitability import UnsuitableTable
-from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
+from connectors.spark.tables.executor_files import FileTarget
+from connectors.spark.tables.table import Defaults, OffsetCommit, Table, TableState, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,11 +59,14 @@ class DeltaTable:
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         self._watch(lambda: self._table.create(columns, keys))
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        self._watch(lambda: self._table.add_columns(added, columns))
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+        self._watch(lambda: self._table.add_columns(added, columns, defaults))
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         self._watch(lambda: self._table.widen_columns(widened))
+
+    def file_target(self) -> FileTarget | None:
+        return self._table.file_target()
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._watch(lambda: self._table.append(rows, commit))

@@ -59,6 +59,9 @@ class DeltaFormat:
                     read[path] = bytes(file.read())
             return deletion_vectors.read_vector(read[path], vector)
 
+    def default(self, name: str) -> pa.Scalar | None:
+        return None
+
     def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
         return {name: name for name in columns if name in schema.names}
 

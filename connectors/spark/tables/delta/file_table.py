@@ -8,8 +8,6 @@ identifier per partition (promise 6).
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import logging
 import threading
 import time
@@ -27,6 +25,7 @@ from connectors.spark.s3_settings import S3Settings
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.delta.added_columns import ColumnAdder, read_table_layout
 from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.checks import (
     check_not_append_only,
@@ -37,25 +36,29 @@ from connectors.spark.tables.delta.checks import (
 )
 from connectors.spark.tables.delta.creation import create_table, file_table_properties
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.file_target import make_file_target
 from connectors.spark.tables.delta.key_search import KeySearch
 from connectors.spark.tables.delta.known_version import KnownVersion, read_files
-from connectors.spark.tables.delta.layout import TableLayout, read_layout
+from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action, DeltaLog
 from connectors.spark.tables.delta.maintenance import DeltaMaintenance, MaintenanceSettings
 from connectors.spark.tables.delta.offset_moves import move_stored_offsets
-from connectors.spark.tables.delta.schema_change import metadata_action, new_columns
-from connectors.spark.tables.delta.statements import add_columns, close_all_versions, mark_all_deleted, widen_columns
+from connectors.spark.tables.delta.statements import (
+    close_all_versions,
+    mark_all_deleted,
+    widen_columns,
+)
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
-from connectors.spark.tables.delta.upsert import DeltaUpsertFiles, write_ordered, write_upsert
+from connectors.spark.tables.delta.upsert import DeltaUpserts
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
-from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import UnreadableFile
 from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
 from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder
 from connectors.spark.tables.staging import local_folder, open_location
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import TableLock, creation_lock
 
 if TYPE_CHECKING:
@@ -91,11 +94,6 @@ def _stored_versions(checksum: Mapping[str, Any], transaction: DeltaTransaction)
     return transaction.application_versions() if listed is None else {t["appId"]: int(t["version"]) for t in listed}
 
 
-def _read_layout(transaction: DeltaTransaction, metadata: Mapping[str, Any], checksum: Mapping[str, Any]) -> TableLayout:
-    domains = checksum.get("domainMetadata")
-    return read_layout(metadata, transaction.domains() if domains is None else domains)
-
-
 class DeltaFileTable:
     """One table, written by one task. ``lock`` is held while the table's files change; maintenance takes it too."""
 
@@ -113,7 +111,6 @@ class DeltaFileTable:
         self._settings = settings
         self._identify = identify
         self._history = history
-        self._search = search
         self._session = session
         self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path, settings.s3)
@@ -121,8 +118,20 @@ class DeltaFileTable:
         self._writer = DataFileWriter(files, folder, UPSERT_ROW_GROUP if settings.upserts else APPEND_ROW_GROUP)
         self._maintenance = DeltaMaintenance(session, path, files, folder, settings.maintenance)
         self._commit_lock = TableLock(local_folder(f"{path}/_delta_log"), ".sluice-commit.lock")
+        self._columns = ColumnAdder(
+            session,
+            path,
+            self._place,
+            settings.connector,
+            settings.max_index_keys,
+            self._transactions,
+            self._log,
+            self._writer,
+            self._commit_lock,
+        )
         self._known = KnownVersion()
-        self._order = SourceOrder(settings.deleted_retention_ms, OrderStateFiles(files, f"{folder}/{FOLDER}"))
+        order = SourceOrder(settings.deleted_retention_ms, OrderStateFiles(files, f"{folder}/{FOLDER}"))
+        self._upserts = DeltaUpserts(search, self._writer, order, fail_unavailable=settings.fail_unavailable)
         self._figures = {"unavailable": 0}
 
     @property
@@ -140,7 +149,7 @@ class DeltaFileTable:
             checksum = self._log.checksum(transaction.version) or {}
             metadata = checksum.get("metadata") or transaction.metadata()
             protocol = checksum.get("protocol") or transaction.protocol()
-            layout = _read_layout(transaction, metadata, checksum)
+            layout = read_table_layout(transaction, metadata, checksum)
             obstacle = find_obstacle(metadata, protocol, upserts=self._settings.upserts) or find_layout_obstacle(layout)
             versions = _stored_versions(checksum, transaction)
             stored = StoredOffsets(versions, self._settings.connector)
@@ -164,29 +173,23 @@ class DeltaFileTable:
         with creation_lock(local_folder(self.path)):
             create_table(self._session, self.path, columns, layout, properties, exists, self._place, s3)
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
-        with self.lock, self._commit_lock.held():
-            new = new_columns(self._known.layout.columns, columns)
-            if new is None:
-                add_columns(self._session, self.path, added)
-                return
-            transaction = self._transactions.begin()
-            if transaction.version >= 0 and transaction.table_id() == self._known.table_id:
-                action = metadata_action(transaction.metadata(), new)
-                document = TableCommit(self._settings.connector, 0, {}, {}).to_json()
-                with contextlib.suppress(CommitConflict):
-                    transaction.commit([action], document)
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
+        with self.lock:
+            self._columns.add(self._known, added, columns, defaults)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self.lock, self._commit_lock.held():
             widen_columns(self._session, self.path, widened)
+
+    def file_target(self) -> FileTarget | None:
+        return make_file_target(self.path, self._settings.s3, self._known, upserts=self._settings.upserts)
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self.lock:
             transaction = self._begin(rows, commit)
             if transaction is None:
                 return None
-            change = TableChange(rows)
+            change = TableChange(rows, commit.files)
             with change.writing(self._writer):
                 change.write_rows(self._writer, self._known.layout)
             crash_points.point("spark.staged")
@@ -205,7 +208,7 @@ class DeltaFileTable:
             if transaction is None:
                 return None
             try:
-                written = self._write_upsert(transaction, upsert)
+                written = self._upserts.write(upsert, self._index(transaction, upsert), self._known, commit.files)
             except UnreadableFile:
                 if self._transactions.begin().version == transaction.version:
                     raise
@@ -216,15 +219,6 @@ class DeltaFileTable:
             if version is not None:
                 self._figures["unavailable"] += written.unavailable
             return version
-
-    def _write_upsert(self, transaction: DeltaTransaction, upsert: Upsert) -> DeltaUpsertFiles:
-        """Writes the files of an upsert."""
-        indexed, known, fail = self._index(transaction, upsert), self._known, self._settings.fail_unavailable
-        find, live, layout = functools.partial(self._find, indexed), indexed.live, known.layout
-        if not upsert.by_source:
-            return write_upsert(upsert, find, live, self._writer, layout, fail_unavailable=fail)
-        state = known.order_state
-        return write_ordered(upsert, self._order, state, find, live, self._writer, layout, fail_unavailable=fail)
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         if self._known.version >= 0:
@@ -321,7 +315,7 @@ class DeltaFileTable:
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
                 return None
             known.pass_over(logged, self._place)
-        return transaction if known.layout.has_columns(rows.schema) else None
+        return transaction if known.layout.has_columns(commit.schema_of(rows)) else None
 
     def _index(self, transaction: DeltaTransaction, upsert: Upsert) -> IndexedFiles:
         """The index of the known version; builds it if there is none."""
@@ -336,14 +330,6 @@ class DeltaFileTable:
                 log.info("Indexed %d keys of %s in %.1f s", indexed.key_count, self._place, took_s)
             known.indexed = indexed
         return known.indexed
-
-    def _find(self, indexed: IndexedFiles, rows: pa.Table) -> Matches:
-        """The rows of the known version that have the keys of these rows."""
-        if indexed.has_index:
-            return indexed.find(rows)
-        matches = self._search.find(rows, indexed.keys, self._known.version, indexed.live)
-        self._figures["search_ms"] = self._search.last_ms
-        return matches
 
     def _commit(
         self,
@@ -362,19 +348,19 @@ class DeltaFileTable:
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
             with self._commit_lock.held():
-                self._writer.check_exist(change.written, self._place)
+                self._writer.check_exist([*change.written, *change.kept], self._place)
                 version = transaction.commit(
                     [*actions, *change.actions()], document, application_ids=read, reads_table=reads_table
                 )
         except CommitConflict as e:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             self._writer.delete(change.written)
-            self._order.abandoned(ordered)
+            self._upserts.order.abandoned(ordered)
             return None
         self._known.follow(version, change, self._log, self._place)
-        self._order.committed(ordered)
+        self._upserts.order.committed(ordered)
         self._known.order_state = state or self._known.order_state
-        self._figures |= self._order.figures()
+        self._figures |= self._upserts.figures()
         if self._known.indexed is not None:
             self._figures |= self._known.indexed.figures()
         return version

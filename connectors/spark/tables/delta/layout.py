@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import Columns, arrow_type
+from connectors.spark.plan.stored_variants import for_file
 from connectors.spark.tables.files.partition_values import PartitionValues, value_text
 
 CLUSTERING_DOMAIN = "delta.clustering"
@@ -50,6 +51,7 @@ class TableLayout:
 
     def file_rows(self, rows: pa.Table) -> pa.Table:
         """Rows as a data file has them."""
+        rows = for_file(rows)
         if not self.partition_columns:
             return rows
         kept = [name for name in rows.column_names if name not in self.partition_columns]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.spark.plan.evolution import Columns, contains_timestamp_ntz, spark_json_field
+from connectors.spark.plan.evolution import Columns, contains_timestamp_ntz, contains_variant, spark_json_field
 from connectors.spark.tables.delta.log import Action
 
 
@@ -14,7 +14,9 @@ def new_columns(known: Columns, wanted: Columns) -> Columns | None:
     """The columns that the table lacks; None when only a statement can add them: nested fields, and types that need a table
     feature first."""
     new = {name: type_ for name, type_ in wanted.items() if name not in known}
-    if any(wanted.get(name) != type_ for name, type_ in known.items()) or any(map(contains_timestamp_ntz, new.values())):
+    if any(wanted.get(name) != type_ for name, type_ in known.items()):
+        return None
+    if any(contains_timestamp_ntz(type_) or contains_variant(type_) for type_ in new.values()):
         return None
     return new
 

@@ -8,7 +8,9 @@ sequence per table.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import logging
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,15 +25,25 @@ from connectors.spark import config
 from connectors.spark.config import WantedLayout
 from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
-from connectors.spark.plan.sql import DELETE_FLAG, KEEP_PREFIX, ddl, merge_statement, missing_rows_query, table_at
+from connectors.spark.plan.sql import (
+    DELETE_FLAG,
+    KEEP_PREFIX,
+    UNAVAILABLE_COUNT,
+    ddl,
+    merge_statement,
+    missing_rows_query,
+    table_at,
+)
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit, next_sequence, parse_commit
 from connectors.spark.tables.delta.creation import create_table
 from connectors.spark.tables.delta.statements import add_columns, key_bounds, mark_all_deleted, widen_columns
 from connectors.spark.tables.staging import Staging
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _APP_ID = "spark.databricks.delta.write.txnAppId"
@@ -74,6 +86,8 @@ class DeltaSqlTable:
         # On Spark Connect, sessions of one user share their temporary views.
         self._source_view = f"sluice_source_{uuid.uuid4().hex}"
         self._committed = CommittedOffsets()
+        self._version: int | None = None
+        """The newest one when the history was read."""
         self._figures = {"unavailable": 0}
 
     def load(self, partitions: Collection[TopicPartition]) -> TableState:
@@ -81,17 +95,27 @@ class DeltaSqlTable:
         committed = CommittedOffsets() if columns is None else self.committed_offsets(partitions)
         self._committed = committed
         partitions_of = () if columns is None else self._partition_columns()
-        return TableState(columns, dict(committed.ends), partition_columns=partitions_of)
+        return TableState(columns, dict(committed.ends), None if columns is None else self._version, partitions_of)
 
     def create(self, columns: Columns, keys: Sequence[str]) -> None:
         layout, s3 = self._wanted_layout, self._staging.s3
         create_table(self._session, self.path, columns, layout, {}, lambda: self._columns() is not None, self._place, s3)
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         add_columns(self._session, self.path, added)
+        if defaults:
+            log.warning(
+                "%s: existing rows are null in %s, because added.columns.default=schema needs a table whose files the worker can "
+                "write; update the rows with Spark to set the default",
+                self._place,
+                ", ".join(defaults),
+            )
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         widen_columns(self._session, self.path, widened)
+
+    def file_target(self) -> None:
+        return None
 
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         return self._append(rows, commit, overwrite=False)
@@ -165,6 +189,7 @@ class DeltaSqlTable:
         for depth in _DEPTHS:
             limit = "" if depth is None else f" LIMIT {depth}"
             rows = self._session.sql(f"DESCRIBE HISTORY {self._name}{limit}").select("version", "userMetadata").collect()
+            self._version = int(rows[0]["version"]) if rows else None
             committed_offsets = CommittedOffsets()
             for row in rows:
                 commit = parse_commit(row["userMetadata"])
@@ -206,6 +231,11 @@ class DeltaSqlTable:
             rows = rows.append_column(DELETE_FLAG, upsert.changes.deleted)
         for column, mask in keep.items():
             rows = rows.append_column(KEEP_PREFIX + column, mask)
+        lost = [pc.cast(upsert.changes.unavailable_in(column), pa.int64()) for column in keep]
+        count = functools.reduce(pc.add, lost) if lost else pa.chunked_array([pa.nulls(0, pa.int64())])
+        has_lost = bool(pc.any(pc.greater(count, 0)).as_py())
+        if has_lost:
+            rows = rows.append_column(UNAVAILABLE_COUNT, count)
         low, high = key_bounds(upsert.rows[upsert.keys[0]])
         statement = merge_statement(
             self._name,
@@ -224,8 +254,8 @@ class DeltaSqlTable:
             self._clear_last_version()
             self._read(staged.uri, {f.name: f.type for f in rows.schema}).createOrReplaceTempView(self._source_view)
             try:
-                if keep:
-                    missing = self._find_missing(upsert, keep)
+                if has_lost:
+                    missing = self._find_missing(upsert)
                     self._refuse_unavailable(missing, keep)
                 with self._commit_settings(document):
                     self._session.sql(statement)
@@ -233,10 +263,10 @@ class DeltaSqlTable:
                 self._session.catalog.dropTempView(self._source_view)
         return self._count_unavailable(self._landed(document), missing + upsert.changes.unavailable)
 
-    def _find_missing(self, upsert: Upsert, kept: Collection[str]) -> int:
+    def _find_missing(self, upsert: Upsert) -> int:
         """The number of unavailable values of rows that the table lacks, which the MERGE inserts as null."""
         soft_flag = config.DELETED if upsert.soft_deletes else None
-        query = missing_rows_query(self._name, self._source_view, upsert.keys, kept, soft_flag)
+        query = missing_rows_query(self._name, self._source_view, upsert.keys, soft_flag)
         return int(self._session.sql(query).collect()[0][0] or 0)
 
     def _refuse_unavailable(self, missing: int, kept: Collection[str]) -> None:
@@ -289,7 +319,7 @@ def _without_unavailable(upsert: Upsert) -> tuple[pa.Table, int]:
     rows, count = upsert.rows, 0
     for name, mask in upsert.changes.keep.items():
         mask = pc.and_(mask, pc.invert(upsert.changes.deleted))
-        count += pc.sum(mask).as_py() or 0
+        count += pc.sum(pc.and_(mask, upsert.changes.unavailable_in(name))).as_py() or 0
         null = pa.scalar(None, rows[name].type)
         rows = rows.set_column(rows.column_names.index(name), name, pc.if_else(mask, null, rows[name]))
     return rows, count

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from connectors.spark import config
 from connectors.spark.plan.deduplicate import TruncatePoint
-from connectors.spark.plan.evolution import contains_timestamp_ntz, quote, sql_type
+from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, quote, sql_type
 from connectors.spark.plan.sql import literal, table_at
 from connectors.spark.tables.delta.data_files import value_range
 
@@ -32,10 +33,16 @@ def key_bounds(column: pa.ChunkedArray) -> tuple[Any, Any]:
 def add_columns(session: SparkSession, path: str, added: list[tuple[str, pa.DataType]]) -> None:
     """Adds columns (quoted paths) at the end, in a separate commit without records: harmless if no further commit follows."""
     table = table_at(path)
-    if any(contains_timestamp_ntz(t) for _, t in added):
-        session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+    allow_types(session, path, [type_ for _, type_ in added])
     columns = ", ".join(f"{name} {sql_type(t)}" for name, t in added)
     session.sql(f"ALTER TABLE {table} ADD COLUMNS ({columns})")
+
+
+def allow_types(session: SparkSession, path: str, types: Sequence[pa.DataType]) -> None:
+    """Enables the features of the table that columns of these types need."""
+    for feature, needs_feature in (("timestampNtz", contains_timestamp_ntz), ("variantType", contains_variant)):
+        if any(map(needs_feature, types)):
+            session.sql(f"ALTER TABLE {table_at(path)} SET TBLPROPERTIES ('delta.feature.{feature}' = 'supported')")
 
 
 def widen_columns(session: SparkSession, path: str, widened: list[tuple[str, pa.DataType]]) -> None:

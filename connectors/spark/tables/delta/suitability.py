@@ -22,6 +22,8 @@ _SUPPORTED_FEATURES = {
     "clustering",
     "domainMetadata",
     "typeWidening",
+    "variantType",
+    "variantType-preview",
     # Features without effect unless a property or a column uses them, which is checked on its own. They stay in the protocol when
     # the last constraint or default is dropped.
     "checkConstraints",

@@ -100,6 +100,10 @@ class FileFormat(Protocol):
         UnreadableFile."""
         ...
 
+    def default(self, name: str) -> pa.Scalar | None:
+        """The value of a column in files that lack it; None for null."""
+        ...
+
     def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
         """By column of the table: the name of the file's column, for those that the file has."""
         ...

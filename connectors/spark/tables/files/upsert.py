@@ -78,9 +78,12 @@ def plan_upsert(
             # A soft delete of a row that the table lacks keeps its own image; an unavailable value has none.
             lacking = mask & ~has_old & ~deleted
             if lacking.any():
-                if fail_unavailable:
-                    raise _no_value(upsert, name, int(np.flatnonzero(lacking)[0]))
-                unavailable += int(lacking.sum())
+                lost = (
+                    lacking & upsert.changes.unavailable_in(name).to_numpy() if name in upsert.changes.keep else ~lacking & False
+                )
+                if fail_unavailable and lost.any():
+                    raise _no_value(upsert, name, int(np.flatnonzero(lost)[0]))
+                unavailable += int(lost.sum())
                 column = pc.if_else(pa.array(lacking), pa.scalar(None, column.type), column)
             at = np.flatnonzero(mask[found])
             if len(at):

@@ -7,6 +7,8 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.CachingCatalog;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.DeleteFile;
@@ -26,19 +28,23 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotAncestryValidator;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableCommit;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.ValidationException;
@@ -46,6 +52,7 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.hadoop.HadoopTables;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.rest.RESTCatalog;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonFactory;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
@@ -115,6 +122,10 @@ public class IcebergTables {
           catalog.createNamespace(level);
         } catch (AlreadyExistsException e) {
           continue;
+        } catch (ForbiddenException e) {
+          throw new ForbiddenException(
+              "the namespace %s does not exist, and the catalog refuses to create it (%s): create it, or give the sink the right to",
+              new Object[] {level, e.getMessage()});
         }
       }
     }
@@ -157,8 +168,17 @@ public class IcebergTables {
     }
   }
 
-  /** The newest state of the table, without its files. */
-  public static String read(Table table) throws Exception {
+  /** The newest snapshot of a branch; that of main if there is no such branch yet, since it will begin there. */
+  private static Snapshot newest(Table table, String branch) {
+    SnapshotRef ref = (SnapshotRef) table.refs().get(branch);
+    if (ref != null && !ref.isBranch()) {
+      throw new IllegalArgumentException(branch + " is a tag of the table, and rows can be written to a branch only");
+    }
+    return ref == null ? table.currentSnapshot() : table.snapshot(ref.snapshotId());
+  }
+
+  /** The newest state of a branch, without its files. */
+  public static String read(Table table, String branch) throws Exception {
     table.refresh();
     StringWriter text = new StringWriter();
     JsonGenerator json = new JsonFactory().createGenerator(text);
@@ -177,7 +197,7 @@ public class IcebergTables {
       json.writeStringField((String) entry.getKey(), (String) entry.getValue());
     }
     json.writeEndObject();
-    Snapshot current = table.currentSnapshot();
+    Snapshot current = newest(table, branch);
     if (current != null) {
       json.writeNumberField("snapshot", current.snapshotId());
       json.writeNumberField("sequence", current.sequenceNumber());
@@ -188,17 +208,17 @@ public class IcebergTables {
   }
 
   /**
-   * Snapshots from the current one back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
+   * Snapshots from the newest one of a branch back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
    * is 0 or no ancestor. `end` says why the list ended: since, offsets, root, or lost (an ancestor has expired).
    */
-  public static String history(Table table, long since) throws Exception {
+  public static String history(Table table, String branch, long since) throws Exception {
     StringWriter text = new StringWriter();
     JsonGenerator json = new JsonFactory().createGenerator(text);
     json.writeStartObject();
     json.writeArrayFieldStart("snapshots");
-    boolean passes = since != 0 && isAncestor(table, since);
+    boolean passes = since != 0 && isAncestor(table, branch, since);
     String end = "root";
-    Snapshot at = table.currentSnapshot();
+    Snapshot at = newest(table, branch);
     while (at != null) {
       if (passes && at.snapshotId() == since) {
         end = "since";
@@ -230,8 +250,8 @@ public class IcebergTables {
     return text.toString();
   }
 
-  private static boolean isAncestor(Table table, long id) {
-    Snapshot at = table.currentSnapshot();
+  private static boolean isAncestor(Table table, String branch, long id) {
+    Snapshot at = newest(table, branch);
     while (at != null && at.snapshotId() != id) {
       at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
     }
@@ -409,31 +429,104 @@ public class IcebergTables {
   }
 
   /**
-   * Commits a change; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that fails is
-   * thrown, and it is not known whether there was a commit.
+   * Commits a change to a branch; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that
+   * fails is thrown, and it is not known whether there was a commit.
    */
-  public static String commit(Table table, String request) throws Exception {
+  public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
-    SnapshotUpdate update;
     try {
-      update = prepare(table, change);
-    } catch (ValidationException e) {
-      return conflict(e);
-    }
-    for (Iterator i = at(change, "summary").fields(); i.hasNext(); ) {
-      Map.Entry entry = (Map.Entry) i.next();
-      update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
-    }
-    String id = at(at(change, "summary"), COMMIT).asText();
-    update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
-    try {
-      update.commit();
+      update(table, branch, change).commit();
     } catch (ValidationException e) {
       return conflict(e);
     } catch (CommitFailedException e) {
       return conflict(e);
     }
-    Snapshot at = table.currentSnapshot();
+    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
+  }
+
+  /** The update of a table, or of a table in a transaction. */
+  private static SnapshotUpdate update(Table table, String branch, JsonNode change) {
+    SnapshotUpdate update = prepare(table, change);
+    for (Iterator i = at(change, "summary").fields(); i.hasNext(); ) {
+      Map.Entry entry = (Map.Entry) i.next();
+      update.set((String) entry.getKey(), ((JsonNode) entry.getValue()).asText());
+    }
+    update.toBranch(branch);
+    return (SnapshotUpdate) update.validateWith(new UnmovedOffsets(at(change, "expected").asLong()));
+  }
+
+  /** A transaction with a change of a branch that is not committed yet, or a conflict as text. */
+  public static Object stage(Table table, String branch, String request) throws Exception {
+    BaseTransaction transaction = (BaseTransaction) table.newTransaction();
+    try {
+      update(transaction.table(), branch, (JsonNode) MAPPER.readTree(request)).commit();
+    } catch (ValidationException e) {
+      return conflict(e);
+    } catch (CommitFailedException e) {
+      return conflict(e);
+    }
+    return transaction;
+  }
+
+  /** Whether a catalog may be able to commit several tables at once. */
+  public static boolean commitsTogether(Catalog catalog) throws Exception {
+    return unwrapped(catalog) instanceof RESTCatalog;
+  }
+
+  private static Catalog unwrapped(Catalog catalog) throws Exception {
+    if (!(catalog instanceof CachingCatalog)) {
+      return catalog;
+    }
+    java.lang.reflect.Field field = CachingCatalog.class.getDeclaredField("catalog");
+    field.setAccessible(true);
+    return (Catalog) field.get(catalog);
+  }
+
+  /**
+   * Commits transactions of several tables, all or none; returns a list of answers as {@link #commit} does, a conflict, or that the
+   * catalog cannot do it. Namespaces, names, and branches are those of the tables, IDs those of their commits.
+   */
+  public static String commitAll(
+      Catalog catalog, List namespaces, List names, List tables, List branches, List transactions, List ids) throws Exception {
+    // Janino cannot call static methods of interfaces.
+    Class[] types = new Class[] {TableIdentifier.class, TableMetadata.class, TableMetadata.class};
+    java.lang.reflect.Method create = TableCommit.class.getMethod("create", types);
+    List commits = new ArrayList();
+    for (int i = 0; i < names.size(); i++) {
+      BaseTransaction transaction = (BaseTransaction) transactions.get(i);
+      TableIdentifier identifier = identifier((List) namespaces.get(i), (String) names.get(i));
+      Object[] arguments = new Object[] {identifier, transaction.startMetadata(), transaction.currentMetadata()};
+      commits.add(create.invoke(null, arguments));
+    }
+    try {
+      ((RESTCatalog) unwrapped(catalog)).commitTransaction(commits);
+    } catch (CommitFailedException e) {
+      return conflict(e);
+    } catch (ValidationException e) {
+      return conflict(e);
+    } catch (UnsupportedOperationException e) {
+      return unsupported(e);
+    } catch (NoSuchTableException e) {
+      // Also the answer of servers that do not know the path. A table that is gone is noticed when it is committed alone.
+      return unsupported(e);
+    }
+    List answers = new ArrayList();
+    for (int i = 0; i < names.size(); i++) {
+      Table table = (Table) tables.get(i);
+      table.refresh();
+      answers.add(answer(table, (String) branches.get(i), (String) ids.get(i)));
+    }
+    return MAPPER.writeValueAsString(answers);
+  }
+
+  private static String unsupported(Exception e) throws Exception {
+    Map answer = new HashMap();
+    answer.put("unsupported", String.valueOf(e.getMessage()));
+    return MAPPER.writeValueAsString(answer);
+  }
+
+  private static Map answer(Table table, String branch, String id) {
+    Snapshot at = newest(table, branch);
     while (at != null && !id.equals(at.summary().get(COMMIT))) {
       at = at.parentId() == null ? null : table.snapshot(at.parentId().longValue());
     }
@@ -445,7 +538,7 @@ public class IcebergTables {
     answer.put("parent", at.parentId());
     answer.put("sequence", Long.valueOf(at.sequenceNumber()));
     answer.put("summary", at.summary());
-    return MAPPER.writeValueAsString(answer);
+    return answer;
   }
 
   private static String conflict(Exception e) throws Exception {

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.compaction import MergedFile
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.live_files import Entry, LiveFile, LiveFiles
@@ -29,6 +30,8 @@ class IcebergChange:
     """``added`` and ``removed`` are data files, the others are the delete files of vectors."""
 
     rows: pa.Table
+    files: ExecutorFiles | None = None
+    """Instead of ``rows``: what executors have written."""
     added: list[Entry] = field(default_factory=list)
     removed: list[Entry] = field(default_factory=list)
     vectors: list[Entry] = field(default_factory=list)
@@ -38,6 +41,8 @@ class IcebergChange:
     """By path: the rows of a new data file, in its order."""
     marked: list[Entry] = field(default_factory=list)
     """Entries of known data files with their new vector."""
+    order_state: int | None = None
+    """Names what the table then knows of the order of changes; None if that remains."""
 
     @contextlib.contextmanager
     def writing(self, writer: IcebergFileWriter) -> Iterator[None]:
@@ -49,12 +54,26 @@ class IcebergChange:
             raise
 
     def write_rows(self, writer: IcebergFileWriter, partitioning: Partitioning) -> None:
-        """Writes the new rows, if there are any: one file per partition."""
+        """Writes the new rows, if there are any: one file per partition. With files of executors, only their vectors."""
+        if self.files is not None:
+            self._add_files(self.files, writer)
+            return
         if not self.rows.num_rows:
             return
         for values, rows in partitioning.split(self.rows):
             self._add(writer.write(rows, values))
             self.new_rows[self.added[-1]["path"]] = rows
+
+    def _add_files(self, files: ExecutorFiles, writer: IcebergFileWriter) -> None:
+        marked: list[tuple[LiveFile, Rows]] = []
+        for file in files.remaining():
+            self.added.append(file.entry)
+            if file.keys is not None:
+                self.new_rows[file.path] = file.keys
+            if len(file.superseded):
+                # A vector needs nothing of the table's schema.
+                marked.append((IcebergFormat({}).describe(-1, file.entry), file.superseded))
+        self._write_vectors(marked, writer)
 
     def _add(self, entry: Entry) -> None:
         self.added.append(entry)

@@ -15,6 +15,7 @@ from connect.errors import ConnectError
 from connectors.spark.tables.files.live_files import Entry, LiveFile, Vector, reading
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.iceberg import puffin
+from connectors.spark.tables.iceberg.defaults import initial_defaults
 from connectors.spark.tables.iceberg.types import FIELD_ID, Json, names_in_file
 from connectors.spark.tables.staging import path_in_file_system
 
@@ -33,6 +34,7 @@ class IcebergFormat:
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
+        self._defaults = initial_defaults(schema)
 
     def path(self, entry: Entry) -> str:
         return str(entry["path"])
@@ -83,6 +85,9 @@ class IcebergFormat:
                 else:
                     parts.append(_positions(read[path], vector["path"]))
         return np.unique(np.concatenate(parts))
+
+    def default(self, name: str) -> pa.Scalar | None:
+        return self._defaults.get(name)
 
     def names_in_file(self, schema: pa.Schema, columns: Mapping[str, pa.DataType]) -> Mapping[str, str]:
         found = names_in_file(self._schema, schema, columns)

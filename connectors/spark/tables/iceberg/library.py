@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError
+from connectors.spark.config import MAIN_BRANCH
 from connectors.spark.errors import root_cause
 from connectors.spark.session.java_classes import install_class
+from connectors.spark.tables.commit_group import AtomicCommitsUnsupported
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.iceberg.offsets import COMMIT
 from connectors.spark.tables.iceberg.types import Json
 
 if TYPE_CHECKING:
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
 _CLASS = "sluice.spark.IcebergTables"
 _SOURCE = Path(__file__).with_name("IcebergTables.java")
 _REMEDY = "run 'sluice setup --iceberg' and restart the worker, or add Iceberg's JAR to spark.jars"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """A commit of one table that waits for those of others."""
+
+    name: IcebergName
+    table: Any
+    branch: str
+    transaction: Any
+    commit_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +67,10 @@ class IcebergLibrary:
         self._java: Any = self._jvm.sluice.spark.IcebergTables
         self._conf = session.conf
 
-    def load(self, name: IcebergName) -> IcebergHandle | None:
-        """The table; None if it does not exist. Raises ConnectError when there is no such catalog."""
+    def load(self, name: IcebergName, branch: str = MAIN_BRANCH) -> IcebergHandle | None:
+        """The table, to read and write one branch; None if there is none. Raises ConnectError without such a catalog."""
         found = self._java.load(self._session, self._catalog(name.catalog), self._list(name.namespace), name.name)
-        return None if found is None else IcebergHandle(self._java, found)
+        return None if found is None else IcebergHandle(self._java, found, branch)
 
     def create(self, name: IcebergName, schema: Json, spec: Json, properties: Mapping[str, str]) -> None:
         """Creates a table, and the namespaces that it lacks. Does nothing if the table exists."""
@@ -70,6 +84,31 @@ class IcebergLibrary:
         """The tables of a namespace, and of those below it, by their names relative to it."""
         found: list[str] = json.loads(self._java.tableNames(self._catalog(catalog), self._list(namespace)))
         return found
+
+    def commits_together(self, catalog: str) -> bool:
+        """Whether the catalog may be able to commit several tables at once."""
+        return bool(catalog) and bool(self._java.commitsTogether(self._catalog(catalog)))
+
+    def commit_all(self, commits: Sequence[StagedCommit]) -> list[Json]:
+        """Commits all of them or none; returns the answers of :meth:`IcebergHandle.commit`.
+
+        Raises CommitConflict and AtomicCommitsUnsupported. After another error it is not known whether they were committed.
+        """
+        namespaces, names, tables, branches, transactions, ids = (self._list([]) for _ in range(6))
+        for commit in commits:
+            namespaces.add(self._list(commit.name.namespace))
+            names.add(commit.name.name)
+            tables.add(commit.table)
+            branches.add(commit.branch)
+            transactions.add(commit.transaction)
+            ids.add(commit.commit_id)
+        catalog = self._catalog(commits[0].name.catalog)
+        answer = json.loads(self._java.commitAll(catalog, namespaces, names, tables, branches, transactions, ids))
+        if isinstance(answer, list):
+            return answer
+        if "conflict" in answer:
+            raise CommitConflict(answer["conflict"])
+        raise AtomicCommitsUnsupported(answer["unsupported"])
 
     def _catalog(self, name: str) -> Any:
         if not name:
@@ -96,16 +135,17 @@ class IcebergLibrary:
 
 
 class IcebergHandle:
-    """A table in the JVM."""
+    """A branch of a table in the JVM."""
 
-    def __init__(self, java: Any, table: Any) -> None:
+    def __init__(self, java: Any, table: Any, branch: str) -> None:
         self._java = java
+        self._branch = branch
         self._table = table
         self._uuid = str(table.uuid())
 
     def read(self) -> Json:
         """The newest state (see ``read`` in ``IcebergTables.java``)."""
-        found: Json = json.loads(self._java.read(self._table))
+        found: Json = json.loads(self._java.read(self._table, self._branch))
         return found
 
     @property
@@ -114,7 +154,7 @@ class IcebergHandle:
         return self._uuid
 
     def history(self, since: int) -> Json:
-        found: Json = json.loads(self._java.history(self._table, since))
+        found: Json = json.loads(self._java.history(self._table, self._branch, since))
         return found
 
     def files(self, snapshot: int) -> list[Json]:
@@ -127,10 +167,17 @@ class IcebergHandle:
 
     def commit(self, change: Json) -> Json:
         """Commits a change. Raises CommitConflict; after another error it is not known whether there was a commit."""
-        answer: Json = json.loads(self._java.commit(self._table, json.dumps(change)))
+        answer: Json = json.loads(self._java.commit(self._table, self._branch, json.dumps(change)))
         if "conflict" in answer:
             raise CommitConflict(answer["conflict"])
         return answer
+
+    def stage(self, name: IcebergName, change: Json) -> StagedCommit:
+        """Prepares a commit of this table, which has this name. Raises CommitConflict."""
+        staged = self._java.stage(self._table, self._branch, json.dumps(change))
+        if isinstance(staged, str):
+            raise CommitConflict(json.loads(staged)["conflict"])
+        return StagedCommit(name, self._table, self._branch, staged, str(change["summary"][COMMIT]))
 
     def add_columns(self, schema: Json) -> None:
         self._java.addColumns(self._table, json.dumps(schema))

@@ -1,4 +1,4 @@
-"""Moves the offsets that an Iceberg table stores."""
+"""Moves the offsets of a stopped sink in an Iceberg table."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.snapshots import TableReader
-from connectors.spark.tables.iceberg.types import Json
 
 
 def move_stored_offsets(
-    reader: TableReader, state: Json, connector: str, offsets: Mapping[TopicPartition, int | None], place: str
-) -> None:
-    """Commits new offsets (None deletes one), also those of recreated topics: deleting them accepts the new topic."""
-    handle = reader.handle
-    assert handle is not None
+    reader: TableReader, connector: str, offsets: Mapping[TopicPartition, int | None], place: str
+) -> None:  # fmt: skip
+    """Commits new ends of partitions, or removes them (None), without rows. Raises ConnectError when a task commits meanwhile."""
+    handle = reader.open()
+    if handle is None:
+        return
+    state = reader.read(handle)
+    handle = reader.handle or handle
     stored = find_offsets(handle.history(0)["snapshots"]) or TableOffsets()
     known = reader.describe(state, stored)
     identities = StoredOffsets(stored.of(connector), connector)
     moved = {str(i): end or 0 for tp, end in offsets.items() for i in identities.partition_ids(tp)}
-    request = IcebergChange(pa.table({})).request("append", 0, stored.next_summary(connector, moved))
+    change = IcebergChange(pa.table({}))
+    request = change.request("append", 0, stored.next_summary(connector, moved))
     with known.lock.held():
         try:
             handle.commit(request)

@@ -21,7 +21,8 @@ ORDER_STATE = "sluice.source-order"
 COMMIT = "sluice.commit"
 RANGES = "sluice.ranges"
 WRITER = "sluice.connector."
-"""A table property with this prefix and the connector's name: it has committed to the table."""
+"""A table property with this prefix and the connector's name: it has committed to the table. The name of a branch other than main
+follows after ``@``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from connectors.spark.plan.evolution import Columns
-from connectors.spark.tables.iceberg.types import Json, as_stored, new_schema, primitive_name
+from connectors.spark.tables.iceberg.defaults import INITIAL, default_to_json
+from connectors.spark.tables.iceberg.types import Json, as_stored, new_schema, primitive_name, read_columns
+
+log = logging.getLogger(__name__)
 
 _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
-def columns_to_add(known: Columns, wanted: Columns) -> Json:
-    """The schema with which a table is united: columns that it lacks, or whose fields it lacks."""
-    return new_schema(as_stored({name: type_ for name, type_ in wanted.items() if known.get(name) != type_}))
+def columns_to_add(known: Columns, wanted: Columns, defaults: Mapping[str, pa.Scalar]) -> Json:
+    """The schema with which a table is united: columns that it lacks, or whose fields it lacks. ``defaults`` are what existing
+    rows have in new columns; records that lack a column are still null there."""
+    schema = new_schema(as_stored({name: type_ for name, type_ in wanted.items() if known.get(name) != type_}))
+    columns = read_columns(schema)
+    for field in schema["fields"]:
+        if field["name"] in defaults and field["name"] not in known:
+            value = default_to_json(defaults[field["name"]].cast(columns[field["name"]]))
+            if value is not None:
+                field[INITIAL] = value
+    return schema
+
+
+def warn_of_unset(schema: Json, defaults: Mapping[str, pa.Scalar], place: str) -> None:
+    """Logs which of these defaults the schema cannot have."""
+    if unset := sorted(defaults.keys() - {field["name"] for field in schema["fields"] if INITIAL in field}):
+        log.warning(
+            "%s: existing rows are null in %s, because only tables of format version 3 have defaults, and only columns that are "
+            "not nested; update the rows with Spark to set the default",
+            place,
+            ", ".join(unset),
+        )
 
 
 def types_to_change(widened: Sequence[tuple[str, pa.DataType]]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.config import WantedLayout
+from connectors.spark.config import MAIN_BRANCH, WantedLayout
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import read_s3_settings
@@ -52,6 +52,17 @@ class IcebergTableSettings:
     deleted_retention_ms: int = 0
     conf: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
+    branch: str = MAIN_BRANCH
+
+    @property
+    def writer_property(self) -> str:
+        """The table property that marks the branch as written by the connector."""
+        return WRITER + self.connector + ("" if self.branch == MAIN_BRANCH else f"@{self.branch}")
+
+    @property
+    def row_group(self) -> int:
+        """Rows of a row group in data files."""
+        return _UPSERT_ROW_GROUP if self.upserts else _APPEND_ROW_GROUP
 
 
 @dataclass(slots=True)
@@ -73,6 +84,17 @@ class KnownSnapshot:
     @property
     def has_vectors(self) -> bool:
         return int(self.state["format"]) >= _VECTORS_VERSION
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether a connector has written another branch than main."""
+        return any(name.startswith(WRITER) and "@" in name for name in self.state["properties"])
+
+    def claim(self, handle: IcebergHandle, name: str) -> None:
+        """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
+        if name not in self.state["properties"]:
+            handle.set_property(name, "true")
+            self.state["properties"][name] = "true"
 
     def move_on(self, answer: Json) -> None:
         """Moves on to an own commit, without its files."""
@@ -127,7 +149,7 @@ class TableReader:
         refuse_replacement(history["snapshots"], self._place)
         offsets = find_offsets(history["snapshots"]) or (TableOffsets() if before is None else before.offsets)
         connector = self._settings.connector
-        if not offsets.of(connector) and WRITER + connector in state["properties"]:
+        if not offsets.of(connector) and self._settings.writer_property in state["properties"]:
             refuse_lost(connector, self._place)
         known = self.describe(state, offsets)
         follows = before is not None and history["end"] == "since"
@@ -149,7 +171,7 @@ class TableReader:
                 self.library = IcebergLibrary(self._new_session())
                 self.handle = None
             if self.handle is None:
-                self.handle = self.library.load(self._settings.name)
+                self.handle = self.library.load(self._settings.name, self._settings.branch)
         except Exception as e:
             self.check_jvm(e)
             raise
@@ -192,8 +214,7 @@ class TableReader:
         files = self._open_files(state)
         partitioning = Partitioning.read(state["spec"], state["schema"])
         folder = str(state["data"]).rpartition("/")[0]
-        row_group = _UPSERT_ROW_GROUP if self._settings.upserts else _APPEND_ROW_GROUP
-        writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, row_group)
+        writer = IcebergFileWriter(files, folder, state["schema"], partitioning.spec_id, self._settings.row_group)
         lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
         columns = read_columns(state["schema"])
         return KnownSnapshot(
@@ -233,6 +254,8 @@ class TableReader:
             if self.known is None:
                 self._refuse_dropped(exists=True)
             return None
+        # Another connector may have begun to write a branch.
+        known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
             moved = ids_of(commit.ends, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)

@@ -21,25 +21,28 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
+from connectors.spark.tables.commit_group import CommitGroup, CommitGroupAborted
 from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
 from connectors.spark.tables.files.live_files import Entry
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
-from connectors.spark.tables.iceberg.library import IcebergHandle
+from connectors.spark.tables.iceberg.file_target import make_file_target
+from connectors.spark.tables.iceberg.grouping import can_be_grouped, commit_in_group
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
-from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets
-from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
+from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
+from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change, warn_of_unset
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
-from connectors.spark.tables.iceberg.soft_truncate import close_versions, mark_deleted
+from connectors.spark.tables.iceberg.soft_truncate import write_truncated
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.upsert import write_upsert
 from connectors.spark.tables.source_order.ordering import SourceOrder
 from connectors.spark.tables.staging import local_folder
-from connectors.spark.tables.table import OffsetCommit, TableState, Upsert
+from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import creation_lock
 
 if TYPE_CHECKING:
@@ -62,12 +65,20 @@ class IcebergTable:
         self._order = SourceOrder(settings.deleted_retention_ms)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
+        self.group: CommitGroup | None = None
+        """The next commits are part of this group."""
         self._conflicts = 0
         """Upserts in a row that another commit came before."""
 
     @property
     def path(self) -> str:
         return str(self._settings.name)
+
+    @property
+    def can_be_grouped(self) -> bool:
+        """Whether the catalog may be able to commit several tables at once."""
+        with self._lock:
+            return can_be_grouped(self._reader, self._settings.name)
 
     @property
     def _place(self) -> str:
@@ -95,15 +106,16 @@ class IcebergTable:
         with self._lock, creation_lock(None if self._settings.name.catalog else local_folder(self.path)):
             self._reader.open()
             assert self._reader.library is not None
-            settings = self._settings
-            create_table(self._reader.library, settings.name, columns, settings.layout)
+            create_table(self._reader.library, self._settings.name, columns, self._settings.layout)
             self._reader.handle = None
 
-    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns) -> None:
+    def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self._lock:
             known, handle = self._reader.require()
+            schema = columns_to_add(known.columns, columns, defaults if known.has_vectors else {})
+            warn_of_unset(schema, defaults, self._place)
             with known.lock.held():
-                handle.add_columns(columns_to_add(known.columns, columns))
+                handle.add_columns(schema)
 
     def widen_columns(self, widened: list[tuple[str, pa.DataType]]) -> None:
         with self._lock:
@@ -113,12 +125,15 @@ class IcebergTable:
 
     # -- commits -------------------------------------------------------------------------------------------------------
 
+    def file_target(self) -> FileTarget | None:
+        return None if self._reader.known is None else make_file_target(self._reader.known, self._settings)
+
     def append(self, rows: pa.Table, commit: OffsetCommit) -> int | None:
         with self._lock:
-            known = self._reader.begin(rows.schema, commit)
+            known = self._reader.begin(commit.schema_of(rows), commit)
             if known is None:
                 return None
-            change, writer = IcebergChange(rows), known.writer
+            change, writer = IcebergChange(rows, commit.files), known.writer
             with change.writing(writer):
                 change.write_rows(writer, known.partitioning)
             crash_points.point("spark.staged")
@@ -127,7 +142,7 @@ class IcebergTable:
                 if version is not None:
                     return version
                 # The files fit as long as nobody changed the schema or moved these partitions.
-                again = self._reader.begin(rows.schema, commit)
+                again = self._reader.begin(commit.schema_of(rows), commit)
                 if again is None:
                     break
                 known = again
@@ -146,14 +161,17 @@ class IcebergTable:
             return version
 
     def _plan_and_commit(self, upsert: Upsert, commit: OffsetCommit, *, is_locked: bool) -> int | None:
-        known = self._reader.begin(upsert.rows.schema, commit)
+        known = self._reader.begin(commit.schema_of(upsert.rows), commit)
         if known is None:
             return None
         indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-        written = write_upsert(upsert, indexed, known, self._order, fail_unavailable=fail)
+        written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
         crash_points.point("spark.staged")
-        state = None if written.ordered is None else written.ordered.new_state_id
-        version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked, order_state=state)
+        try:
+            version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
+        except CommitGroupAborted:
+            self._order.abandoned(written.ordered)
+            raise
         if version is None:
             known.writer.delete(written.change.written)
             self._order.abandoned(written.ordered)
@@ -169,11 +187,7 @@ class IcebergTable:
         known = self._reader.begin(pa.schema([]), OffsetCommit({}, {}))
         if known is None:
             return False
-        indexed = self._index(known, upsert)
-        update = close_versions(upsert.changes.truncate) if upsert.keeps_versions else mark_deleted(upsert.truncated_before)
-        change = IcebergChange(pa.table({}))
-        with change.writing(known.writer):
-            change.replace_all(indexed.live, known.columns, update, known.writer)
+        change = write_truncated(upsert, self._index(known, upsert).live, known)
         version = self._commit(known, change, OffsetCommit({}, {}), "delta" if known.has_vectors else "overwrite")
         if version is None:
             known.writer.delete(change.written)
@@ -191,25 +205,22 @@ class IcebergTable:
         return known.indexed
 
     def _commit(
-        self,
-        known: KnownSnapshot,
-        change: IcebergChange,
-        commit: OffsetCommit,
-        kind: str,
-        *,
-        is_locked: bool = False,
-        order_state: int | None = None,
+        self, known: KnownSnapshot, change: IcebergChange, commit: OffsetCommit, kind: str, *, is_locked: bool = False
     ) -> int | None:
         """Returns the snapshot; None after a conflict. ``is_locked``: the caller has the lock."""
         handle, connector = self._reader.handle, self._settings.connector
         assert handle is not None
         identities = ids_of(commit.ends, connector, self._identify)
         moved = {identities[tp]: end for tp, end in commit.ends.items()}
-        request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges, order_state))
+        summary = known.offsets.next_summary(connector, moved, commit.ranges, change.order_state)
+        request = change.request(kind, known.snapshot, summary)
         try:
             with contextlib.nullcontext() if is_locked else known.lock.held():
-                answer = handle.commit(request)
-                self._claim(known, handle)
+                answer = commit_in_group(self.group, self._reader, self._settings.name, request) or handle.commit(request)
+                known.claim(handle, self._settings.writer_property)
+        except CommitGroupAborted:
+            known.writer.delete(change.written)
+            raise
         except CommitConflict as e:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             return None
@@ -219,13 +230,6 @@ class IcebergTable:
             raise
         self._follow(known, change, answer)
         return known.snapshot
-
-    def _claim(self, known: KnownSnapshot, handle: IcebergHandle) -> None:
-        """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
-        name = WRITER + self._settings.connector
-        if name not in known.state["properties"]:
-            handle.set_property(name, "true")
-            known.state["properties"][name] = "true"
 
     def _follow(self, known: KnownSnapshot, change: IcebergChange, answer: Json) -> None:
         """Moves on to an own commit."""
@@ -338,11 +342,7 @@ class IcebergTable:
 
     def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         with self._lock:
-            handle = self._reader.open()
-            if handle is None:
-                return
-            state = self._reader.read(handle)
-            move_stored_offsets(self._reader, state, self._settings.connector, offsets, self._place)
+            move_stored_offsets(self._reader, self._settings.connector, offsets, self._place)
 
     def progress(self) -> Mapping[str, Any]:
         """``unavailable``: values that became null because neither the change nor the table had them, or with

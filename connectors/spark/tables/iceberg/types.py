@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from connect.errors import ConnectError, SchemaError
+from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns, sql_type
 
 Json = Mapping[str, Any]
@@ -68,6 +69,8 @@ def _field(name: str, type_: pa.DataType, number: int, ids: Iterator[int]) -> Js
 
 def _json_type(type_: pa.DataType, ids: Iterator[int]) -> str | Json:
     t = pa.types
+    if is_variant(type_):
+        raise SchemaError("the sink cannot write VARIANT columns of Iceberg tables")
     if t.is_struct(type_):
         numbers = [next(ids) for _ in type_]
         return {"type": "struct", "fields": [_field(f.name, f.type, n, ids) for f, n in zip(type_, numbers, strict=True)]}
@@ -156,6 +159,13 @@ def _check_nested(stored: pa.DataType, node: str | Json, path: str) -> None:
         return
     if node["type"] == "struct":
         names = {f["id"]: f["name"] for f in node["fields"]}
+        stored_ids = {_id_of(member) for member in stored}
+        for f in node["fields"]:
+            if "initial-default" in f and not stored_ids & {f["id"], None}:
+                raise ConnectError(
+                    f"the field {path}.{f['name']} has an initial default, which the sink reads for columns only; rewrite the "
+                    "data files with Spark (CALL <catalog>.system.rewrite_data_files), then restart the task"
+                )
         for member in stored:
             number = _id_of(member)
             if number is not None and names.get(number, member.name) != member.name:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from connectors.spark.tables.executor_files import ExecutorFiles
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.key_index import Matches
 from connectors.spark.tables.files.live_files import LiveFiles, group_rows
@@ -29,9 +30,16 @@ class WrittenUpsert:
 
 
 def write_upsert(
-    upsert: Upsert, indexed: IndexedFiles, known: KnownSnapshot, order: SourceOrder, *, fail_unavailable: bool
+    upsert: Upsert,
+    indexed: IndexedFiles,
+    known: KnownSnapshot,
+    order: SourceOrder,
+    files: ExecutorFiles | None,
+    *,
+    fail_unavailable: bool,
 ) -> WrittenUpsert:
-    """Writes new rows, and deletion vectors or copies of files without the old rows."""
+    """Writes new rows, unless executors have written them (``files``), and deletion vectors or copies of files without the old
+    rows."""
     if upsert.by_source:
         return _write_ordered(upsert, indexed, known, order, fail_unavailable=fail_unavailable)
     live, truncates = indexed.live, upsert.truncates and not upsert.soft_deletes
@@ -43,7 +51,7 @@ def write_upsert(
         survivors = group_rows(kept.files, kept.rows)
     kept = Matches.empty() if truncates else find_kept_rows(upsert, matches, indexed.find)
     plan = plan_upsert(upsert, matches, live, kept=kept, fail_unavailable=fail_unavailable)
-    change = IcebergChange(plan.rows)
+    change = IcebergChange(plan.rows, files)
     deleted = plan.deleted
     with change.writing(known.writer):
         if truncates:
@@ -58,6 +66,7 @@ def _write_ordered(
 ) -> WrittenUpsert:
     """The same with ``sequence.by=source``, for changes that are newer than the table's rows."""
     order.files, live = known.order_files, indexed.live
+    order.files.are_shared = known.has_branches
     matches = indexed.find(upsert.rows) if upsert.rows.num_rows else Matches.empty()
     ordered = order.apply(upsert, matches, live, known.offsets.order_state)
     with order.writing(ordered):
@@ -66,6 +75,7 @@ def _write_ordered(
         change = IcebergChange(plan.rows)
         with change.writing(known.writer):
             _write(change, join_rows(plan.deleted, ordered.truncated), live, known)
+        change.order_state = ordered.new_state_id
     return WrittenUpsert(change, _kind(change, known), plan.unavailable, ordered)
 
 

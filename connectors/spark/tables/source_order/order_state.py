@@ -54,6 +54,8 @@ class OrderStateFiles:
     def __init__(self, files: fs.FileSystem, folder: str) -> None:
         self._files = files
         self._folder = folder
+        self.are_shared = False
+        """Whether branches of the table have states of their own here, which may need files that the others do not."""
 
     def read(self, state_id: int) -> OrderState:
         """Reads a state. Raises ConnectError when its file is missing or damaged."""
@@ -96,7 +98,9 @@ class OrderStateFiles:
             self._files.delete_file(self.path(state_id))
 
     def delete_unused(self, state: OrderState, now: dt.datetime) -> None:
-        """Deletes old files that the table's newest state does not need."""
+        """Deletes old files that the table's newest state does not need, unless branches share them."""
+        if self.are_shared:
+            return
         needed = {self.path(number).rpartition("/")[2] for number in (state.id, *(s.id for s in state.segments))}
         for info in self._files.get_file_info(fs.FileSelector(self._folder, allow_not_found=True)):
             is_old = info.mtime is not None and now - info.mtime > dt.timedelta(days=_UNUSED_DAYS)

@@ -227,6 +227,11 @@ PLAIN_STEPS: list[tuple[str, dict[str, str]]] = [
 ]
 ALL_STEPS = [(f"{APACHE}.{name}${variant}", config) for name, config in KEY_OR_VALUE_STEPS for variant in ("Value", "Key")]
 ALL_STEPS += [(f"{APACHE}.{name}", config) for name, config in PLAIN_STEPS]
+ALL_STEPS += [
+    ("CopyValue", {"source.field": "a", "target.field": "copy"}),
+    ("KafkaMetadataTransform", {"external_field": "cluster,one"}),
+    ("KafkaMetadataTransform", {"nested": "true", "field_name": "a"}),
+]
 EXAMPLES = 80
 PREDICATES = [("HasHeaderKey", {"name": "h"}), ("RecordIsTombstone", {}), ("TopicNameMatches", {"pattern": "t"})]
 

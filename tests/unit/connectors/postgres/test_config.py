@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from connect.config.schema_contracts import ContractMode
 from connect.errors import ConfigError
 from connectors.postgres import PostgresSource
 from connectors.postgres.config import parse_config
-from connectors.postgres.contract_keys import ContractMode
 from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 BASE = {
@@ -124,7 +124,7 @@ def test_wrong_contracts_are_named(text: str) -> None:
 def test_the_contract_of_a_column_precedes_that_of_its_table() -> None:
     contracts = parse_config(
         {**BASE, "schema.contract": "freeze", "schema.contract.overrides": r"public\.t:evolve, PUBLIC\.t\.s.*:drop_column"}
-    ).contracts
+    ).contracts.rules
     assert contracts.mode_of("public.t", "secret") is ContractMode.DROP_COLUMN
     assert contracts.mode_of("public.t", "name") is ContractMode.EVOLVE
     assert contracts.mode_of("public.u", "name") is ContractMode.FREEZE

@@ -35,6 +35,17 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"write.mode": "both", "topics": "a,b_changelog"}, "changelog.table.suffix", "topic b_changelog has the name of a"),
         ({"spark.master": "spark://:7077"}, "spark.master", "expected spark://host:port"),
         ({"spark.master": "spark://h:port"}, "spark.master", "expected spark://host:port"),
+        (
+            {"spark.remote": "sc://h", "write.mode": "scd2"},
+            "spark.remote",
+            "scd2 is out of reach of Spark Connect",
+        ),
+        (
+            {"spark.remote": "sc://h", "table.format": "iceberg"},
+            "spark.remote",
+            "out of reach of Spark Connect",
+        ),
+        ({"spark.executors.timeout.ms": "10"}, "spark.executors.timeout.ms", "at least 1000"),
         ({"table.format": "parquet", "write.mode": "upsert"}, "write.mode", "only append"),
         ({"table.name.format": "${tabel}"}, "table.name.format", "${topic}, ${database}, ${schema}, ${table}"),
         ({"metadata.columns": "__opp"}, "metadata.columns", "__op"),
@@ -42,6 +53,22 @@ def test_names_come_from_topic_or_source_and_stay_below_the_location() -> None:
         ({"commit.interval.ms": "-1"}, "commit.interval.ms", "at least 0"),
         ({"table.format": "parquet", "schema.evolution": "widen"}, "schema.evolution", "use table.format=delta"),
         ({"schema.evolution": "lenient", "rescue.column": "__op"}, "rescue.column", "no metadata column"),
+        ({"schema.evolution.t": "wide"}, "schema.evolution.t", "did you mean widen?"),
+        ({"schema.evolution.tt": "widen"}, "schema.evolution.tt", "writes no table tt; did you mean t?"),
+        ({"schema.evolution.t": "widen", "table.format": "parquet"}, "schema.evolution.t", "use table.format=delta"),
+        ({"schema.contract": "frozen"}, "schema.contract", "evolve, freeze, drop_column, dead_letter_queue"),
+        ({"schema.contract.overrides": "t:freese"}, "schema.contract.overrides", "did you mean freeze?"),
+        ({"missing.columns": "keeps"}, "missing.columns", "null, keep"),
+        ({"column.renames": "a"}, "column.renames", "Expected <field>:<column>"),
+        ({"column.renames": "a:b,b:c"}, "column.renames", "b is itself written into c"),
+        ({"column.renames": "a:b,a:c"}, "column.renames", "also written into the column b"),
+        ({"column.renames": "a:a"}, "column.renames", "the same name"),
+        ({"column.renames": "a:__op"}, "column.renames", "those of the sink"),
+        ({"column.renames.x": "a:b"}, "column.renames.x", "writes no table x"),
+        ({"column.renames.t": "a"}, "column.renames.t", "Expected <field>:<column>"),
+        ({"column.renames": "id:no", "write.mode": "upsert", "key.columns": "id"}, "key.columns", "did you mean no?"),
+        ({"column.renames.t": "d:day", "partition.columns": "d"}, "partition.columns", "did you mean day?"),
+        ({"column.renames": "a:_rescued_data"}, "column.renames", "the rescue column"),
         ({"freshness.ms": "-1"}, "freshness.ms", "at least 0"),
         ({"freshness.orders.ms": "soon"}, "freshness.orders.ms", "Not a number"),
         ({"freshness.orders.ms": "-1"}, "freshness.orders.ms", "at least 0"),
@@ -138,6 +165,7 @@ def test_settings_that_do_not_fit_iceberg_are_refused(changes: dict[str, str], k
         ({"write.mode": "append"}, "keeps all changes"),
         ({"write.mode": "scd2"}, "scd2 needs log"),
         ({"write.mode": "upsert", "spark.remote": "sc://localhost"}, "cannot with Spark Connect"),
+        ({"write.mode": "upsert", "missing.columns": "keep"}, "missing.columns=keep keeps columns"),
     ],
 )
 def test_order_by_source_is_refused_where_it_has_no_meaning(changes: dict[str, str], says: str) -> None:
@@ -153,3 +181,77 @@ def test_tables_that_are_ordered_by_source_have_positions() -> None:
     assert (both.changelog.orders_by_source, both.changelog.metadata_columns) == (False, ("__op",))
     soft = parse_config({**PROPS, "sequence.by": "source", "write.mode": "upsert", "delete.mode": "soft"})
     assert soft.table.metadata_columns == ("__seq", "__deleted")
+
+
+def test_table_of_transactions_is_ordered_by_the_log() -> None:
+    config = parse_config({**TRANSACTIONS, "write.mode": "upsert", "sequence.by": "source"})
+    assert config.of_table("shop.public.t").orders_by_source
+    assert not config.of_table("_sluice_transactions").orders_by_source
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"table.format": "parquet"}, "parquet tables are written without Spark"),
+        ({"spark.remote": "sc://host:15002"}, "out of reach of Spark Connect"),
+    ],
+)
+def test_executors_are_refused_where_their_files_cannot_be_committed(more: dict[str, str], reason: str) -> None:
+    props = {"topics": "t", "table.location": "/lake", **more}
+    with pytest.raises(ConfigError, match=f"Invalid value executors for configuration spark.engine: .*{reason}"):
+        parse_config({**props, "spark.engine": "executors"})
+    assert not parse_config(props).may_use_executors
+
+
+@pytest.mark.parametrize(
+    ("engine", "master", "expected"),
+    [
+        ("auto", "local[*]", False),
+        ("auto", "spark://host:7077", True),
+        ("worker", "spark://host:7077", False),
+        ("executors", "local[2]", True),
+    ],
+)
+def test_auto_may_use_the_executors_of_a_cluster(engine: str, master: str, expected: bool) -> None:
+    config = parse_config({"topics": "t", "table.location": "/lake", "spark.engine": engine, "spark.master": master})
+    assert config.may_use_executors is expected
+
+
+def test_tables_can_have_settings_of_their_own_for_schemas() -> None:
+    props = {**PROPS, "write.mode": "both", "topics": "t,u", "schema.evolution": "fail", "column.renames": "a:b"}
+    own = {"schema.evolution.t": "lenient", "schema.evolution.t_changelog": "add", "column.renames.t": "c:d"}
+    config = parse_config({**props, **own})
+    names = ("t", "t_changelog", "u", "u_changelog")
+    assert [config.of_table(name).schema_evolution for name in names] == ["lenient", "add", "fail", "fail"]
+    assert [config.of_table(name).write_mode for name in names] == ["upsert", "append", "upsert", "append"]
+    assert config.of_table("t").schema.renames == {"a": "b", "c": "d"}
+    assert config.of_table("u").schema.renames == {"a": "b"}
+    assert (config.changelog_of("t"), config.current_table_of("t_changelog")) == ("t_changelog", "t")
+    # Names that only records tell are taken as they are.
+    dynamic = {**PROPS, "table.name.format": "${table}", "schema.evolution.any": "none"}
+    assert parse_config(dynamic).of_table("any").schema_evolution == "none"
+
+
+TRANSACTIONS = {
+    "name": "lake",
+    "table.location": "/lake",
+    "topics": "shop.transaction,shop.public.t",
+    "commit.scope": "transaction",
+}
+
+
+def test_whole_transactions_need_one_task_versions_and_the_transaction_topic() -> None:
+    found = parse_config(TRANSACTIONS).transactions
+    assert found is not None
+    assert (found.topic, found.table, found.timeout_ms) == ("shop.transaction", "_sluice_transactions", 120_000)
+    for changes, message in [
+        ({"tasks.max": "2"}, "needs all topics in one task"),
+        ({"table.format": "parquet"}, "table.format=delta or iceberg"),
+        ({"spark.remote": "sc://host:1"}, "without spark.remote"),
+        ({"topics": "shop.public.t"}, r"Set provide\.transaction\.metadata=true on the source"),
+        ({"topics": "a.transaction,b.transaction"}, r"set transaction\.topic"),
+        ({"transaction.topic": "other"}, "Expected one of topics"),
+        ({"transaction.table": "a/b"}, "without slashes"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            parse_config({**TRANSACTIONS, **changes})

@@ -18,3 +18,16 @@ def test_errors_of_java_are_reduced_to_their_cause() -> None:
     assert isinstance(explain(RuntimeError("x.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files"), "t"), RetriableError)
     own = ConnectError("as it is")
     assert explain(own, "t") is own
+
+
+def test_file_that_an_executor_of_a_cluster_lacks_names_its_host_and_the_shared_location() -> None:
+    missing = "java.io.FileNotFoundException: File file:/lake/t/x does not exist"
+    trace = (
+        "An error occurred while calling o1.collect.\n: org.a.SparkException: Job aborted due to stage failure: Task 0 in stage "
+        f"3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0 (TID 7) ({{where}}): {missing}\n\tat x\n"
+        f"Caused by: {missing}"
+    )
+    message = explain(RuntimeError(trace.format(where="10.1.2.3 executor 0")), "table t").message
+    assert message.startswith(f"table t: {missing.removeprefix('java.io.')}; executor 0 on host 10.1.2.3 does not have it")
+    assert "table.location must be reachable under the same name from the worker and from all executors" in message
+    assert "executor" not in explain(RuntimeError(trace.format(where="here executor driver")), "table t").message

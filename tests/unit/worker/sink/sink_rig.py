@@ -17,6 +17,7 @@ from worker.kafka import sink_consumer
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.sink.loop import SinkLoop
+from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.topic_discovery import Subscription
@@ -140,6 +141,7 @@ class Rig:
             subscription=Subscription(frozenset({"t"}), None, 60),
             max_records=500,
             errors=errors,
+            range_reader=KafkaRangeReader(TASK_ID, {}, ("", {}), ("", {}), ("", {}), {}),
         )
         self.loop = SinkLoop(self.handle, runtime, self.callbacks, interval_s, 0.01)
         self.loop._discovery.start()

@@ -15,6 +15,7 @@ from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.sink.loop import SinkLoop
+from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskHandle, SinkTaskRuntime
 from worker.sink.topic_discovery import Subscription
@@ -116,6 +117,7 @@ def test_messages_of_a_partition_revoked_during_the_poll_are_ignored() -> None:
         subscription=Subscription(frozenset({"t"}), None, 60.0),
         max_records=500,
         errors=ErrorHandler(host.id, ErrorSettings()),
+        range_reader=KafkaRangeReader(host.id, {}, ("", {}), ("", {}), ("", {}), {}),
     )
     callbacks = RebalanceCallbacks(lambda: False)
     loop = SinkLoop(cast(SinkTaskHandle, host), runtime, callbacks, 60.0, 5.0)

@@ -42,7 +42,7 @@ class Rig:
             max_records,
         )
 
-    def _known_columns(self, topic: str) -> Columns | None:
+    def _known_columns(self, topic: str) -> tuple[str, Columns] | None:
         if self.load_errors:
             raise self.load_errors.pop(0)
         return None

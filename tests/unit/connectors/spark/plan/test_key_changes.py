@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from connect.record import TopicPartition
 from connectors.spark.config import CURRENT, SEQ, SOURCE, UNAVAILABLE, VALID_FROM, VALID_TO, TableConfig
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, make_meta
+from connectors.spark.schema_settings import SchemaSettings
 from connectors.spark.tables.writer import TableWriter
 from tests.support.files_only_table import FilesOnlyTable, Storage
 
-EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "30"))
 LOG_SETTINGS = TableConfig("upsert", ("id",), "hard", "add", (), keep_tombstones=True)
 SOURCE_SETTINGS = replace(LOG_SETTINGS, metadata_columns=(SEQ,), sequence_by=SOURCE)
 SCD2_SETTINGS = replace(LOG_SETTINGS, write_mode="scd2", metadata_columns=(SEQ, VALID_FROM, VALID_TO, CURRENT))
@@ -49,7 +50,7 @@ class Table:
         self.files = FilesOnlyTable(self.storage)
         self.writer = TableWriter("t", self.config, self.files)  # type: ignore[arg-type]
 
-    def commit(self, *changes: Change) -> None:
+    def commit(self, *changes: Change, columns: tuple[str, ...] = ("x", "y")) -> None:
         count, first = len(changes), self.next
         self.next += count
         numbers = pa.array(range(first, first + count), pa.int64())
@@ -64,7 +65,7 @@ class Table:
         if any(c.old is not None for c in changes):
             olds = pa.array([None if c.old is None else {"id": c.old} for c in changes], pa.struct([("id", pa.int32())]))
             meta = meta.append_column(OLD_KEY, olds)
-        image = pa.table({n: pa.array([getattr(c, n) for c in changes], pa.string()) for n in ("x", "y")})
+        image = pa.table({n: pa.array([getattr(c, n) for c in changes], pa.string()) for n in columns})
         image = image.add_column(0, "id", pa.array([c.id for c in changes], pa.int64()))
         self.writer.commit([ChangeBatch("t", meta, image, None)], [TopicPartition("t", 0)])
 
@@ -144,12 +145,36 @@ def test_keys_can_be_swapped_in_one_commit(table: Table) -> None:
     assert table.rows() == {1: ("two", None), 2: ("one", None)}
 
 
+def test_a_row_can_have_its_first_key_again(table: Table) -> None:
+    table.commit(Change("c", 1, 1, "one"))
+    table.commit(
+        Change("d", 1, 2),
+        Change("c", 2, 2, UNAVAILABLE, old=1),
+        Change("d", 2, 3),
+        Change("c", 1, 3, UNAVAILABLE, old=2),
+        Change("u", 1, 4, UNAVAILABLE, "y"),
+    )
+    assert table.rows() == {1: ("one", "y")}
+    assert table.files.unavailable == 0
+
+
 def test_a_value_is_null_and_counted_if_the_old_row_is_gone(table: Table) -> None:
     table.commit(Change("c", 1, 1, "one"))
     table.commit(Change("d", 1, 2))
     table.commit(Change("c", 2, 2, UNAVAILABLE, "y", old=1))
     assert table.rows() == {2: (None, "y")}
     assert table.files.unavailable == 1
+
+
+@pytest.mark.parametrize("mode", ["log", "scd2"])
+def test_a_column_that_the_record_lacks_keeps_the_value_of_the_old_row(mode: str, tmp_path: Path) -> None:
+    table = Table(tmp_path, replace(ALL_SETTINGS[mode], schema=SchemaSettings(keeps_missing=True)))
+    table.commit(Change("c", 1, 1, "one", "y1"), Change("c", 3, 1, "three", "y3"))
+    table.commit(
+        Change("d", 1, 2), Change("c", 2, 2, UNAVAILABLE, old=1), Change("d", 3, 3), Change("c", 3, 3, "new"), columns=("x",)
+    )
+    assert table.rows() == {2: ("one", "y1"), 3: ("new", None)}
+    assert table.files.unavailable == 0
 
 
 def test_a_newer_row_of_the_old_key_gives_no_values(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, DataError
-from connectors.spark.config import LENIENT, TableConfig
+from connectors.spark.config import TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.rows import RowPreparation
+from connectors.spark.schema_settings import LENIENT
 from tests.unit.connectors.spark.delivery.fakes import changes
 
 RESCUE = "_rescued_data"

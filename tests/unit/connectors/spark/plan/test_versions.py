@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,19 @@ from hypothesis import strategies as st
 
 from connectors.spark.config import CURRENT, SCD2, UNAVAILABLE, VALID_FROM, VALID_TO, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
+from connectors.spark.decode.present_fields import fields_text
 from connectors.spark.plan.projection import concat_batches
 from connectors.spark.plan.versions import plan_versions
+from connectors.spark.schema_settings import SchemaSettings
 
 Change = tuple[str, int, str | None]
 SETTINGS = TableConfig(SCD2, ("id",), "hard", "add", ("__op", VALID_FROM, VALID_TO, CURRENT), keep_tombstones=True)
+KEEPING = replace(SETTINGS, schema=SchemaSettings(keeps_missing=True))
+MISSING = "missing"
+"""The record does not have the column."""
 OWN = ("__op", VALID_FROM, VALID_TO, CURRENT)
 
-operations = st.tuples(st.sampled_from("cuud"), st.integers(0, 3), st.sampled_from([None, "a", "b", UNAVAILABLE]))
+operations = st.tuples(st.sampled_from("cuud"), st.integers(0, 3), st.sampled_from([None, "a", "b", UNAVAILABLE, MISSING]))
 
 
 def at(number: int) -> dt.datetime:
@@ -29,7 +35,11 @@ def at(number: int) -> dt.datetime:
 def batch(changes: Sequence[Change], first: int) -> ChangeBatch:
     numbers = pa.array(range(first, first + len(changes)), pa.int64())
     ms = pa.array([int(at(n).timestamp() * 1000) for n in numbers.to_pylist()], pa.int64())
-    meta = make_meta(numbers, pa.array([op for op, _, _ in changes]), ms, pa.array([0] * len(changes), pa.int32()), numbers)
+    fields = pa.array([fields_text(["id"] if v == MISSING else ["id", "v"]) for _, _, v in changes], pa.string())
+    changes = [(op, i, None if v == MISSING else v) for op, i, v in changes]
+    meta = make_meta(
+        numbers, pa.array([op for op, _, _ in changes]), ms, pa.array([0] * len(changes), pa.int32()), numbers, fields=fields
+    )
     image = pa.table(
         {"id": pa.array([i for _, i, _ in changes], pa.int64()), "v": pa.array([v for _, _, v in changes], pa.string())}
     )
@@ -38,7 +48,7 @@ def batch(changes: Sequence[Change], first: int) -> ChangeBatch:
 
 def apply(table: list[dict[str, Any]], changes: ChangeBatch) -> list[dict[str, Any]]:
     """Does what a table does with the plan."""
-    planned = plan_versions(changes, ("id",), SETTINGS)
+    planned = plan_versions(changes, ("id",), KEEPING)
     open_rows = {row["id"]: row for row in table if row[CURRENT]}
     touched = set(planned.rows["id"].to_pylist())
     kept = [row for row in table if not (row[CURRENT] and row["id"] in touched)]
@@ -62,7 +72,9 @@ def expected(changes: Sequence[Change]) -> list[dict[str, Any]]:
             row |= {VALID_TO: at(number), CURRENT: False}
         if op == "d":
             continue
-        if value == UNAVAILABLE:
+        if value == MISSING:
+            value = None if row is None else row["v"]
+        elif value == UNAVAILABLE:
             value = latest.get(id_) if row is None else row["v"]
         latest[id_] = value
         rows.append({"id": id_, "v": value, **dict(zip(OWN, (op, at(number), None, True), strict=True))})

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import DataError
-from connectors.spark.config import WIDEN, TableConfig
+from connectors.spark.config import TableConfig
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.widening import widened_columns, with_wider_types
+from connectors.spark.schema_settings import WIDEN
 from tests.unit.connectors.spark.delivery.fakes import changes
 
 D = decimal.Decimal

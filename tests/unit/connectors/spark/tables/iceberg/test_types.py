@@ -70,7 +70,7 @@ def test_a_nested_field_that_was_renamed_is_refused() -> None:
 
 def test_only_what_is_new_is_added() -> None:
     wanted = {**COLUMNS, "n": pa.int8()}
-    assert [(f["name"], f["type"]) for f in columns_to_add(COLUMNS, wanted)["fields"]] == [("n", "int")]
+    assert [(f["name"], f["type"]) for f in columns_to_add(COLUMNS, wanted, {})["fields"]] == [("n", "int")]
 
 
 def test_paths_of_columns() -> None:

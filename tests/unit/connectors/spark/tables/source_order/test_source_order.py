@@ -25,7 +25,7 @@ from connectors.spark.tables.writer import TableWriter
 from tests.support.files_only_table import Crash, FilesOnlyTable, Storage
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
-EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("SLUICE_ORDER_EXAMPLES", "30"))
 SETTINGS = TableConfig("upsert", (), HARD, "add", (SEQ,), keep_tombstones=True, sequence_by=SOURCE)
 SOFT_SETTINGS = replace(SETTINGS, delete_mode=SOFT, metadata_columns=(SEQ, DELETED))
 
@@ -248,6 +248,31 @@ def test_files_of_old_states_are_deleted_after_a_week(world: World) -> None:
     world.restart()
     world.commit(Event("c", 5, 1, "late"))
     assert world.rows() == {}
+
+
+def test_files_that_branches_share_are_not_deleted(world: World) -> None:
+    for at in range(1, 10):
+        world.commit(Event("d", at, at))
+    folder = Path(world.table.path) / FOLDER
+    for path in folder.iterdir():
+        os.utime(path, (time.time() - 8 * 86_400,) * 2)
+    order = world.table.order
+    assert order.files is not None
+    order.files.are_shared = True
+    order.deleted_keys._cleaned_at -= 7200
+    world.commit(Event("d", 100, 100))
+    assert len(list(folder.iterdir())) == 10
+
+
+def test_executors_write_no_files_of_ordered_tables(tmp_path: Path) -> None:
+    targets = []
+    for name, config in (("source", SETTINGS), ("log", replace(SETTINGS, sequence_by="log"))):
+        (tmp_path / name).mkdir()
+        world = World(tmp_path / name, config)
+        world.commit(Event("c", 1, 1, "a"))
+        targets.append(world.writer.write_target([TopicPartition("t", 0)]))
+    assert [target.files is not None for target in targets] == [False, True]
+    assert [target.ends for target in targets] == [{TopicPartition("t", 0): 1}] * 2
 
 
 def test_a_missing_state_is_an_error_with_a_way_out(world: World) -> None:

@@ -1,0 +1,1 @@
+"""Transformations of the Iceberg sink for Kafka Connect."""

@@ -1,0 +1,391 @@
+"""Has Spark's executors write what a task lags behind. The task is the driver: it plans, commits, and moves its positions."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from connect.backoff import Backoff
+from connect.errors import ConnectError, DataError, RetriableError
+from connect.record import TopicPartition
+from connect.sink import OffsetRange, RangeReader, SinkTaskContext
+from connectors.sink_support.errant_records import BadRecord
+from connectors.spark.config import EXECUTORS, WORKER, SparkSinkConfig
+from connectors.spark.delivery.commit_threads import CommitThreads
+from connectors.spark.delivery.errant_records import SparkErrantRecords, settle
+from connectors.spark.delivery.table_delivery import TableDelivery
+from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.job_runner import JobRunner
+from connectors.spark.executors.ranges import find_gap, plan_ranges
+from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
+from connectors.spark.executors.table_commits import TableCommits, needed_columns
+from connectors.spark.plan.rows import PreparedRows
+from connectors.spark.tables.executor_files import WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_FIRST_RECORDS = 1_000
+"""Of a topic without a table: they determine its columns, and the types of values without a schema."""
+_LAG_CHECK_S = 10.0
+_POLL_MIN_S, _POLL_MAX_S = 0.25, 10.0
+_RUNNING_CHECK_S = 0.05
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.5, 30.0
+_WAIT_S = 60.0
+_CANCEL_S = 1.0
+_MAX_EVOLUTIONS = 20
+
+
+@dataclass(slots=True)
+class _Job:
+    """The job that runs, or whose results are being committed."""
+
+    ranges: Sequence[OffsetRange]
+    partitions: frozenset[TopicPartition]
+    reader: RangeReader
+    evolutions: int = 0
+    targets: dict[str, WriteTarget] = field(default_factory=dict)
+    parts: list[PartResult] = field(default_factory=list)
+    commits: list[TableCommits] = field(default_factory=list)
+
+    def discard(self) -> None:
+        """Deletes the files that certainly no commit has."""
+        committed = {commits.table for commits in self.commits if commits.may_be_committed}
+        for part in self.parts:
+            for table, paths in part.paths().items():
+                files = self.targets[table].files
+                if files is not None and table not in committed:
+                    files.delete(paths)
+        self.parts = []
+
+
+@dataclass(slots=True)
+class _Figures:
+    jobs: int = 0
+    records: int = 0
+    staged_parts: int = 0
+    last_job_ms: int | None = None
+    backlog: int | None = None
+
+
+class ExecutorEngine:
+    """Used on the task's thread, except :meth:`progress`. Its own thread runs one step at a time."""
+
+    def __init__(
+        self,
+        config: SparkSinkConfig,
+        context: SinkTaskContext,
+        delivery: TableDelivery,
+        errant_records: SparkErrantRecords,
+        new_session: Callable[[], SparkSession],
+        owner: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.is_active = False
+        self._config = config
+        self._context = context
+        self._delivery = delivery
+        self._errant_records = errant_records
+        self._clock = clock
+        self._runner = JobRunner(owner, config.spark, new_session)
+        self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
+        self._job: _Job | None = None
+        self._next_at = float("-inf")
+        self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
+        self._begun: set[str] = set()
+        self._figures = _Figures()
+        self._failed_reads: dict[tuple[TopicPartition, int], Future[None]] = {}
+        self._max_records = self._least_records
+
+    # -- on the task's thread
+
+    def advance(self) -> None:
+        """Takes results, starts what is due, and asks for the next call in time. Raises errors that must fail the task."""
+        if not self._config.may_use_executors:
+            return
+        self._take_step(0.0)
+        now = self._clock()
+        if self._job is None and now >= self._next_at:
+            self._look_for_work(now)
+        if self.is_active:
+            # Without records, only the engine asks for calls.
+            next_at = now + _RUNNING_CHECK_S if self._job is not None else self._next_at
+            requested_at = self._delivery.requests.next_at
+            next_at = next_at if requested_at is None else min(next_at, requested_at)
+            self._context.timeout(int(max(0.001, next_at - now) * 1000))
+
+    def _take_step(self, timeout_s: float) -> None:
+        for step in self._threads.take(timeout_s):
+            try:
+                step()
+            except RetriableError as e:
+                self._abandon()
+                delay_s = self._backoff.next_delay_s()
+                self._next_at = self._clock() + delay_s
+                log.warning("Records will be written by Spark's executors again in %.1f s: %s", delay_s, e.message)
+            except BaseException:
+                self._abandon()
+                raise
+
+    def _look_for_work(self, now: float) -> None:
+        positions = self._positions()
+        ends = self._context.end_offsets(list(positions))
+        lag = sum(max(0, end - positions[tp]) for tp, end in ends.items())
+        self._figures.backlog = lag
+        if not self._choose_engine(lag):
+            self._next_at = now + (_LAG_CHECK_S if positions else _POLL_MIN_S)
+            return
+        ranges = self._plan(self._positions(), ends)
+        if not ranges:
+            interval_ms = self._config.commit_interval_ms
+            wait_ms = self._config.freshness_ms if interval_ms is None else interval_ms
+            self._next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
+            return
+        self._job = _Job(ranges, frozenset(self._context.assignment()), self._context.range_reader())
+        self._submit(self._run_job, self._check_results)
+
+    def _positions(self) -> dict[TopicPartition, int]:
+        """The offset from which each partition continues."""
+        found = self._context.positions()
+        known = {tp: self._delivery.offsets.position(tp) for tp in self._context.assignment()}
+        return {**found, **{tp: offset for tp, offset in known.items() if offset is not None}}
+
+    def _choose_engine(self, lag: int) -> bool:
+        """Whether the executors write; enters or leaves their mode."""
+        least = self._config.executors_min_records
+        wanted = self._config.engine == EXECUTORS or lag >= (least // 10 if self.is_active else least)
+        if wanted and not self.is_active:
+            try:
+                self._delivery.flush()
+            except RetriableError as e:
+                log.warning("Spark's executors do not take over yet: %s", e.message)
+                return False
+            self._delivery.advance()
+            self.is_active = True
+            self._context.pause(*self._context.assignment())
+            log.info("Spark's executors decode and write from now on; lag: %d records", lag)
+        elif not wanted and self.is_active:
+            self.is_active = False
+            self._context.offset(self._positions())
+            self._context.resume(*self._context.assignment())
+            log.info("The worker decodes and writes from now on; lag: %d records", lag)
+        return wanted
+
+    @property
+    def _least_records(self) -> int:
+        return min(self._config.commit_max_records, self._config.executors_max_records)
+
+    def _plan(self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+        first: list[OffsetRange] = []
+        others = dict(positions)
+        for topic in {tp.topic for tp in positions} - self._begun:
+            if self._has_tables(topic):
+                self._begun.add(topic)
+                continue
+            waiting = sorted(tp for tp in positions if tp.topic == topic and ends.get(tp, 0) > positions[tp])
+            for tp in [tp for tp in positions if tp.topic == topic]:
+                del others[tp]
+            first += [OffsetRange(tp, positions[tp], min(ends[tp], positions[tp] + _FIRST_RECORDS)) for tp in waiting[:1]]
+        appends = not self._config.table.upserts
+        limit = self._config.executors_max_records if appends else self._max_records
+        parallelism = self._runner.parallelism() if any(ends.get(tp, 0) > at for tp, at in others.items()) else 1
+        return sorted([*first, *plan_ranges(others, ends, limit, parallelism)])
+
+    def _has_tables(self, topic: str) -> bool:
+        delivery = self._delivery
+        names = delivery.router.tables_of(topic)
+        partitions = delivery.scheduler.partitions
+        return bool(names) and all(delivery.scheduler.table(name).known_columns(partitions) is not None for name in names)
+
+    def _check_results(self, parts: list[PartResult]) -> None:
+        job = self._running
+        job.parts = parts
+        gap = find_gap(job.ranges, (OffsetRange(part.partition, part.first, part.end) for part in parts))
+        if gap is not None and not any(part.failed_reads for part in parts):
+            raise RetriableError(f"Spark's executors returned no results for {gap}")
+        router = self._delivery.router
+        unfinished: dict[str, list[TablePart]] = {}
+        for part in parts:
+            router.learn(part.knowledge)
+            for table, of_table in part.tables.items():
+                unfinished.setdefault(table, []).append(of_table)
+        needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
+        unknown = [table for table, those in unfinished.items() if any(isinstance(one, UnknownTable) for one in those)]
+        for table in unknown:
+            self._delivery.scheduler.table(table)  # the next job describes it
+        if not needed and not unknown:
+            self._report(job)
+            return
+        job.evolutions += 1
+        if job.evolutions > _MAX_EVOLUTIONS:
+            tables = ", ".join(sorted({*needed, *unknown}))
+            raise ConnectError(
+                f"tables {tables} still lack columns that the records have, after {_MAX_EVOLUTIONS} changes; restart the task"
+            )
+        job.discard()
+        self._submit(partial(self._evolve, needed), self._check_results)
+
+    def _report(self, job: _Job) -> None:
+        """Promise 7: reports what cannot be written, before the commits."""
+        reports: list[Future[None]] = []
+        for part in job.parts:
+            for failure in part.failed_reads:
+                place = part.partition, failure.record.offset
+                if place not in self._failed_reads:
+                    self._failed_reads[place] = self._context.report_failed_read(failure)
+                reports.append(self._failed_reads[place])
+            refused = [
+                (BadRecord(part.partition, offset, DataError(message)), record) for offset, message, record in part.bad_records
+            ]
+            reports += self._errant_records.refuse_read(refused)
+        self._submit(partial(self._commit, reports), self._finish)
+
+    def _finish(self, _: None) -> None:
+        """All tables have the records of the job."""
+        job, delivery, figures = self._running, self._delivery, self._figures
+        self._job = None
+        self._backoff.reset()
+        ends: dict[TopicPartition, int] = {}
+        for part in job.parts:
+            ends[part.partition] = max(part.end, ends.get(part.partition, 0))
+            self._context.count_read(part.partition, part.records, part.size_bytes)
+            delivery.router.ignored_tombstones += part.ignored_tombstones
+            delivery.router.unrouted += part.unrouted
+            figures.records += part.records
+        for tp, end in ends.items():
+            delivery.offsets.seek(tp, end)
+        self._context.offset(ends)
+        delivery.requests.add()
+        self._failed_reads.clear()
+        self._errant_records.release(delivery.offsets.committed)
+        self._begun |= {tp.topic for tp in ends}
+        staged = sum(isinstance(one, StagedPart) for part in job.parts for one in part.tables.values())
+        figures.jobs += 1
+        figures.staged_parts += staged
+        # What the driver has to apply passes through its memory.
+        most = self._config.executors_max_records
+        self._max_records = self._least_records if staged else min(most, self._max_records * 2)
+        self._next_at = float("-inf")
+
+    @property
+    def _running(self) -> _Job:
+        assert self._job is not None
+        return self._job
+
+    def _submit(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Does the work on the engine's thread, and then the other on the task's."""
+
+        def run() -> Callable[[], None]:
+            try:
+                return partial(then, work())
+            except BaseException as e:
+                return partial(_raise, e)
+
+        self._threads.submit(run)
+
+    def _abandon(self) -> None:
+        job, self._job = self._job, None
+        if job is not None:
+            job.discard()
+
+    # -- on the engine's thread
+
+    def _run_job(self) -> list[PartResult]:
+        started = time.monotonic()
+        job, delivery = self._running, self._delivery
+        tables = list(delivery.scheduler.tables.items())
+        job.targets = {name: table.open_writer().write_target(job.partitions) for name, table in tables}
+        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, delivery.router.knowledge()))
+        self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
+        return parts
+
+    def _evolve(self, needed: Mapping[str, PreparedRows]) -> list[PartResult]:
+        job, tables = self._running, self._delivery.scheduler.tables
+        for name, rows in needed.items():
+            writer = tables[name].open_writer()
+            writer.evolve(rows, job.partitions)
+        return self._run_job()
+
+    def _commit(self, reports: Sequence[Future[None]]) -> None:
+        _settle_all(reports, _WAIT_S)
+        job = self._running
+        sequences: dict[tuple[TopicPartition, int], int] = {}
+        base = 0
+        for offset_range in job.ranges:
+            for part in job.parts:
+                if part.partition == offset_range.partition and offset_range.first <= part.first < offset_range.end:
+                    sequences[part.partition, part.first] = base
+            base += offset_range.end - offset_range.first
+        by_table: dict[str, list[tuple[PartResult, TablePart]]] = {}
+        for part in job.parts:
+            for table, of_table in part.tables.items():
+                by_table.setdefault(table, []).append((part, of_table))
+        job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
+        for commits in job.commits:
+            queue = self._delivery.scheduler.tables[commits.table]
+            writer = queue.open_writer()
+            commits.commit(writer, sequences, job.partitions)
+            queue.update_columns(writer)
+
+    # -- partitions
+
+    def interrupt(self) -> None:
+        """Ends the running job, and drops its results. A commit that has begun ends first; the table knows of it. Blocks."""
+        while self._threads.running:
+            self._runner.cancel()
+            self._threads.take(_CANCEL_S)
+        self._abandon()
+
+    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """The task gets partitions."""
+        if not self._config.may_use_executors:
+            return
+        self.is_active = self.is_active or self._config.engine == EXECUTORS
+        if self.is_active:
+            self._context.pause(*partitions)
+        self._next_at = float("-inf")
+        self._context.timeout(1)
+
+    def close(self) -> None:
+        """Ends the running job, and the engine's thread."""
+        self._runner.cancel()
+        self._threads.close(_WAIT_S)
+        self._abandon()
+
+    def progress(self) -> dict[str, Any]:
+        """Callable from any thread."""
+        figures = self._figures
+        found: dict[str, Any] = {"in_use": EXECUTORS if self.is_active else WORKER}
+        if self._config.may_use_executors:
+            found |= {
+                "backlog": figures.backlog,
+                "jobs": figures.jobs,
+                "records": figures.records,
+                "staged_parts": figures.staged_parts,
+                "last_job_ms": figures.last_job_ms,
+            }
+        return found
+
+
+def _settle_all(reports: Sequence[Future[None]], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            settle(reports)
+            return
+        except RetriableError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def _raise(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,53 @@
+"""Divides the records that a task lags behind into offset ranges for a job."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from connect.record import TopicPartition
+from connect.sink import OffsetRange
+
+_LEAST_RECORDS = 10_000
+"""Of a range: below that, starting to read costs more than it saves."""
+_MOST_RECORDS = 500_000
+"""Of a range, so that a task of Spark that fails repeats little."""
+
+
+def plan_ranges(
+    positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], max_records: int, parallelism: int
+) -> list[OffsetRange]:
+    """Contiguous ranges from each position on, at most ``max_records`` in all, ordered by partition and offset.
+
+    All partitions advance by the same share of their lag. Offsets count as records, though some have none.
+    """
+    lags = {tp: ends[tp] - first for tp, first in sorted(positions.items()) if ends.get(tp, 0) > first}
+    total = sum(lags.values())
+    if not total:
+        return []
+    chosen = min(total, max_records)
+    size = min(_MOST_RECORDS, max(_LEAST_RECORDS, -(-chosen // max(1, parallelism))))
+    found = []
+    left = chosen
+    for tp, lag in lags.items():
+        count = min(lag, left, -(-lag * chosen // total))
+        left -= count
+        first = positions[tp]
+        parts = max(1, round(count / size))
+        starts = [first + count * number // parts for number in range(parts + 1)]
+        found += [OffsetRange(tp, a, b) for a, b in itertools.pairwise(starts) if b > a]
+    return found
+
+
+def find_gap(ranges: Sequence[OffsetRange], read: Iterable[OffsetRange]) -> OffsetRange | None:
+    """The first records of the ranges that were not read; both are ordered by partition and offset."""
+    ends: dict[TopicPartition, int] = {}
+    for one in ranges:
+        ends.setdefault(one.partition, one.first)
+    for part in read:
+        if part.first == ends.get(part.partition):
+            ends[part.partition] = part.end
+    for one in ranges:
+        if ends[one.partition] < one.end:
+            return OffsetRange(one.partition, ends[one.partition], one.end)
+    return None

@@ -1,0 +1,60 @@
+"""Writes data files of a Delta table in an executor of Spark."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import fs
+
+from connect.errors import ConnectError
+from connectors.spark.s3_settings import S3Settings
+from connectors.spark.tables.delta.change import TableChange
+from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
+from connectors.spark.tables.delta.known_version import KnownVersion
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.executor_files import NewFile
+from connectors.spark.tables.staging import open_location
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFileTarget:
+    """Files of the table at ``path``."""
+
+    path: str
+    s3: S3Settings | None = field(repr=False)
+    layout: TableLayout
+    version: int
+    row_group: int
+
+    def check(self) -> None:
+        files, folder = open_location(self.path, self.s3)
+        log = f"{folder}/_delta_log"
+        signs = files.get_file_info([f"{log}/{self.version:020}.json", f"{log}/_last_checkpoint"])
+        if all(sign.type == fs.FileType.NotFound for sign in signs):
+            raise ConnectError(
+                f"host {socket.gethostname()} does not find version {self.version} of the table at {self.path}: table.location "
+                "must be the same storage on every host of the cluster and on the worker, such as S3, HDFS, or a mounted share"
+            )
+
+    def write(self, rows: pa.Table) -> list[NewFile]:
+        writer, change = self._writer(), TableChange(rows)
+        with change.writing(writer):
+            change.write_rows(writer, self.layout)
+        return [NewFile(str(add["path"]), add, change.new_rows[str(add["path"])]) for add in change.adds]
+
+    def delete(self, paths: Collection[str]) -> None:
+        self._writer().delete(paths)
+
+    def _writer(self) -> DataFileWriter:
+        files, folder = open_location(self.path, self.s3)
+        return DataFileWriter(files, folder, self.row_group)
+
+
+def make_file_target(path: str, s3: S3Settings | None, known: KnownVersion, *, upserts: bool) -> DeltaFileTarget | None:
+    """The target for the known version of a table; None if none is known."""
+    if known.version < 0:
+        return None
+    return DeltaFileTarget(path, s3, known.layout, known.version, UPSERT_ROW_GROUP if upserts else APPEND_ROW_GROUP)

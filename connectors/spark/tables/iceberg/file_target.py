@@ -1,0 +1,63 @@
+"""Writes data files of an Iceberg table in an executor of Spark."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyarrow import fs
+
+from connect.errors import ConnectError
+from connectors.spark.s3_settings import S3Settings, read_s3_settings
+from connectors.spark.tables.executor_files import NewFile
+from connectors.spark.tables.iceberg.change import IcebergChange
+from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
+from connectors.spark.tables.iceberg.partitioning import Partitioning
+from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot
+from connectors.spark.tables.iceberg.types import Json
+from connectors.spark.tables.staging import open_location
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergFileTarget:
+    """Files of a table in the folder ``data``, a URI."""
+
+    location: str
+    data: str
+    s3: S3Settings | None = field(repr=False)
+    schema: Json
+    spec: Json
+    row_group: int
+
+    def check(self) -> None:
+        files, folder = open_location(self.location, self.s3)
+        if isinstance(files, fs.LocalFileSystem) and files.get_file_info(f"{folder}/metadata").type == fs.FileType.NotFound:
+            raise ConnectError(
+                f"host {socket.gethostname()} does not find the table at {self.location}: its catalog must place tables in "
+                "storage that is the same on every host of the cluster and on the worker, such as S3, HDFS, or a mounted share"
+            )
+
+    def write(self, rows: pa.Table) -> list[NewFile]:
+        writer, change = self._writer(), IcebergChange(rows)
+        with change.writing(writer):
+            change.write_rows(writer, Partitioning.read(self.spec, self.schema))
+        return [NewFile(str(entry["path"]), entry, change.new_rows[str(entry["path"])]) for entry in change.added]
+
+    def delete(self, paths: Collection[str]) -> None:
+        self._writer().delete(paths)
+
+    def _writer(self) -> IcebergFileWriter:
+        files, _ = open_location(self.data, self.s3)
+        folder = self.data.rpartition("/")[0]
+        return IcebergFileWriter(files, folder, self.schema, int(self.spec["spec-id"]), self.row_group)
+
+
+def make_file_target(known: KnownSnapshot, settings: IcebergTableSettings) -> IcebergFileTarget | None:
+    """The target for the known snapshot of a table; None for upserts without deletion vectors, which write old files again."""
+    if settings.upserts and not known.has_vectors:
+        return None
+    state = known.state
+    s3 = read_s3_settings(settings.conf, state["data"])
+    return IcebergFileTarget(state["location"], state["data"], s3, state["schema"], state["spec"], settings.row_group)

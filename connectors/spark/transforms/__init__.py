@@ -1,0 +1,1 @@
+"""Compiles transformation chains to Spark SQL. Pure: nothing here needs a Spark session."""

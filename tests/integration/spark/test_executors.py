@@ -1,0 +1,144 @@
+"""Spark's executors decode and write: their tables equal those that the worker writes, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect import crash_points
+from connect.converters.json.converter import JsonConverter
+from connect.errors import ConnectError
+from connect.sink import OffsetRange, RangeBatch
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.executors.data_source import NAME, source_of
+from connectors.spark.executors.job import RangeJob
+from tests.integration.spark.conftest import ListRangeReader
+from tests.integration.spark.engines import Case, check_engines
+
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
+FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
+_CASES = [
+    Case(0, "delta", "upsert"),
+    Case(1, "delta", "append", raw=False),
+    Case(2, "iceberg", "upsert", raw=False),
+    Case(3, "iceberg", "append"),
+    Case(4, "delta", "upsert", "soft"),
+    Case(5, "iceberg", "upsert", settings={"table.properties.format-version": "2"}),
+]
+CASES = _CASES if HISTORIES > 1 else _CASES[:3]
+"""All of them in long runs (``SLUICE_HISTORIES``)."""
+
+
+@pytest.mark.parametrize("number", range(FIRST, FIRST + HISTORIES))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.table_format}-{case.mode}-{case.number}")
+def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: Case, number: int) -> None:
+    numbered = Case(case.number + 100 * number, case.table_format, case.mode, case.delete_mode, case.raw, case.settings)
+    check_engines(numbered, props, run, topic)
+
+
+class Crash(BaseException):
+    """Stands for SIGKILL."""
+
+
+@dataclass(frozen=True)
+class FailingOnce(ListRangeReader):
+    """The first process that reads from the middle of a log dies."""
+
+    marker: str = ""
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        for batch in super().read(offset_range):
+            yield batch
+            if offset_range.first and not os.path.exists(self.marker):
+                Path(self.marker).touch()
+                os._exit(1)
+
+
+def test_nothing_is_lost_or_doubled_when_an_executor_or_the_driver_dies(
+    props: dict[str, str],
+    run: Any,
+    topic: Any,
+    read: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = topic("t", schemas=False)
+    for partition in (0, 1):
+        for number in range(1500):
+            source.add(None, b'{"id":%d}' % number, partition)
+    settings = {**props, "spark.engine": "executors", "executors.max.records": "1200"}
+    group: dict[Any, int] = {}
+    running = run(settings, [source], raw=True, group=group)
+    reader = running.context.range_reader()
+    marker = tmp_path / "died"
+    failing = FailingOnce(reader.logs, reader.settings, reader.raw, reader.batch, str(marker))
+    monkeypatch.setattr(running.context, "range_reader", lambda: failing)
+    jobs = []
+
+    def reach(point: str) -> None:
+        jobs.append(point)
+        if point == "spark.staged" and len(jobs) > 2:
+            raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(crash_points, "point", reach)
+        with pytest.raises(Crash):
+            running.finish()
+    running.task.close()
+    assert marker.exists()
+    again = run(settings, [source], raw=True, group=group)
+    again.finish()
+    again.close()
+    rows = sorted((row["__partition"], row["__offset"], row["id"]) for row in read("t"))
+    assert rows == [(partition, number, number) for partition in (0, 1) for number in range(1500)]
+
+
+@dataclass(frozen=True)
+class Broken(ListRangeReader):
+    """Cannot read."""
+
+    def converters(self) -> tuple[JsonConverter, JsonConverter]:
+        raise ModuleNotFoundError("No module named 'orjson'", name="orjson")
+
+
+def test_missing_package_fails_the_task_with_host_and_remedy(
+    props: dict[str, str], run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = topic("t", schemas=False)
+    source.add(None, b'{"id":1}')
+    running = run({**props, "spark.engine": "executors"}, [source], raw=True, group={})
+    reader = running.context.range_reader()
+    monkeypatch.setattr(running.context, "range_reader", lambda: Broken(reader.logs, reader.settings, reader.raw))
+    with pytest.raises(ConnectError, match=r"executor driver on host \S+ lacks the package orjson.*spark\.archives"):
+        running.finish()
+    running.task.close()
+
+
+def test_plans_and_settings_of_spark_show_nothing_of_a_job(props: dict[str, str], topic: Any) -> None:
+    reader = ListRangeReader({}, {"sasl.password": "hidden"}, raw=True)
+    job = RangeJob(parse_config(props), reader, [], {}, ({}, {}))
+    lease = session.lease(parse_config(props).spark)
+    try:
+        spark: Any = lease.session()
+        spark.sparkContext.pythonExec = sys.executable
+        spark.dataSource.register(source_of(job))
+        frame = spark.read.format(NAME).load()
+        plan = frame._jdf.queryExecution().toString()
+        assert NAME in plan
+        for shown in (plan, str(spark.sparkContext.getConf().getAll()), str(spark.conf.getAll)):
+            assert "hidden" not in shown
+    finally:
+        lease.release()

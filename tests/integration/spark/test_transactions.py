@@ -1,0 +1,251 @@
+"""``commit.scope=transaction``: the versions that a round names have whole transactions."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect import crash_points
+from connect.errors import RetriableError
+from connect.record import TopicPartition
+from connectors.spark import session, task
+from connectors.spark.config import parse_config
+from connectors.spark.tables.iceberg.library import IcebergHandle
+from tests.integration.spark.table_access import catalog_props
+from tests.integration.spark.transaction_source import Rows, TransactionSource
+from tests.support.iceberg_rest import TOKEN, rest_catalog
+
+# PySpark's collect() leaves the socket it read from to Python's reference counting.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+TABLES = ("accounts", "savings")
+KEY = "spark.conf.spark.sql.catalog.rest"
+FOREIGN = 7
+"""A row of another writer."""
+TIMEOUT_S = 120.0
+
+
+class Crash(BaseException):
+    """A simulated crash of the process."""
+
+
+def create_source(topic: Any, partitions: int = 1) -> TransactionSource:
+    topics = {name: topic(f"shop.public.{name}", schemas=False) for name in TABLES}
+    for one in topics.values():
+        for partition in range(partitions):
+            one.logs.setdefault(partition, [])
+    return TransactionSource(topics, topic("shop.transaction", schemas=False), partitions)
+
+
+@pytest.fixture
+def settings(props: dict[str, str]) -> dict[str, str]:
+    del props["topics"]
+    return {
+        **props,
+        "topics.regex": "shop.*",
+        "table.name.format": "${table}",
+        "write.mode": "upsert",
+        "commit.scope": "transaction",
+    }
+
+
+@pytest.fixture
+def rest_settings(settings: dict[str, str]) -> dict[str, str]:
+    del settings["table.location"]
+    return {
+        **settings,
+        KEY: "org.apache.iceberg.spark.SparkCatalog",
+        f"{KEY}.type": "rest",
+        f"{KEY}.token": TOKEN,
+        f"{KEY}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+        f"{KEY}.cache-enabled": "false",
+        "table.format": "iceberg",
+        "table.catalog": "rest.shop",
+        "table.properties.format-version": "2",
+    }
+
+
+def all_topics(source: TransactionSource) -> list[Any]:
+    return [*source.topics.values(), source.transactions]
+
+
+def read_points(settings: dict[str, str]) -> list[tuple[dict[str, Any], Rows]]:
+    """The rounds in order, each with the rows of the versions that it names."""
+    lease = session.lease(parse_config(settings).spark)
+    spark, location, catalog = lease.session(), settings.get("table.location"), settings.get("table.catalog")
+
+    def read(table: str, version: int | None = None) -> Any:
+        if catalog:
+            at = "" if version is None else f" VERSION AS OF {version}"
+            return spark.sql(f"SELECT * FROM {catalog}.{table}{at}")
+        at_version = {} if version is None else {"versionAsOf": version}
+        return spark.read.format("delta").options(**at_version).load(f"{location}/{table}")
+
+    found = []
+    for row in read("_sluice_transactions").orderBy("round").collect():
+        rows: Rows = {name: {} for name in TABLES}
+        for table, version in row.tables.items():
+            rows[table] = {one.id: one.v for one in read(table, version).collect()}
+        found.append((row.asDict(), rows))
+    lease.release()
+    return found
+
+
+def check(settings: dict[str, str], source: TransactionSource) -> list[str]:
+    """Checks every point; returns their transactions."""
+    found = []
+    for row, rows in read_points(settings):
+        rows["savings"].pop(FOREIGN, None)
+        assert rows == source.history[row["transaction_id"]]
+        found.append(row["transaction_id"])
+    return found
+
+
+def commit(task_run: Any) -> None:
+    """Commits all transactions. A round may have to be repeated on a slow machine: tables are created one after the other."""
+    deadline = time.monotonic() + TIMEOUT_S
+    task_run.commit()
+    while task_run.task.progress()["transactions"]["waiting"]:
+        assert time.monotonic() < deadline
+        task_run.commit()
+
+
+def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
+    left = [hits]
+
+    def point(reached: str) -> None:
+        if reached == name:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Crash
+
+    monkeypatch.setattr(crash_points, "point", point)
+
+
+def test_a_round_names_versions_with_whole_transactions(settings: dict[str, str], run: Any, topic: Any) -> None:
+    source = create_source(topic)
+    source.snapshot("accounts", 1, 100)
+    source.snapshot("savings", 1, 0)
+    first = source.commit([("accounts", 1, 90), ("savings", 1, 10)])
+    group: dict[TopicPartition, int] = {}
+    task_run = run(settings, all_topics(source), raw=True, group=group)
+    task_run.deliver()
+    commit(task_run)
+    source.commit([("accounts", 1, 70), ("savings", 1, 20), ("savings", 2, 10)])
+    third = source.commit([("savings", 2, None)], counted={"public.unread": 3})
+    task_run.deliver()
+    progress = task_run.task.progress()["transactions"]
+    commit(task_run)
+    task_run.close()
+    assert (progress["round"], progress["waiting"], progress["incomplete"]) == (1, 2, 0)
+    points = read_points(settings)
+    assert [(row["transaction_id"], row["transactions"]) for row, _ in points] == [(first, 1), (third, 2)]
+    for row, rows in points:
+        assert rows == source.history[row["transaction_id"]]
+    assert group[TopicPartition("shop.transaction", 0)] == 6
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_tables_are_brought_to_one_point_after_a_crash(
+    settings: dict[str, str], run: Any, topic: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table_format: str
+) -> None:
+    if table_format == "iceberg":
+        del settings["table.location"]
+        conf = {f"spark.conf.{key}": value for key, value in catalog_props(tmp_path / "lake").items()}
+        settings |= {**conf, "table.format": "iceberg", "table.catalog": "lake.shop"}
+    monkeypatch.setattr(task, "_MAX_THREADS", 1)  # the second table's commit does not start before the crash
+    source = create_source(topic, partitions=2)
+    group: dict[TopicPartition, int] = {}
+    source.commit([("accounts", 1, 90), ("savings", 1, 10)])
+    task_run = run(settings, all_topics(source), raw=True, group=group)
+    task_run.deliver()
+    commit(task_run)
+    for number, (point, hits) in enumerate([("spark.committed", 1), ("transactions.committed", 1)]):
+        source.commit([("accounts", 1, number), ("savings", 2, number)])
+        source.commit([("savings", 1, number), ("accounts", 2, number), ("savings", 2, None)])
+        task_run.deliver()
+        with monkeypatch.context() as patch:
+            crash_at(patch, point, hits)
+            with pytest.raises(Crash):
+                task_run.commit()
+        task_run = run(settings, all_topics(source), raw=True, group=group)
+    source.commit([("accounts", 3, 1)])
+    task_run.deliver()
+    commit(task_run)
+    task_run.close()
+    found = check(settings, source)
+    assert len(found) == 2  # the second one was made up for together with the last transaction
+    assert found[-1] == list(source.history)[-1]
+
+
+def test_tables_of_a_rest_catalog_appear_at_once(
+    rest_settings: dict[str, str], run: Any, topic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = create_source(topic)
+    with rest_catalog(tmp_path / "warehouse") as uri:
+        settings = {**rest_settings, f"{KEY}.uri": uri}
+        source.commit([("accounts", 1, 100), ("savings", 1, 0)])
+        task_run = run(settings, all_topics(source), raw=True, group={})
+        task_run.deliver()
+        commit(task_run)
+        assert task_run.task.progress()["transactions"]["atomic"] is True
+        before = snapshots(settings)
+        # One of the tables is not committed, so the other one is not, either.
+        source.commit([("accounts", 1, 80), ("savings", 1, 20)])
+        task_run.deliver()
+        stage = IcebergHandle.stage
+        failures = ["savings"]
+
+        def fail(handle: Any, name: Any, change: Any) -> Any:
+            if name.name in failures:
+                failures.remove(name.name)
+                raise RetriableError("the disk is full")
+            return stage(handle, name, change)
+
+        monkeypatch.setattr(IcebergHandle, "stage", fail)
+        task_run.commit()
+        assert failures == []
+        assert snapshots(settings) == before
+        # Another writer commits in between: all tables stage again.
+        lease = session.lease(parse_config(settings).spark)
+        lease.session().sql(f"INSERT INTO rest.shop.savings VALUES ({FOREIGN}, 7)")
+        lease.release()
+        third = source.commit([("accounts", 1, 70), ("savings", 1, 30)])
+        task_run.deliver()
+        commit(task_run)
+        task_run.close()
+        assert check(settings, source)[-1] == third
+
+
+def snapshots(settings: dict[str, str]) -> list[Any]:
+    """The newest snapshot of each table."""
+    lease = session.lease(parse_config(settings).spark)
+    spark = lease.session()
+    found = [
+        spark.sql(f"SELECT snapshot_id FROM rest.shop.{name}.history ORDER BY made_current_at DESC LIMIT 1").collect()[0][0]
+        for name in TABLES
+    ]
+    lease.release()
+    return found
+
+
+def test_a_rest_catalog_without_common_commits_is_written_table_by_table(
+    rest_settings: dict[str, str], run: Any, topic: Any, tmp_path: Path
+) -> None:
+    source = create_source(topic)
+    with rest_catalog(tmp_path / "warehouse", commits_together=False) as uri:
+        settings = {**rest_settings, f"{KEY}.uri": uri}
+        task_run = run(settings, all_topics(source), raw=True, group={})
+        for v in (1, 2):
+            last = source.commit([("accounts", 1, v), ("savings", 1, v)])
+            task_run.deliver()
+            commit(task_run)
+        assert task_run.task.progress()["transactions"]["atomic"] is False
+        task_run.close()
+        assert check(settings, source)[-1] == last

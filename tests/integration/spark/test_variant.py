@@ -1,0 +1,246 @@
+"""VARIANT columns: Spark reads what the worker has encoded, exactly; other writers' VARIANTs survive."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connect.errors import DataError
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.tables import open_table
+from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
+
+# PySpark's collect() leaves the socket it read from to Python's reference counting.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+D = decimal.Decimal
+ROUNDS = int(os.environ.get("SLUICE_VARIANT_DOCUMENTS", "150"))
+ROW = [field("id", "int64"), field("doc", "string", semantic="io.debezium.data.Json"), field("note", "string")]
+
+DOCUMENTS = [
+    "{}", "[]", "[null]", '""', '"é"', '"' + "x" * 63 + '"', '"' + "ü" * 40 + '"', "true", "false", "0", "-1", "127", "128",
+    "-128", "-129", "32767", "32768", "2147483647", "2147483648", "9007199254740993", "9223372036854775807",
+    "-9223372036854775808", "9223372036854775808", "18446744073709551615", "99999999999999999999999999999999999999",
+    "0.1", "1.50", "-1.50", "0.000000001", "12345678.9", "123456789.123456789", "0.00000000000000000000000000000000000001",
+    "12345678901234567890.123456789012345678", "1e3", "1.5e-7", "1e300", "-0.0", "5e-324", "1.7976931348623157e308",
+    '{"a":{"b":[1,{"c":null,"a":2.5}],"z":""},"":[[],{}]}', '{"ä":1,"a":2,"Z":3,"\U0001f600":4}',
+    json.dumps({f"k{i}": i for i in range(300)}), json.dumps(list(range(-300, 300))), "[" * 200 + "1" + "]" * 200,
+    json.dumps({f"key{i}": "v" * 200 for i in range(400)}), json.dumps([{"a": "x" * 70000}]),
+]  # fmt: skip
+
+
+@pytest.fixture
+def spark(props: dict[str, str]) -> Iterator[Any]:
+    lease = session.lease(parse_config(props).spark)
+    yield lease.session()
+    lease.release()
+
+
+def table(props: dict[str, str]) -> str:
+    return f"delta.`{props['table.location']}/t`"
+
+
+def nodes(text: str | None) -> Any:
+    """The JSON with numbers as their values: 1.50 and 1.5 are equal, and -0.0 is not 0. Beyond decimals, there are doubles, of
+    which some have two texts (5e-324 and 4.9E-324)."""
+
+    def number(digits: str) -> Any:
+        found = D(digits)
+        if not found:
+            return "-0" if found.is_signed() else "0"
+        shortest = found.normalize(decimal.Context(prec=400))
+        exponent = int(shortest.as_tuple().exponent)
+        return float(digits) if exponent < -38 or shortest.adjusted() >= 38 else str(shortest)
+
+    return None if text is None else json.loads(text, parse_float=number, parse_int=number)
+
+
+def write(run: Any, props: dict[str, str], topic: Any, *, raw: bool = True, group: Any = None) -> None:
+    task_run = run(props, [topic], raw=raw, group={} if group is None else group)
+    task_run.deliver()
+    task_run.close()
+
+
+def documents_of_any_shape() -> st.SearchStrategy[str]:
+    numbers = st.one_of(
+        st.integers(-(10**37), 10**37).map(str),
+        st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12).map(
+            lambda d: f"{d:f}"
+        ),
+        st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    )
+    text = st.text(st.characters(codec="utf-8"), max_size=12)
+    leaves = st.one_of(st.just("null"), st.just("true"), st.just("false"), numbers, text.map(json.dumps))
+    return st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4).map(lambda parts: f"[{','.join(parts)}]"),
+            st.dictionaries(text, inner, max_size=4).map(
+                lambda members: "{" + ",".join(f"{json.dumps(n)}:{v}" for n, v in members.items()) + "}"
+            ),
+        ),
+        max_leaves=12,
+    )
+
+
+def generated(count: int) -> list[str]:
+    found: list[str] = []
+
+    @settings(max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(documents_of_any_shape())
+    def collect(text: str) -> None:
+        found.append(text)
+
+    collect()
+    return found
+
+
+def test_spark_reads_documents_of_any_shape_exactly(props: Any, run: Any, topic: Any, spark: Any) -> None:
+    documents = [*DOCUMENTS, *generated(ROUNDS)]
+    t = topic("t", schemas=False)
+    for number, text in enumerate(documents):
+        t.add(None, f'{{"id":{number},"payload":{text}}}'.encode())
+    settings_ = {**props, "metadata.columns": "none", "variant.columns": "payload"}
+    write(run, settings_, t)
+
+    def check() -> None:
+        rows = (
+            spark.sql(f"SELECT id, to_json(payload) AS text, payload IS NULL AS missing FROM {table(props)}")
+            .toArrow()
+            .to_pylist()
+        )
+        found = {row["id"]: row for row in rows}
+        assert len(found) == len(documents)
+        for number, text in enumerate(documents):
+            # null is SQL's null, as in every other column
+            assert found[number]["missing"] == (text == "null")
+            assert nodes(found[number]["text"]) == nodes(text), text
+
+    check()
+    # Types and paths of Spark's functions, and rows that others rewrite.
+    (row,) = spark.sql(
+        "SELECT max(CASE WHEN id = {0} THEN variant_get(payload, '$.a.b[1].a', 'decimal(3,1)') END) AS a, "
+        "max(CASE WHEN id = {1} THEN variant_get(payload, '$', 'decimal(20,0)') END) AS b, "
+        "max(CASE WHEN id = {2} THEN variant_get(payload, '$.k299', 'int') END) AS c, "
+        "max(CASE WHEN id = {1} THEN schema_of_variant(payload) END) AS d FROM {t}".format(
+            next(i for i, x in enumerate(documents) if x.startswith('{"a":{')), documents.index("18446744073709551615"),
+            next(i for i, x in enumerate(documents) if x.startswith('{"k0"')), t=table(props),
+        )
+    ).collect()  # fmt: skip
+    assert (row.a, row.b, row.c) == (D("2.5"), D(18446744073709551615), 299)
+    spark.sql(f"OPTIMIZE {table(props)}")
+    check()
+
+
+def test_number_that_no_variant_holds_is_refused_with_its_path(props: Any, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=False)
+    t.add(None, b'{"id":1,"payload":{"a":[1,1234567890123456789012345678901234567890.5]}}')
+    with pytest.raises(
+        DataError, match=r"offset 0: field payload\.a\[1\]: a VARIANT cannot hold the number 12345678901234567890"
+    ):
+        write(run, {**props, "variant.columns": "payload"}, t)
+
+
+@pytest.mark.parametrize("way", ["files", "merge"])
+def test_json_of_change_events_is_upserted_as_variant(
+    props: Any, run: Any, topic: Any, spark: Any, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(open_table, "reaches_jvm", lambda spark: way == "files")
+    t = topic("t", schemas=True)
+    settings_ = {**props, "write.mode": "upsert", "json.columns": "variant"}
+    group: dict[Any, int] = {}
+
+    def event(op: str, id_: int, doc: str | None, note: str = "") -> None:
+        row = {"id": id_, "doc": doc, "note": note}
+        t.add(key(id_), change(op, row if op == "d" else None, None if op == "d" else row, ROW))
+
+    event("c", 1, '{"b": 1.10, "a": "x"}')
+    event("c", 2, None)
+    event("c", 3, "null")
+    event("c", 4, "[1,2]")
+    event("c", 5, PLACEHOLDER)
+    write(run, settings_, t, group=group)
+    event("u", 1, PLACEHOLDER, "changed")
+    event("u", 2, '"text"')
+    event("d", 4, "[1,2]")
+    write(run, settings_, t, group=group)
+    rows = spark.sql(f"SELECT id, to_json(doc), doc IS NULL, note, typeof(doc) FROM {table(props)} ORDER BY id").collect()
+    assert [tuple(r) for r in rows] == [
+        (1, '{"a":"x","b":1.1}', False, "changed", "variant"),
+        (2, '"text"', False, "", "variant"),
+        (3, "null", False, "", "variant"),
+        (5, None, True, "", "variant"),
+    ]
+
+
+def test_table_with_a_variant_column_takes_records_with_and_without_it(props: Any, run: Any, topic: Any, spark: Any) -> None:
+    spark.sql(
+        f"CREATE TABLE {table(props)} (id BIGINT, name STRING, doc VARIANT, nested STRUCT<v: VARIANT, n: INT>) USING delta "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {table(props)} SELECT 1, 'old', parse_json('{{\"k\":[1]}}'), struct(parse_json('5'), 6)")
+    without = topic("t", schemas=True)
+    group: dict[Any, int] = {}
+    settings_ = {**props, "write.mode": "upsert", "key.columns": "id", "compaction.min.files": "2"}
+    rows = [field("id", "int64"), field("name", "string")]
+
+    def add(fields: Any, payload: Any) -> None:
+        without.add(None, json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode())
+
+    add(rows, {"id": 2, "name": "b"})
+    write(run, settings_, without, group=group)
+    # Objects, and text: of Debezium's Json, and plain.
+    struct = {
+        "type": "struct",
+        "field": "doc",
+        "optional": True,
+        "fields": [field("x", "int32"), field("day", "int32", semantic="org.apache.kafka.connect.data.Date")],
+    }
+    add([*rows, struct], {"id": 3, "name": "c", "doc": {"x": 7, "day": 20000}})
+    add([*rows, field("doc", "string", semantic="io.debezium.data.Json")], {"id": 4, "name": "d", "doc": '{"z":1}'})
+    add([*rows, field("doc", "string")], {"id": 5, "name": "e", "doc": '{"z":1}'})
+    task_run = run(settings_, [without], raw=True, group=group)
+    task_run.deliver()
+    task_run.commit()
+    writer = task_run.task.delivery.scheduler.tables["t"].writer
+    assert writer is not None
+    writer.maintain(lambda: False)  # rows of Spark and of the worker in one file
+    task_run.close()
+    found = spark.sql(f"SELECT id, name, to_json(doc), nested.n, to_json(nested.v) FROM {table(props)} ORDER BY id").collect()
+    assert [tuple(r) for r in found] == [
+        (1, "old", '{"k":[1]}', 6, "5"),
+        (2, "b", None, None, None),
+        (3, "c", '{"day":"2024-10-04","x":7}', None, None),
+        (4, "d", '{"z":1}', None, None),
+        (5, "e", '"{\\"z\\":1}"', None, None),
+    ]
+
+
+def test_variant_column_is_added_to_an_existing_table(
+    props: Any, run: Any, topic: Any, spark: Any, read: Callable[[str], Any]
+) -> None:
+    t = topic("t", schemas=False)
+    group: dict[Any, int] = {}
+    t.add(None, b'{"id":1}')
+    settings_ = {**props, "metadata.columns": "none", "variant.columns": "doc", "variant.text": "json"}
+    write(run, settings_, t, group=group)
+    t.add(None, b'{"id":2,"doc":"{\\"a\\":1}"}')
+    t.add(None, b'{"id":3,"doc":{"a":[1]}}')
+    t.add(None, b'{"id":4}')
+    write(run, settings_, t, raw=False, group=group)
+    found = spark.sql(f"SELECT id, to_json(doc) FROM {table(props)} ORDER BY id").collect()
+    assert [tuple(r) for r in found] == [(1, None), (2, '{"a":1}'), (3, '{"a":[1]}'), (4, None)]
+    t.add(None, b'{"id":5,"doc":"no document"}')
+    with pytest.raises(DataError, match=r'offset 4: field doc: "no document" is not JSON.*variant\.text=json'):
+        write(run, settings_, t, group=group)

@@ -1,0 +1,249 @@
+"""When a task lets Spark's executors write, and what it commits of their work; over tables in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.converters.json.converter import JsonConverter
+from connect.errors import ConnectError, RetriableError
+from connect.record import RawBatch, TopicPartition
+from connect.sink import OffsetRange, RangeBatch
+from connect.testing import ManualClock
+from connect.testing.harness import MemoryReporter, SinkContext
+from connectors.spark import task as spark_task
+from connectors.spark.decode.change_batch import ChangeBatch
+from connectors.spark.executors import engine
+from connectors.spark.executors.job import RangeJob
+from connectors.spark.executors.range_processor import RangeProcessor
+from connectors.spark.executors.results import PartResult
+from connectors.spark.plan.rows import PreparedRows
+from connectors.spark.tables.executor_files import WriteTarget
+from connectors.spark.tables.offset_ranges import OffsetRanges
+from connectors.spark.task import SparkSinkTask
+from tests.unit.connectors.spark.delivery.fakes import FakeTables, FakeWriter
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Records with their offset as ID; ``bad`` ones are no JSON."""
+
+    bad: frozenset[int] = frozenset()
+
+    def converters(self) -> tuple[JsonConverter, JsonConverter]:
+        found = JsonConverter(), JsonConverter()
+        for converter, is_key in zip(found, (True, False), strict=True):
+            converter.configure({"schemas.enable": "false"}, is_key)
+        return found
+
+    def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
+        (topic, partition), first, end = offset_range
+        offsets = list(range(first, end - 1))  # the last offset has no record
+        values: list[bytes | None] = [b"{" if offset in self.bad else b'{"id":%d}' % offset for offset in offsets]
+        raw = RawBatch(topic, partition, offsets, [None] * len(offsets), values, [0] * len(offsets))
+        yield RangeBatch(raw, None, (), end)
+
+
+class Runner:
+    """Runs jobs in this process, without Spark."""
+
+    def __init__(self, *_: object) -> None:
+        self.jobs: list[list[OffsetRange]] = []
+        self.errors: list[Exception] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.cancelled = threading.Event()
+
+    def parallelism(self) -> int:
+        return 2
+
+    def run(self, job: RangeJob) -> list[PartResult]:
+        self.jobs.append(list(job.ranges))
+        while not self.gate.wait(0.01):
+            if self.cancelled.is_set():
+                raise RetriableError("cancelled")
+        if self.errors:
+            raise self.errors.pop(0)
+        return [part for one in job.ranges for part in RangeProcessor(job, one).run()]
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class Writer(FakeWriter):
+    """A table that executors cannot write, so that they return its changes."""
+
+    def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
+        return WriteTarget(self.known, dict(self.ends))
+
+    def commit(
+        self, batches: Sequence[ChangeBatch], partitions: Collection[TopicPartition], excluded: OffsetRanges | None = None
+    ) -> None:
+        super().commit(batches, partitions, excluded)
+        self.known = self.known or {"id": pa.int64()}
+
+    def evolve(self, needed: PreparedRows, partitions: Collection[TopicPartition]) -> None:
+        self.known = {**(self.known or {}), **needed.incoming}
+
+
+class Sink:
+    def __init__(self, folder: Path, clock: ManualClock, runner: Runner, **more: str) -> None:
+        self.clock, self.runner = clock, runner
+        key, value = Numbers().converters()
+        config = {
+            "name": "lake",
+            "topics": "t",
+            "table.location": str(folder),
+            "spark.master": "spark://host:7077",
+            "executors.min.records": "1000",
+            "errors.tolerance": "all",
+            "metadata.columns": "none",
+            **{name.replace("_", "."): text for name, text in more.items()},
+        }
+        self.reporter = MemoryReporter()
+        self.context = SinkContext(config, key, value, raw_allowed=True, reporter=self.reporter)
+        self.context.reader = Numbers()
+        self.context.beginnings = {P0: 0, P1: 0}
+        self.task = SparkSinkTask()
+        self.task.initialize(self.context)
+        self.task.start(config)
+        self.context.assigned = {P0, P1}
+        self.task.open([P0, P1])
+
+    def put(self, raw: Sequence[RawBatch] = ()) -> None:
+        self.task.put_raw(raw)
+
+    def until(self, claim: Callable[[], bool]) -> None:
+        for _ in range(2000):
+            if claim():
+                return
+            self.put()
+            threading.Event().wait(0.005)
+        raise AssertionError(self.task.progress())
+
+    @property
+    def engine(self) -> str:
+        return str(self.task.progress()["engine"]["in_use"])
+
+    def table(self) -> Any:
+        return self.task.delivery.scheduler.tables["t"].writer
+
+
+@pytest.fixture
+def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Sink]]:
+    tables, clock, runner = FakeTables(), ManualClock(), Runner()
+    lease = SimpleNamespace(session=lambda: None, release=lambda: None)
+    monkeypatch.setattr(spark_task, "session", SimpleNamespace(lease=lambda *_, **__: lease))
+    monkeypatch.setattr(spark_task, "make_writer", lambda config, name, *more: tables.writers.setdefault(name, Writer(name)))
+    monkeypatch.setattr(spark_task, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(engine, "JobRunner", lambda *_: runner)
+    sinks: list[Sink] = []
+
+    def new(**more: str) -> Sink:
+        sinks.append(Sink(tmp_path, clock, runner, **more))
+        return sinks[-1]
+
+    yield new
+    runner.gate.set()
+    for sink in sinks:
+        sink.task.close()
+
+
+def test_auto_uses_executors_while_there_is_a_backlog(create: Callable[..., Sink]) -> None:
+    sink = create()
+    sink.context.ends = {P0: 900, P1: 99}
+    sink.put()
+    assert (sink.engine, sink.context.paused, sink.runner.jobs) == ("worker", set(), [])
+    sink.context.ends = {P0: 3000, P1: 2000}
+    sink.clock.advance(5.0)
+    sink.put()
+    assert sink.engine == "worker"  # looks only now and then
+    sink.clock.advance(5.0)
+    sink.put()
+    assert (sink.engine, sink.context.paused) == ("executors", {P0, P1})
+    # Records that were on their way do not count: they are read again.
+    sink.put([RawBatch("t", 0, [0], [None], [b'{"id":0}'], [0])])
+    sink.until(lambda: sink.engine == "worker")
+    assert sink.context.paused == set()
+    assert sink.context.requested_offsets == {P0: 3000, P1: 2000}
+    assert sink.task.pre_commit({P0: 3000, P1: 2000}) == {P0: 3000, P1: 2000}
+    # The first job is small: it determines the columns of the table.
+    assert sink.runner.jobs[0] == [OffsetRange(P0, 0, 1000)]
+    found = sorted(offset for commit in sink.table().commits for offset in commit)
+    assert len(found) == 5000 - sum(map(len, sink.runner.jobs))
+    assert sink.task.progress()["engine"]["staged_parts"] == sum(map(len, sink.runner.jobs))
+
+
+def test_auto_stays_with_the_worker_without_a_cluster(create: Callable[..., Sink]) -> None:
+    sink = create(spark_master="local[2]")
+    sink.context.ends = {P0: 10**9}
+    sink.put()
+    assert (sink.engine, sink.runner.jobs) == ("worker", [])
+
+
+def test_executors_continue_when_records_arrive(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    assert sink.context.paused == {P0, P1}
+    sink.context.ends = {P0: 10, P1: 0}
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    sink.put()
+    jobs = len(sink.runner.jobs)
+    sink.context.ends = {P0: 15, P1: 0}
+    sink.put()
+    assert len(sink.runner.jobs) == jobs
+    sink.clock.advance(0.5)  # half of freshness.ms
+    sink.until(lambda: sink.context.requested_offsets == {P0: 15})
+    assert sink.engine == "executors"
+    assert [offset for commit in sink.table().commits for offset in commit] == [*range(9), *range(10, 14)]
+    # A table's commit has the whole range, though its last offset has no record.
+    assert sink.table().excluded[-1] == {P0: (10, 15)}
+
+
+def test_errant_records_are_reported_once_with_their_bytes(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.reader = Numbers(frozenset({3}))
+    sink.context.ends = {P0: 10}
+    sink.runner.errors = []
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    assert [(record.offset, record.value) for record, _ in sink.reporter.reported_raw] == [(3, b"{")]
+    assert sink.task.progress()["refused"] == 1
+
+
+def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 10}
+    sink.runner.errors = [RetriableError("an executor was lost")]
+    sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
+    sink.put()
+    assert len(sink.runner.jobs) == 1
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    sink.runner.errors = [ConnectError("host a lacks a package")]
+    sink.context.ends = {P0: 20}
+    sink.clock.advance(60.0)
+    with pytest.raises(ConnectError, match="host a lacks a package"):
+        sink.until(lambda: False)
+
+
+def test_job_is_cancelled_when_partitions_are_taken_away(create: Callable[..., Sink]) -> None:
+    sink = create(spark_engine="executors")
+    sink.context.ends = {P0: 10}
+    sink.runner.gate.clear()
+    sink.put()
+    sink.put()
+    sink.task.close_partitions([P0, P1])
+    assert sink.runner.cancelled.is_set()
+    assert sink.table().commits == []
+    sink.context.assigned = set()
+    sink.clock.advance(60.0)
+    sink.put()
+    assert sink.context.requested_offsets == {}

@@ -1,0 +1,78 @@
+"""Plain records of ExtractNewRecordState: marks of deletes, operations, and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.errors import DataError
+from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import OPERATION, SOURCE_MS, ChangeBatch
+from connectors.spark.plan.rows import RowPreparation
+from connectors.spark.plan.unwrapped import unwrap
+from tests.unit.connectors.spark.delivery.fakes import changes
+
+APPEND = TableConfig("append", (), "hard", "add", ("__op", "__source_ts"), keep_tombstones=True)
+UPSERT = TableConfig("upsert", ("id",), "hard", "add", (), keep_tombstones=True)
+
+
+def batch(ops: list[str | None] | None = None, **columns: Any) -> ChangeBatch:
+    image = pa.table({"id": list(range(len(next(iter(columns.values()))))), **columns})
+    made = changes(range(image.num_rows), ops=ops)
+    meta = made.meta.set_column(2, made.meta.schema.field(SOURCE_MS), pa.nulls(image.num_rows, pa.int64()))
+    return ChangeBatch("t", meta, image, None)
+
+
+@pytest.mark.parametrize("marks", [["true", "false", None], [True, False, None]], ids=["text", "booleans"])
+def test_mark_makes_a_delete_in_tables_with_one_row_per_key_and_is_no_column(marks: list[Any]) -> None:
+    found = unwrap(batch(__deleted=marks), UPSERT)
+    assert found.meta[OPERATION].to_pylist() == ["d", None, None]
+    assert found.image.column_names == ["id"]
+
+
+def test_append_keeps_the_mark_as_a_column() -> None:
+    found = unwrap(batch(__deleted=["true", "false"]), APPEND)
+    assert found.meta[OPERATION].to_pylist() == [None, None]
+    assert found.image["__deleted"].to_pylist() == ["true", "false"]
+
+
+@pytest.mark.parametrize("marks", [["true", "yes"], [0, 1]])
+def test_mark_that_is_neither_true_nor_false_is_refused_by_name(marks: list[Any]) -> None:
+    with pytest.raises(DataError, match=r"offset \d: field __deleted is .*; set delete.field"):
+        unwrap(batch(__deleted=marks), UPSERT)
+
+
+def test_without_a_delete_field_the_mark_is_a_column() -> None:
+    settings = TableConfig("upsert", ("id",), "hard", "add", (), keep_tombstones=True, delete_field="")
+    found = unwrap(batch(__deleted=["true"]), settings)
+    assert (found.meta[OPERATION].to_pylist(), found.image.column_names) == ([None], ["id", "__deleted"])
+
+
+def test_change_events_are_not_touched() -> None:
+    made = batch(["u", "r"], __deleted=["true", "no"], __op=["x", "y"])
+    assert unwrap(made, UPSERT) is made
+
+
+def test_operation_and_time_of_the_record_are_its_metadata_columns() -> None:
+    rows = RowPreparation("t", APPEND).prepare(None, [batch(__op=["c", "d", None], __source_ts_ms=[5, None, 7])], ())
+    assert rows is not None
+    assert list(rows.incoming) == ["id", "__source_ts_ms"]
+    meta = rows.changes[0].meta
+    assert (meta[OPERATION].to_pylist(), meta[SOURCE_MS].to_pylist()) == (["c", "d", None], [5, None, 7])
+
+
+def test_operation_stays_a_column_where_no_metadata_column_has_its_name() -> None:
+    found = unwrap(batch(__op=["c", "d"]), UPSERT)
+    assert (found.meta[OPERATION].to_pylist(), found.image.column_names) == ([None, None], ["id", "__op"])
+
+
+@pytest.mark.parametrize("operation", ["d", "t", "m"])
+def test_operation_alone_does_not_act_on_rows(operation: str) -> None:
+    """A delete is what the mark says: ``__op=d`` alone, or a truncate, must not change other rows in silence."""
+    settings = TableConfig("upsert", ("id",), "hard", "add", ("__op",), keep_tombstones=True)
+    with pytest.raises(DataError, match="the records have a field __op, which is also a metadata column"):
+        RowPreparation("t", settings).prepare(None, [batch(__op=[operation])], ())
+    marked = unwrap(batch(__op=["d", "u"], __deleted=["true", "false"]), settings)
+    assert (marked.meta[OPERATION].to_pylist(), marked.image.column_names) == (["d", "u"], ["id"])

@@ -1,0 +1,38 @@
+"""The variables with which users choose the demo's Spark and table format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connect.errors import ConfigError
+from sluice.demo.environment import DemoEnvironment, Sizes, demo_table_format, demo_uses_cluster
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, False), ("", False), ("local", False), ("cluster", True)])
+def test_demo_uses_embedded_spark_unless_a_cluster_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, expected: bool
+) -> None:
+    monkeypatch.delenv("SLUICE_DEMO_SPARK", raising=False)
+    if value is not None:
+        monkeypatch.setenv("SLUICE_DEMO_SPARK", value)
+    assert demo_uses_cluster() is expected
+
+
+def test_cluster_goes_with_each_table_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SLUICE_DEMO_SPARK", "cluster")
+    monkeypatch.setenv("SLUICE_DEMO_FORMAT", "iceberg")
+    environment = DemoEnvironment(tmp_path, Sizes(), dies_with_parent=True)
+    assert (environment.uses_cluster, environment.table_format) == (True, "iceberg")
+    assert not environment.running
+
+
+def test_unknown_spark_is_rejected_with_the_choices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SLUICE_DEMO_FORMAT", raising=False)
+    monkeypatch.setenv("SLUICE_DEMO_SPARK", "yarn")
+    with pytest.raises(ConfigError, match="SLUICE_DEMO_SPARK=yarn is not a Spark of the demo; use local or cluster"):
+        demo_uses_cluster()
+    assert demo_table_format() == "delta"
+    with pytest.raises(ConfigError, match="SLUICE_DEMO_SPARK=yarn"):
+        DemoEnvironment(tmp_path, Sizes(), dies_with_parent=True)
