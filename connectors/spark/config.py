@@ -23,6 +23,7 @@ from connectors.spark.schema_settings import (
     EVOLUTION_PREFIX,
     EVOLUTIONS,
     LENIENT,
+    MISSING,
     WIDEN,
     OfTable,
     SchemaSettings,
@@ -41,6 +42,8 @@ SCD2 = "scd2"
 HARD = "hard"
 SOFT = "soft"
 IGNORE = "ignore"
+LOG = "log"
+SOURCE = "source"
 DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
@@ -55,6 +58,8 @@ PROPERTIES_PREFIX = "table.properties."
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
+SEQUENCE_BY = "sequence.by"
+DELETED_RETENTION = "sequence.deleted.retention.ms"
 JSON_COLUMNS, VARIANT_COLUMNS = "json.columns", "variant.columns"
 FRESHNESS_PREFIX, FRESHNESS_SUFFIX = "freshness.", ".ms"
 UNAVAILABLE = UNAVAILABLE_VALUE
@@ -216,6 +221,13 @@ def config_def() -> ConfigDef:
              "Existing tables stay as they are.")  # fmt: skip
     d.define("delete.mode", t.STRING, HARD, validator=one_of(HARD, SOFT, IGNORE), importance=medium, group="Table",
              doc="How upsert handles a delete: hard removes the row, soft sets __deleted, ignore keeps the row.")  # fmt: skip
+    d.define(SEQUENCE_BY, t.STRING, LOG, validator=one_of(LOG, SOURCE), importance=medium, group="Table",
+             doc="Which of two changes of a key is newer, with write.mode=upsert and both: log, the later one in its partition; "
+             "source, the one with the greater position in the source's log (__seq, which is added to the tables), whatever the "
+             "order of arrival.")  # fmt: skip
+    d.define(DELETED_RETENTION, t.LONG, 7 * 86_400_000, validator=at_least(0), importance=low, group="Table",
+             doc="With sequence.by=source and delete.mode=hard: how long the positions of deleted keys are kept, so that a late "
+             "change does not bring a row back.")  # fmt: skip
     d.define("delete.field", t.STRING, DELETED, importance=medium, group="Table",
              doc="Field of plain records (no change events) that marks a delete with true, unless write.mode=append; it is no "
              "column. ExtractNewRecordState with delete.tombstone.handling.mode=rewrite writes the default. Empty: "
@@ -325,6 +337,8 @@ class TableConfig:
     compaction_target_bytes: int = 128 << 20
     compaction_min_files: int = 20
     vacuum_interval_ms: int = 86_400_000
+    sequence_by: str = LOG
+    deleted_retention_ms: int = 7 * 86_400_000
     branch: str = MAIN_BRANCH
     """Of Iceberg tables."""
     operation_field: tuple[str, ...] = ()
@@ -332,6 +346,16 @@ class TableConfig:
     ignores_case: bool = False
     """Whether fields are those columns of the table whose names differ only in case."""
     schema: SchemaSettings = field(default_factory=SchemaSettings)
+
+    @property
+    def orders_by_source(self) -> bool:
+        """Whether the change with the greatest position in the source wins."""
+        return self.sequence_by == SOURCE
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether the last change to arrive replaces the row of its key, whatever the table has (or, without keys, is added)."""
+        return not self.keeps_versions and not self.orders_by_source
 
     def with_own(self, own: OfTable) -> TableConfig:
         """The settings of a table that has some of its own."""
@@ -582,6 +606,9 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         if values["delete.mode"] == SOFT:
             raise ConfigError.invalid("delete.mode", SOFT, "write.mode=scd2 closes the version of a deleted row; use hard")
         metadata = (*(c for c in METADATA_COLUMNS if c in (*metadata, SEQ)), *VERSION_COLUMNS)
+    sequence_by = _parse_sequence_by(values, mode)
+    if sequence_by == SOURCE:
+        metadata = tuple(c for c in METADATA_COLUMNS if c in (*metadata, SEQ))
     if values[BRANCH] != MAIN_BRANCH and values["table.format"] != ICEBERG:
         reason = f"{values['table.format']} tables have no branches; use table.format=iceberg"
         raise ConfigError.invalid(BRANCH, values[BRANCH], reason)
@@ -604,6 +631,8 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
         compaction_target_bytes=values["compaction.target.file.bytes"],
         compaction_min_files=values["compaction.min.files"],
         vacuum_interval_ms=values["vacuum.interval.ms"],
+        sequence_by=sequence_by,
+        deleted_retention_ms=values[DELETED_RETENTION],
         branch=values[BRANCH],
         schema=parse_schema_settings(values),
     )
@@ -635,7 +664,28 @@ def _transaction_table_config(common: TableConfig) -> TableConfig:
         metadata_columns=(),
         layout=replace(common.layout, partition_columns=(), cluster_columns=()),
         creates_table=True,
+        sequence_by=LOG,
     )
+
+
+def _parse_sequence_by(values: Mapping[str, Any], mode: str) -> str:
+    chosen = str(values[SEQUENCE_BY])
+    if chosen == LOG or (mode == APPEND and values["write.mode"] == BOTH):
+        return LOG
+    if mode == APPEND:
+        raise ConfigError.invalid(
+            SEQUENCE_BY, chosen, "write.mode=append keeps all changes; its metadata column __seq orders them"
+        )
+    if mode == SCD2:
+        raise ConfigError.invalid(SEQUENCE_BY, chosen, "a late change would alter versions that are closed; scd2 needs log")
+    if values[MISSING] == "keep":
+        reason = f"{MISSING}=keep keeps columns that a record lacks, whose last values may arrive late; use null"
+        raise ConfigError.invalid(SEQUENCE_BY, chosen, reason)
+    if values["spark.remote"]:
+        raise ConfigError.invalid(
+            SEQUENCE_BY, chosen, "the worker must be able to write the tables, which it cannot with Spark Connect (spark.remote)"
+        )
+    return chosen
 
 
 def _parse_layout(values: Mapping[str, Any]) -> WantedLayout:

@@ -8,6 +8,7 @@ from typing import Any
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
+from connectors.postgres.offsets import COMMIT_LSN
 from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
@@ -15,6 +16,13 @@ from connectors.postgres.snapshot.text_batches import EventTime
 from connectors.postgres.streaming.captured_tables import CapturedTables
 
 _NO_POINT = SnapshotPoint(0, None)
+
+
+def sequence_at(position: Mapping[str, Any]) -> str:
+    """The ``source.sequence`` of rows read at a position: the end of the last commit, as changes have it, and the LSN. The
+    position may have moved on since that commit; a row must not be newer than the next change."""
+    commit_lsn = position.get(COMMIT_LSN, position["lsn_commit"])
+    return f'["{commit_lsn}","{position["lsn"]}"]' if commit_lsn else f'[null,"{position["lsn"]}"]'
 
 
 class IncrementalTableEvents(TableEvents):
@@ -26,7 +34,7 @@ class IncrementalTableEvents(TableEvents):
         source, position = super()._source(marker, time_), self.position
         values, lsn = source.values, position["lsn"]
         values[env.TX_ID], values[env.LSN], values[env.XMIN] = position.get("txId"), lsn, position.get("xmin")
-        values[env.SEQUENCE] = f'["{position["lsn_commit"]}","{lsn}"]'
+        values[env.SEQUENCE] = sequence_at(position)
         return source
 
 

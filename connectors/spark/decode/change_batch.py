@@ -25,6 +25,8 @@ PARTITION_ID = "partition"
 OFFSET_ID = "offset"
 DATABASE, SCHEMA, TABLE = "database", "schema", "table"
 POSITION = "position"
+OLD_KEY = "old_key"
+"""Column of ``meta`` that exists only if a change of the primary key has created a row: the old key, a struct, or null."""
 FIELDS = "fields"
 META = pa.schema(
     [
@@ -46,11 +48,11 @@ META = pa.schema(
 class ChangeBatch:
     """Records of one topic and one schema.
 
-    ``meta`` has the columns of META: sequence is the order of arrival within the task, op is null for a plain record and
-    ``tombstone`` for a record without a value, position comes from ``source_positions``, fields from ``present_fields`` (null:
-    those of the image's columns). ``image`` has the row's columns: after,
-    or before for a delete; all null if there is no image. ``keys`` has the fields of the record key; it is None when keys were
-    not requested or no record has one. Its row is null for a record without a key.
+    ``meta`` has the columns of META, and perhaps OLD_KEY: sequence is the order of arrival in the task, op is null for a plain
+    record and ``tombstone`` for a record without a value, position comes from ``source_positions``, fields from
+    ``present_fields`` (null: those of the image's columns). ``image`` has the row's columns: after, or before for a delete; all
+    null if there is no image. ``keys`` has the fields of the record key; it is None when keys were not requested or no record has
+    one. Its row is null for a record without a key.
     """
 
     topic: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from connect.record import TopicPartition
+from connect.record import RawBatch, TopicPartition
+
+RawHeaders = list[tuple[str, bytes | None]] | None
 
 
 @dataclass(slots=True)
@@ -17,9 +19,22 @@ class RawBuffer:
     offsets: list[int] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
+    headers: list[RawHeaders] | None = None
+    """None when no record has any."""
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def add(self, batch: RawBatch) -> None:
+        """Appends records."""
+        if batch.headers is not None and self.headers is None:
+            self.headers = [None] * len(self)
+        if self.headers is not None:
+            self.headers += [None] * len(batch) if batch.headers is None else batch.headers
+        self.partitions += [batch.partition] * len(batch)
+        self.offsets += batch.offsets
+        self.keys += batch.keys
+        self.values += batch.values
 
     def location(self, index: int) -> tuple[TopicPartition, int]:
         """The record's partition and offset."""
@@ -37,7 +52,8 @@ class RawBuffer:
         """The records at these positions."""
         start, stop = part.start, part.stop
         partitions, offsets = self.partitions[start:stop], self.offsets[start:stop]
-        return RawBuffer(self.topic, partitions, offsets, self.keys[start:stop], self.values[start:stop])
+        headers = self.headers and self.headers[start:stop]
+        return RawBuffer(self.topic, partitions, offsets, self.keys[start:stop], self.values[start:stop], headers)
 
     def without_positions(self, positions: Collection[int]) -> RawBuffer:
         """The records at all other positions."""
@@ -56,4 +72,5 @@ class RawBuffer:
             [self.offsets[at] for at in chosen],
             [self.keys[at] for at in chosen],
             [self.values[at] for at in chosen],
+            self.headers and [self.headers[at] for at in chosen],
         )

@@ -15,13 +15,14 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
-from connectors.spark.decode.change_batch import ChangeBatch, empty_rows, make_meta
+from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, empty_rows, make_meta
 from connectors.spark.decode.decoded_values import DecodedValues
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder
 from connectors.spark.decode.json_record_decoder import DocumentReader, JsonRecordDecoder
 from connectors.spark.decode.key_decoder import KeyDecoder
 from connectors.spark.decode.layouts import SchemaCache
+from connectors.spark.decode.old_keys import OldKeyDecoder
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.record_decoder import RecordDecoder
 from connectors.spark.decode.schema_inference import InferredSchema
@@ -72,6 +73,7 @@ class TopicDecoder:
         self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
         self._keys = KeyDecoder(schemas, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys)
+        self._old_keys = OldKeyDecoder(self._keys, with_schemas=key_schemas) if needs_keys else None
 
     def decode_raw(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes raw records; groups are in no order. ``sequence`` numbers the first record. Raises DataError."""
@@ -85,13 +87,13 @@ class TopicDecoder:
 
     def decode_batch(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes JsonConverter's usual bytes only. Raises NotBatchable or one of ``DECODE_ERRORS``, which name no record."""
-        return [self._change_batch(raw, sequence, v, self._raw_keys(raw, v, exactly=False)) for v in self._batches.decode(raw)]
+        return [self._of_raw(raw, sequence, values, exactly=False) for values in self._batches.decode(raw)]
 
     def decode_exactly(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes raw records value by value. Raises DataError that names record and field."""
         with self._naming_topic():
             values = self._documents.decode(raw)
-            return [self._change_batch(raw, sequence, v, self._raw_keys(raw, v, exactly=True)) for v in values]
+            return [self._of_raw(raw, sequence, v, exactly=True) for v in values]
 
     def decode_records(self, records: Sequence[SinkRecord], sequence: int) -> list[ChangeBatch]:
         """Like :meth:`decode_raw`, for records of any converter and after any transformations."""
@@ -101,15 +103,23 @@ class TopicDecoder:
             for values in self._records.decode(records, raw):
                 chosen = [records[at] for at in values.positions]
                 keys = self._keys.decode_records(chosen, raw.places(values.positions), values.operations)
-                found.append(self._change_batch(raw, sequence, values, keys))
+                old_keys = self._old_keys and self._old_keys.decode_records(chosen, values.operations)
+                found.append(self._change_batch(raw, sequence, values, keys, old_keys))
             return found
+
+    def _of_raw(self, raw: RawBuffer, sequence: int, values: DecodedValues, *, exactly: bool) -> ChangeBatch:
+        keys = self._raw_keys(raw, values, exactly=exactly)
+        old_keys = self._old_keys and self._old_keys.decode_raw(raw, values.positions, values.operations)
+        return self._change_batch(raw, sequence, values, keys, old_keys)
 
     def _raw_keys(self, raw: RawBuffer, values: DecodedValues, *, exactly: bool) -> pa.Table | None:
         chosen = raw if len(values.positions) == len(raw) else raw.select(values.positions)
         decode = self._keys.decode_exactly if exactly else self._keys.decode_batch
         return decode(chosen, values.operations)
 
-    def _change_batch(self, raw: RawBuffer, sequence: int, values: DecodedValues, keys: pa.Table | None) -> ChangeBatch:
+    def _change_batch(
+        self, raw: RawBuffer, sequence: int, values: DecodedValues, keys: pa.Table | None, old_keys: pa.Array | None
+    ) -> ChangeBatch:  # fmt: skip
         """Adds the places of the records to their values and keys."""
         partitions, offsets = pa.array(raw.partitions, pa.int32()), pa.array(raw.offsets, pa.int64())
         index = pa.array(values.positions, pa.int64())
@@ -126,6 +136,8 @@ class TopicDecoder:
             source.positions,
             values.fields,
         )
+        if old_keys is not None:
+            meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(len(index))
         return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 

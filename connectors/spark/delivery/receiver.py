@@ -106,10 +106,7 @@ class RecordReceiver:
         if undecoded is None:
             undecoded = self._topics[topic] = _UndecodedTopic(RawBuffer(topic), Arrival(now, now))
         raw = undecoded.raw
-        raw.partitions += [batch.partition] * len(batch)
-        raw.offsets += batch.offsets
-        raw.keys += batch.keys
-        raw.values += batch.values
+        raw.add(batch)
         undecoded.arrival = Arrival(undecoded.arrival.first, now)
         undecoded.size_bytes += sum(len(value) for value in batch.values if value is not None)
         self._errant_records.keep_raw(batch)

@@ -15,8 +15,8 @@ from connect.record import RawBatch, SinkRecord
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import TableConfig
+from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch
 from connectors.spark.decode.change_batch import POSITION as SOURCE_POSITION
-from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.tolerant_decoding import decode_raw_tolerantly, decode_records_tolerantly
 from connectors.spark.delivery.table_router import TableRouter
@@ -119,10 +119,7 @@ class RangeProcessor:
         part, topic = self._part, self._range.partition.topic
         raw = RawBuffer(topic)
         for batch in part.undecoded:
-            raw.partitions += [batch.partition] * len(batch)
-            raw.offsets += batch.offsets
-            raw.keys += batch.keys
-            raw.values += batch.values
+            raw.add(batch)
         part.undecoded, part.undecoded_bytes = [], 0
         if len(raw):
             found = decode_raw_tolerantly(self._decoders.get(topic, topic), raw, self._sequence)
@@ -208,6 +205,8 @@ class RangeProcessor:
         if not settings.upserts:
             rows = rows_to_append(prepared, settings)
             return WrittenPart(rows.schema, _described(self._write_rows(rows, files)))
+        if any(OLD_KEY in one.meta.column_names for one in prepared.changes):
+            return None  # the values of the old row may be in another range, or in the table
         rows, latest = latest_rows(projection.concat_batches(prepared.changes), prepared, settings)
         has_deleted = bool(pc.any(latest.deleted).as_py())
         if latest.keep or latest.truncate is not None or (settings.soft_deletes and has_deleted):

@@ -21,6 +21,7 @@ from connectors.spark.decode.change_batch import (
     DELETE,
     FIELDS,
     MESSAGE,
+    META,
     OPERATION,
     PARTITION_ID,
     POSITION,
@@ -32,6 +33,7 @@ from connectors.spark.decode.change_batch import (
 )
 from connectors.spark.decode.present_fields import rows_with
 from connectors.spark.decode.toast import placeholders
+from connectors.spark.plan.key_changes import follow_key_changes, has_moved
 
 TOPIC_ID = "topic"
 """Column of ``meta`` after changes of several topics are concatenated."""
@@ -67,6 +69,14 @@ class DeduplicatedChanges:
         mask = self.keep[name]
         return pc.and_(mask, pc.invert(self.missing[name])) if name in self.missing else mask
 
+    def filter(self, mask: pa.Array) -> DeduplicatedChanges:
+        """The changes for which the mask is true."""
+        keep = {name: kept.filter(mask) for name, kept in self.keep.items()}
+        keep = {name: kept for name, kept in keep.items() if pc.any(kept).as_py()}
+        missing = {name: lacks.filter(mask) for name, lacks in self.missing.items() if name in keep}
+        rows, meta, deleted = self.rows.filter(mask), self.meta.filter(mask), self.deleted.filter(mask)
+        return replace(self, rows=rows, meta=meta, deleted=deleted, keep=keep, missing=missing)
+
 
 def latest_per_key(
     changes: ChangeBatch,
@@ -84,6 +94,22 @@ def latest_per_key(
     """
     changes = sort_by_sequence(changes)
     changes, truncate = drop_before_truncate(changes, delete_mode)
+    return latest_of_sorted(
+        changes, truncate, keys, delete_mode, unavailable, unavailable_is_null=unavailable_is_null, may_lack=may_lack
+    )
+
+
+def latest_of_sorted(
+    changes: ChangeBatch,
+    truncate: TruncatePoint | None,
+    keys: Sequence[str],
+    delete_mode: str,
+    unavailable: str = UNAVAILABLE,
+    *,
+    unavailable_is_null: bool = False,
+    may_lack: Collection[str] = (),
+) -> DeduplicatedChanges:
+    """The latest change per key of changes that are sorted from the oldest to the newest, after the last truncate."""
     operations = changes.meta[OPERATION]
     deleted = pc.fill_null(pc.is_in(operations, pa.array([DELETE, TOMBSTONE])), False)
     if delete_mode == IGNORE and pc.any(deleted).as_py():
@@ -93,8 +119,10 @@ def latest_per_key(
     if keep and unavailable_is_null:
         changes, keep = _replace_by_null(changes, keep), {}
     missing = find_missing(changes, may_lack, deleted)
-    lost = dict(keep)
-    keep |= {c: pc.or_(keep[c], mask) if c in keep else mask for c, mask in missing.items()}
+    changes, followed = follow_key_changes(changes, keys, deleted, either_mask(keep, missing))
+    lost = {c: pc.and_(mask, followed[c]) for c, mask in keep.items()}
+    missing = {c: pc.and_(mask, followed[c]) for c, mask in missing.items()}
+    keep = followed
     if keep and delete_mode != SOFT:
         changes = _without_values(changes, keep, deleted)
     if delete_mode == SOFT and pc.any(deleted).as_py():
@@ -111,6 +139,11 @@ def find_missing(changes: ChangeBatch, names: Collection[str], deleted: pa.Chunk
     present = rows_with(changes.meta[FIELDS], [n for n in names if n in changes.image.column_names]) if names else {}
     lacks = {n: pc.and_(pa.chunked_array([pa.array(~mask)]), pc.invert(deleted)) for n, mask in present.items() if not mask.all()}
     return {n: mask for n, mask in lacks.items() if pc.any(mask).as_py()}
+
+
+def either_mask(masks: dict[str, pa.ChunkedArray], others: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    """By column: mask of the rows that one of both marks."""
+    return masks | {c: pc.or_(masks[c], mask) if c in masks else mask for c, mask in others.items()}
 
 
 def _without_values(changes: ChangeBatch, names: Collection[str], deleted: pa.ChunkedArray) -> ChangeBatch:
@@ -185,7 +218,9 @@ def sort_by_sequence(changes: ChangeBatch) -> ChangeBatch:
 
 def before_truncate(changes: Sequence[ChangeBatch]) -> Sequence[ChangeBatch]:
     """The changes from before the first truncate that has any before it; all of them, if there is none."""
-    meta = pa.concat_tables([one.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes])
+    meta = pa.concat_tables(
+        [one.meta.select(META.names).append_column(TOPIC_ID, pa.repeat(pa.scalar(one.topic), one.num_rows)) for one in changes]
+    )
     found = _find_truncate(meta)
     if found is None:
         return changes
@@ -275,6 +310,7 @@ def _take_latest(
         missing = {} if lost is None else {c: pc.and_(m, pc.invert(lost[c])) if c in lost else m for c, m in kept.items()}
         return DeduplicatedChanges(changes.image, changes.meta, deleted, kept, truncate, missing=missing)
     rows, kept, missing = changes.image.take(last), {}, {}
+    is_own = pc.invert(pa.array(has_moved(changes.meta)).take(last))
     in_group = None
     for column, mask in keep.items():
         open_ = pc.take(mask, last)
@@ -283,7 +319,7 @@ def _take_latest(
         if in_group is None:
             in_group = by_key.join(groups, names, join_type="inner", use_threads=False).select([_ROW, f"{_ROW}_max"])
         value_at = _last_available(in_group, mask, last)
-        known = pc.and_(open_, pa.chunked_array([value_at.is_valid()]))
+        known = pc.and_(open_, pa.chunked_array([pc.and_(value_at.is_valid(), is_own)]))
         if pc.any(known).as_py():
             earlier = changes.image[column].take(pc.if_else(known.combine_chunks(), value_at, last))
             rows = rows.set_column(rows.column_names.index(column), column, earlier)

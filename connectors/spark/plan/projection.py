@@ -74,7 +74,9 @@ def concat_batches(parts: Sequence[ChangeBatch]) -> ChangeBatch:
     """Concatenates batches with equal columns; ``meta`` gets a topic column."""
     metas = [p.meta.append_column(TOPIC_ID, pa.repeat(pa.scalar(p.topic), p.num_rows)) for p in parts]
     topics = ", ".join(dict.fromkeys(p.topic for p in parts))
-    return ChangeBatch(topics, pa.concat_tables(metas), pa.concat_tables([p.image for p in parts]), None)
+    # Only some of them have old keys.
+    whole = pa.concat_tables(metas, promote_options="default")
+    return ChangeBatch(topics, whole, pa.concat_tables([p.image for p in parts]), None)
 
 
 def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedArray | None) -> dict[str, pa.ChunkedArray]:

@@ -16,10 +16,12 @@ from connectors.spark.decode.change_batch import DELETE, MESSAGE, OPERATION, SEQ
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.contracts import TableContract
 from connectors.spark.plan.evolution import Columns, check_names, merge_columns, missing_columns, sql_type, with_additions
+from connectors.spark.plan.key_changes import with_key_types
 from connectors.spark.plan.name_case import with_table_names
 from connectors.spark.plan.operation_field import with_operations
 from connectors.spark.plan.renames import check_table, rename_fields
 from connectors.spark.plan.rescue import lenient_columns, project_leniently
+from connectors.spark.plan.source_order import with_source_order
 from connectors.spark.plan.unwrapped import unwrap
 from connectors.spark.plan.widening import with_wider_types
 
@@ -84,6 +86,8 @@ class RowPreparation:
                 if self._keeps_missing:
                     changes = [c.with_fields() for c in changes]
                 changes = [deduplicate.with_key_columns(c, keys, bool(self._settings.key_columns)) for c in changes]
+                if self._settings.orders_by_source:
+                    changes = [with_source_order(c) for c in changes]
             else:
                 if not self._settings.keep_tombstones:
                     changes = [c.filter(pc.fill_null(pc.not_equal(c.meta[OPERATION], TOMBSTONE), True)) for c in changes]
@@ -111,7 +115,7 @@ class RowPreparation:
                 # Also those that no record has, whose values are kept.
                 columns |= {n: t for n, t in table.items() if n not in (*columns, *self._settings.metadata_columns)}
             self._check_key_types(columns, keys)
-            projected = [self._project(c, columns, keys) for c in changes]
+            projected = [self._with_key_types(self._project(c, columns, keys), columns, keys) for c in changes]
             for part in projected:
                 self._check_partitions(part, partition_columns)
             may_lack = [n for n in columns if n not in (*keys, self._settings.rescue_column)] if self._keeps_missing else []
@@ -145,6 +149,10 @@ class RowPreparation:
         if self._settings.is_lenient:
             return project_leniently(changes, columns, keys, self._settings.rescue_column)
         return projection.project(changes, columns)
+
+    def _with_key_types(self, changes: ChangeBatch, columns: Columns, keys: tuple[str, ...]) -> ChangeBatch:
+        settings = self._settings
+        return with_key_types(changes, columns, keys, settings.schema.renames, ignores_case=settings.ignores_case)
 
     def _columns_for(self, table: Columns | None, incoming: Columns) -> Columns:
         """The incoming columns to write, with their types in the table after schema evolution."""

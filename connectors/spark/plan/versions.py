@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.spark.config import CURRENT, VALID_FROM, VALID_TO, TableConfig
-from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
-from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.change_batch import DELETE, OLD_KEY, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.plan.deduplicate import (
     DeduplicatedChanges,
     drop_before_truncate,
+    either_mask,
     find_missing,
     find_unavailable,
     sort_by_sequence,
 )
+from connectors.spark.plan.key_changes import Ints, Mask, follow_key_changes, has_moved, number_keys
 from connectors.spark.plan.projection import metadata_columns
-
-Ints = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConfig) -> DeduplicatedChanges:
@@ -37,7 +34,7 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     changes, truncate = drop_before_truncate(changes, settings.delete_mode)
     if settings.delete_mode == "ignore":
         changes = changes.filter(pc.invert(_deletes(changes)))
-    groups = _number_keys([changes.image[name] for name in keys], changes.num_rows)
+    groups = number_keys([changes.image[name] for name in keys], changes.num_rows)
     order = np.lexsort((np.arange(len(groups)), groups))
     groups, meta, image = groups[order], changes.meta.take(pa.array(order)), changes.image.take(pa.array(order))
     deletes = _deletes(ChangeBatch(changes.topic, meta, image, None))
@@ -49,8 +46,18 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
     chosen = np.r_[opened, starts]
     closes = np.arange(len(chosen)) >= len(opened)
 
+    unavailable, nulls = find_unavailable(image, keys, deletes, settings.unavailable), 0
+    if settings.unavailable_value == "null":
+        nulls = sum(pc.sum(mask).as_py() or 0 for mask in unavailable.values())
+        image, unavailable = _without_values(image, unavailable), {}
+    may_lack = (
+        [n for n in image.column_names if n not in (*keys, settings.rescue_column)] if settings.schema.keeps_missing else []
+    )
     sorted_changes = ChangeBatch(changes.topic, meta, image, None)
-    image, keep, missing, nulls = _fill_lacking(sorted_changes, keys, deletes, starts, settings)
+    missing = find_missing(sorted_changes, may_lack, deletes)
+    followed, lacks = _follow_key_changes(sorted_changes, order, keys, deletes, either_mask(unavailable, missing))
+    meta, missing = followed.meta, {name: pc.and_(mask, lacks[name]) for name, mask in missing.items()}
+    image, keep, without_value = _fill_lacking(followed, lacks, missing, deletes, starts)
     rows = image.take(pa.array(chosen))
     for name, column in metadata_columns(meta, settings.metadata_columns, deletes).items():
         rows = rows.append_column(name, column.take(pa.array(chosen)))
@@ -66,8 +73,8 @@ def plan_versions(changes: ChangeBatch, keys: Sequence[str], settings: TableConf
             if name in keep:
                 mask |= keep[name][chosen]
             masks[name] = pa.chunked_array([pa.array(mask)])
-            if name in missing:
-                without[name] = pa.chunked_array([pa.array(missing[name][chosen] & ~closes)])
+            if name in without_value:
+                without[name] = pa.chunked_array([pa.array(without_value[name][chosen] & ~closes)])
     deleted = pa.chunked_array([pa.array(closes)])
     return DeduplicatedChanges(rows, meta.take(pa.array(chosen)), deleted, masks, truncate, nulls, without)
 
@@ -76,55 +83,59 @@ def _deletes(changes: ChangeBatch) -> pa.ChunkedArray:
     return pc.fill_null(pc.is_in(changes.meta[OPERATION], pa.array([DELETE, TOMBSTONE])), False)
 
 
-def _number_keys(columns: Sequence[pa.ChunkedArray], count: int) -> Ints:
-    """A number by row, equal in rows of one key."""
-    found = np.zeros(count, np.int64)
-    for column in columns if count else ():
-        codes = as_array(column).dictionary_encode("encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, found = np.unique(found * (codes.max() + 1) + codes, return_inverse=True)
-    return found.astype(np.int64)
+def _without_values(image: pa.Table, masks: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    for name, mask in masks.items():
+        column = pc.if_else(mask, pa.scalar(None, image[name].type), image[name])
+        image = image.set_column(image.column_names.index(name), name, column)
+    return image
+
+
+def _follow_key_changes(
+    changes: ChangeBatch, order: Ints, keys: Sequence[str], deletes: pa.ChunkedArray, lacks: dict[str, pa.ChunkedArray]
+) -> tuple[ChangeBatch, dict[str, pa.ChunkedArray]]:
+    """The same as :func:`follow_key_changes`, for changes that are sorted by key; ``order`` sorts them so."""
+    if OLD_KEY not in changes.meta.column_names:
+        return changes, lacks
+    back, forth = pa.array(np.argsort(order)), pa.array(order)
+    by_age = ChangeBatch(changes.topic, changes.meta.take(back), changes.image.take(back), None)
+    masks = {name: pc.take(mask, back) for name, mask in lacks.items()}
+    followed, masks = follow_key_changes(by_age, keys, pc.take(deletes, back), masks)
+    by_key = ChangeBatch(changes.topic, followed.meta.take(forth), followed.image.take(forth), None)
+    return by_key, {name: pc.take(mask, forth) for name, mask in masks.items()}
 
 
 def _fill_lacking(
-    changes: ChangeBatch, keys: Sequence[str], deletes: pa.ChunkedArray, starts: Ints, settings: TableConfig
-) -> tuple[pa.Table, dict[str, Mask], dict[str, Mask], int]:
-    """The image with unavailable and missing values from the change before them that has the value; by column the rows that have
-    to keep the table's value, and those of them that miss it; and how many became null. Rows are sorted by key, which begin at
-    ``starts``."""
-    image = changes.image
+    changes: ChangeBatch,
+    lacks_by_name: Mapping[str, pa.ChunkedArray],
+    missing: Mapping[str, pa.ChunkedArray],
+    deletes: pa.ChunkedArray,
+    starts: Ints,
+) -> tuple[pa.Table, dict[str, Mask], dict[str, Mask]]:
+    """The image with unavailable and missing values from the change before them that has the value; and by column the rows that
+    have to keep the table's value, and those of them that miss it. Rows are sorted by key, which begin at ``starts``. Rows that
+    keep the values of another key (:func:`has_moved`) have them from the table only."""
+    image, moved = changes.image, has_moved(changes.meta)
     keep: dict[str, Mask] = {}
     lacking: dict[str, Mask] = {}
-    nulls = 0
     numbers = np.arange(image.num_rows)
     first = np.repeat(starts, np.diff(np.r_[starts, image.num_rows])) if image.num_rows else numbers
     is_delete = deletes.to_numpy(zero_copy_only=False) if image.num_rows else np.zeros(0, bool)
-    unavailable = find_unavailable(image, keys, deletes, settings.unavailable)
-    may_lack = (
-        [n for n in image.column_names if n not in (*keys, settings.rescue_column)] if settings.schema.keeps_missing else []
-    )
-    missing = find_missing(changes, may_lack, deletes)
     none = np.zeros(image.num_rows, bool)
-    for name in dict.fromkeys([*unavailable, *missing]):
-        column = image[name]
-        lost = unavailable[name].to_numpy(zero_copy_only=False) if name in unavailable else none
-        if name in unavailable and settings.unavailable_value == "null":
-            column = pc.if_else(unavailable[name], pa.scalar(None, column.type), column)
-            nulls += int(lost.sum())
-            lost = none
+    for name, mask in lacks_by_name.items():
+        column, lacks = image[name], mask.to_numpy(zero_copy_only=False)
         without = missing[name].to_numpy(zero_copy_only=False) if name in missing else none
-        lacks = lost | without
         source = np.maximum.accumulate(np.where(lacks | is_delete, -1, numbers))
         if without.any():
             # After a delete, a key is another row, which begins without a value.
             source = np.where(without, np.maximum.accumulate(np.where(lacks, -1, numbers)), source)
             column = pc.if_else(deletes, pa.scalar(None, column.type), column)
-        is_known = source >= first
+        is_known = (source >= first) & ~moved
         taken = np.where(lacks & is_known, source, numbers)
         image = image.set_column(image.column_names.index(name), name, column.take(pa.array(taken)))
         if lacks.any():
             keep[name] = lacks & ~is_known
             lacking[name] = without & ~is_known
-    return image, keep, lacking, nulls
+    return image, keep, lacking
 
 
 def as_open(rows: pa.Table) -> pa.Table:

@@ -66,6 +66,7 @@ def open_table(
             of_table.layout,
             compaction,
             of_table.vacuum_interval_ms / 1000,
+            of_table.deleted_retention_ms,
             dict(config.spark.conf),
             of_table.branch,
         )
@@ -73,7 +74,9 @@ def open_table(
     assert staging is not None
     care = MaintenanceSettings(compaction, of_table.vacuum_interval_ms / 1000)
     layout, max_keys = of_table.layout, of_table.max_index_keys
-    settings = DeltaTableSettings(table, config.connector, of_table.upserts, fail, max_keys, layout, care, config.spark.s3)
+    settings = DeltaTableSettings(
+        table, config.connector, of_table.upserts, fail, max_keys, layout, care, of_table.deleted_retention_ms, config.spark.s3
+    )
 
     def with_spark(spark: SparkSession) -> DeltaSqlTable:
         return DeltaSqlTable(spark, path, table, config.connector, staging, layout, fail_unavailable=fail)

@@ -66,6 +66,10 @@ class Upsert:
     """With :mod:`connectors.spark.plan.versions`: ``rows`` have several versions of a key; a deleted one becomes the closed copy
     of the open version, which is the row of the table that has the key and ``__current``."""
 
+    by_source: bool = False
+    """The table's rows have positions, and a change that is older than its row is ignored
+    (:mod:`connectors.spark.tables.files.source_order`)."""
+
     @property
     def searched(self) -> pa.Table:
         """Rows with the keys of the rows that are replaced."""
@@ -74,6 +78,11 @@ class Upsert:
     @property
     def truncates(self) -> bool:
         return self.changes.truncate is not None
+
+    @property
+    def truncated_before(self) -> str | None:
+        """Rows that are older than this position are truncated; None for all rows."""
+        return self.changes.truncate.position if self.by_source and self.changes.truncate is not None else None
 
 
 class Table(Protocol):

@@ -14,19 +14,19 @@ from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import CURRENT, UPSERT, TableConfig
+from connectors.spark.config import UPSERT, TableConfig
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
-from connectors.spark.plan import deduplicate, projection
+from connectors.spark.plan import deduplicate
 from connectors.spark.plan.evolution import Columns, missing_columns, sql_type, with_additions
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.plan.truncate_order import TruncateOrder
-from connectors.spark.plan.versions import plan_versions
 from connectors.spark.plan.widening import widened_columns
 from connectors.spark.tables.commit_group import CommitGroup, GroupedTable
 from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
-from connectors.spark.tables.planned_rows import latest_rows, rows_to_append, split_bad_records
+from connectors.spark.tables.planned_rows import rows_to_append, split_bad_records
+from connectors.spark.tables.planned_upserts import plan_upsert
 from connectors.spark.tables.table import OffsetCommit, Table, TableState, Upsert
 
 log = logging.getLogger(__name__)
@@ -66,8 +66,7 @@ class TableWriter:
         self._dropped: set[str] = set()
 
     def committed_offsets(self, partitions: Collection[TopicPartition]) -> TableState:
-        """Reads the end offsets of these partitions from the table (of all that are known, if none are given). Raises
-        ConnectError."""
+        """Reads the ends of these partitions from the table (of all that are known, if none are given). Raises ConnectError."""
         return self._load(partitions)
 
     def state(self, partitions: Collection[TopicPartition], max_age_s: float) -> TableState:
@@ -101,12 +100,11 @@ class TableWriter:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
                 return
             # A truncate that keeps the rows applies to those of earlier commits.
-            keeps_rows = self._settings.soft_deletes or self._settings.keeps_versions
+            keeps_rows = (self._settings.soft_deletes or self._settings.keeps_versions) and not self._settings.orders_by_source
             part = deduplicate.before_truncate(new) if new and keeps_rows else new
             is_last = part is new
-            prepared = (
-                self._rows.prepare(state.columns, part, self._keys, partition_columns=state.partition_columns) if part else None
-            )
+            names = state.partition_columns
+            prepared = self._rows.prepare(state.columns, part, self._keys, partition_columns=names) if part else None
             # Unless the commit succeeds for certain, the state must be read again.
             self._state = None
             try:
@@ -133,8 +131,8 @@ class TableWriter:
     def write_target(self, partitions: Collection[TopicPartition]) -> WriteTarget:
         """Describes the table to executors, which write files for :meth:`commit_files`. Raises ConnectError."""
         state = self._state or self._load(partitions)
-        # Rows from before a truncate that arrive late must be found here.
-        writes = state.columns is not None and not self._settings.keeps_versions and not self._order.has_truncated
+        # Rows from before a truncate that arrive late must be found here, and changes that are older than their rows.
+        writes = state.columns is not None and self._settings.replaces_rows and not self._order.has_truncated
         ends = {tp: end for tp, end in state.ends.items() if tp in partitions}
         files = self._table.file_target() if writes else None
         return WriteTarget(state.columns, ends, state.partition_columns, self._keys, files)
@@ -278,10 +276,12 @@ class TableWriter:
                 return True
             landed = self._table.append(pa.schema(list(state.columns.items())).empty_table(), commit)
         elif self._settings.upserts:
-            upsert = self._plan_upsert(state, prepared)
+            assert state.columns is not None
+            self._keys = prepared.keys
+            upsert = plan_upsert(prepared, state.columns, self._settings, self._order)
             rows = upsert.rows.num_rows
             landed = self._table.upsert(upsert, commit)
-            if landed is not None:
+            if landed is not None and not upsert.by_source:
                 self._order.committed(upsert.changes, self._keys)
         else:
             appended = rows_to_append(prepared, self._settings)
@@ -303,21 +303,6 @@ class TableWriter:
         for column in dropped.keys() - self._dropped:
             log.warning("%s: values of %s are left out, as the schema contract says", self._described(), column)
         self._dropped |= dropped.keys()
-
-    def _plan_upsert(self, state: TableState, prepared: PreparedRows) -> Upsert:
-        self._keys = prepared.keys
-        settings = self._settings
-        whole = projection.concat_batches(prepared.changes)
-        whole = self._order.before(whole)
-        if settings.keeps_versions:
-            assert state.columns is not None
-            versions = plan_versions(whole, prepared.keys, settings)
-            keys = (*prepared.keys, CURRENT)
-            return Upsert(versions.rows, versions, keys, state.columns, soft_deletes=True, keeps_versions=True)
-        rows, latest = latest_rows(whole, prepared, settings)
-        assert state.columns is not None
-        survivors = self._order.survivors(latest, prepared.keys)
-        return Upsert(rows, latest, prepared.keys, state.columns, settings.soft_deletes, survivors)
 
     def _evolve(self, state: TableState, prepared: PreparedRows) -> bool:
         """Creates the table, or adds or widens columns, if ``schema.evolution`` allows it; returns whether it did."""

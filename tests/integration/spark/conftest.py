@@ -16,6 +16,8 @@ import pytest
 
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
+from connect.converters.simple_header import SimpleHeaderConverter
+from connect.data.headers import Header, Headers
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, TopicIdentity
 from connectors.spark import session, task
@@ -50,9 +52,16 @@ class Topic:
         self.converters: tuple[Converter, Converter] | None = None
         """Configured converters of keys and values, if they are no JsonConverters."""
         self.logs: dict[int, list[tuple[bytes | None, bytes | None]]] = {0: []}
+        self.headers: dict[tuple[int, int], list[tuple[str, bytes | None]]] = {}
+        """By partition and offset."""
 
-    def add(self, key: bytes | None, value: bytes | None, partition: int = 0) -> None:
-        self.logs.setdefault(partition, []).append((key, value))
+    def add(
+        self, key: bytes | None, value: bytes | None, partition: int = 0, headers: list[tuple[str, bytes | None]] | None = None
+    ) -> None:  # fmt: skip
+        log = self.logs.setdefault(partition, [])
+        if headers is not None:
+            self.headers[partition, len(log)] = headers
+        log.append((key, value))
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, p) for p in self.logs]
@@ -85,9 +94,14 @@ class ListRangeReader:
 
 def to_records(raw: RawBatch, key: Converter, value: Converter) -> list[SinkRecord]:
     records = []
-    for offset, k, v in zip(raw.offsets, raw.keys, raw.values, strict=True):
+    headers = raw.headers or [None] * len(raw)
+    for offset, k, v, listed in zip(raw.offsets, raw.keys, raw.values, headers, strict=True):
         kk, vv = key.to_connect_data(raw.topic, k), value.to_connect_data(raw.topic, v)
-        records.append(SinkRecord(raw.topic, raw.partition, kk.schema, kk.value, vv.schema, vv.value, offset))
+        record = SinkRecord(raw.topic, raw.partition, kk.schema, kk.value, vv.schema, vv.value, offset)
+        if listed is not None:
+            read = [(name, SimpleHeaderConverter().to_connect_header(raw.topic, name, text)) for name, text in listed]
+            record.headers = Headers([Header(name, header.schema, header.value) for name, header in read])
+        records.append(record)
     return records
 
 
@@ -195,10 +209,12 @@ class Run:
         log = topic.logs[partition][first:last]
         offsets = list(range(first, last))
         keys, values = [k for k, _ in log], [v for _, v in log]
+        headers = [topic.headers.get((partition, offset)) for offset in offsets]
         if self.raw:
-            self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))])
+            some = headers if any(headers) else None
+            self.task.put_raw([RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log), some)])
             return
-        raw = RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log))
+        raw = RawBatch(topic.name, partition, offsets, keys, values, [0] * len(log), headers if any(headers) else None)
         self.task.put(to_records(raw, self.context.key_converter, self.context.value_converter))
 
     def commit(self) -> None:

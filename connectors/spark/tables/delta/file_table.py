@@ -50,13 +50,13 @@ from connectors.spark.tables.delta.statements import (
 )
 from connectors.spark.tables.delta.suitability import find_layout_obstacle, find_obstacle
 from connectors.spark.tables.delta.transaction import DeltaTransaction, DeltaTransactions, transaction_action
-from connectors.spark.tables.executor_files import ExecutorFiles, FileTarget
+from connectors.spark.tables.delta.upsert import DeltaUpserts
+from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
-from connectors.spark.tables.files.key_index import Matches
-from connectors.spark.tables.files.live_files import UnreadableFile, group_rows
-from connectors.spark.tables.files.row_bitmaps import Rows
-from connectors.spark.tables.files.upsert import plan_upsert
+from connectors.spark.tables.files.live_files import UnreadableFile
+from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
+from connectors.spark.tables.source_order.ordering import OrderedUpsert, SourceOrder
 from connectors.spark.tables.staging import local_folder, open_location
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import TableLock, creation_lock
@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+ORDER_STATE = "sluice.source-order"
+"""The transaction identifier whose version names the table's :class:`OrderState`."""
 
 History = Callable[[], Mapping[TopicPartition, int]]
 """Reads the offsets that an earlier release left in the table's history."""
@@ -81,6 +84,7 @@ class DeltaTableSettings:
     max_index_keys: int
     layout: WantedLayout
     maintenance: MaintenanceSettings
+    deleted_retention_ms: int = 0
     s3: S3Settings | None = None
 
 
@@ -107,7 +111,6 @@ class DeltaFileTable:
         self._settings = settings
         self._identify = identify
         self._history = history
-        self._search = search
         self._session = session
         self._transactions = DeltaTransactions(session, path)
         files, folder = open_location(path, settings.s3)
@@ -127,6 +130,8 @@ class DeltaFileTable:
             self._commit_lock,
         )
         self._known = KnownVersion()
+        order = SourceOrder(settings.deleted_retention_ms, OrderStateFiles(files, f"{folder}/{FOLDER}"))
+        self._upserts = DeltaUpserts(search, self._writer, order, fail_unavailable=settings.fail_unavailable)
         self._figures = {"unavailable": 0}
 
     @property
@@ -156,6 +161,7 @@ class DeltaFileTable:
             if stored.all_ends():
                 check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             self._known = self._known.successor(transaction.version, str(metadata["id"]), layout, self._log)
+            self._known.order_state = versions.get(ORDER_STATE, 0)
             if not stored and f"sluice:{self._settings.connector}:{self._settings.table}" in versions:
                 return self._migrate(layout)
             ends = stored.ends(self._identify, self._settings.table)
@@ -197,44 +203,22 @@ class DeltaFileTable:
                     if upsert.keeps_versions:
                         close_all_versions(self._session, self.path, upsert.changes.truncate)
                     else:
-                        mark_all_deleted(self._session, self.path)
+                        mark_all_deleted(self._session, self.path, upsert.truncated_before)
             transaction = self._begin(upsert.rows, commit)
             if transaction is None:
                 return None
             try:
-                change, unavailable = self._write_upsert(transaction, upsert, commit.files)
+                written = self._upserts.write(upsert, self._index(transaction, upsert), self._known, commit.files)
             except UnreadableFile:
                 if self._transactions.begin().version == transaction.version:
                     raise
                 self._known.indexed = None  # another writer has removed the file from the table, and VACUUM deleted it
                 return None
             crash_points.point("spark.staged")
-            version = self._commit(transaction, change, commit, reads_table=True)
+            version = self._commit(transaction, written.change, commit, reads_table=True, ordered=written.ordered)
             if version is not None:
-                self._figures["unavailable"] += unavailable
+                self._figures["unavailable"] += written.unavailable
             return version
-
-    def _write_upsert(
-        self, transaction: DeltaTransaction, upsert: Upsert, files: ExecutorFiles | None
-    ) -> tuple[TableChange, int]:
-        """Writes the files of an upsert; returns its change of the table, and the number of values that became null."""
-        indexed = self._index(transaction, upsert)
-        truncates = upsert.truncates and not upsert.soft_deletes
-        matches = Matches.empty() if truncates or not upsert.rows.num_rows else self._find(indexed, upsert.searched)
-        survivors: dict[int, Rows] = {}
-        if truncates and upsert.survivors is not None and upsert.survivors.num_rows:
-            replaced = self._find(indexed, upsert.rows) if upsert.rows.num_rows else Matches.empty()
-            kept = self._find(indexed, upsert.survivors).without(replaced)
-            survivors = group_rows(kept.files, kept.rows)
-        plan = plan_upsert(upsert, matches, indexed.live, fail_unavailable=self._settings.fail_unavailable)
-        change = TableChange(plan.rows, files)
-        with change.writing(self._writer):
-            if truncates:
-                change.remove_all(indexed.live, survivors, self._writer)
-            else:
-                change.delete_rows(plan.deleted, indexed.live, self._writer)
-            change.write_rows(self._writer, self._known.layout)
-        return change, plan.unavailable
 
     def maintain(self, is_stopping: Callable[[], bool]) -> None:
         if self._known.version >= 0:
@@ -311,7 +295,8 @@ class DeltaFileTable:
         """``unavailable``: values that became null because neither the change nor the table had them, or with
         ``unavailable.value=null``. ``files``, ``bytes``, ``deleted_rows`` (in deletion vectors): of the last commit of an upsert
         table, and of the last maintenance of others. For upsert tables also ``index_keys`` and ``index_bytes``; without an index
-        ``search_ms``, the time that Spark took to find the rows of the last commit."""
+        ``search_ms``, the time that Spark took to find the rows of the last commit; and with ``sequence.by=source``
+        ``outdated``, changes that were ignored, and ``deleted_keys`` whose position is kept."""
         return dict(self._figures)
 
     # -- the version that is known -------------------------------------------------------------------------------------
@@ -324,7 +309,7 @@ class DeltaFileTable:
             # REPLACE changes the ID too, and keeps the offsets.
             check_not_replaced(self._log, transaction.version, self._settings.connector, self._place)
             refuse_dropped(self._place, exists=transaction.version >= 0)
-        moved = set(ids_of(commit.ends, self._settings.connector, self._identify).values())
+        moved = {*ids_of(commit.ends, self._settings.connector, self._identify).values(), ORDER_STATE}
         for version in range(known.version + 1, transaction.version + 1):
             logged = self._log.commit(version)
             if logged is None or logged.changes_metadata or not moved.isdisjoint(logged.transactions):
@@ -346,31 +331,36 @@ class DeltaFileTable:
             known.indexed = indexed
         return known.indexed
 
-    def _find(self, indexed: IndexedFiles, rows: pa.Table) -> Matches:
-        """The rows of the known version that have the keys of these rows."""
-        if indexed.has_index:
-            return indexed.find(rows)
-        matches = self._search.find(rows, indexed.keys, self._known.version, indexed.live)
-        self._figures["search_ms"] = self._search.last_ms
-        return matches
-
     def _commit(
-        self, transaction: DeltaTransaction, change: TableChange, commit: OffsetCommit, *, reads_table: bool
+        self,
+        transaction: DeltaTransaction,
+        change: TableChange,
+        commit: OffsetCommit,
+        *,
+        reads_table: bool,
+        ordered: OrderedUpsert | None = None,
     ) -> int | None:
         identities = ids_of(commit.ends, self._settings.connector, self._identify)
         actions = [transaction_action(identities[tp], end) for tp, end in commit.ends.items()]
+        state = None if ordered is None else ordered.new_state_id
+        actions += [] if state is None else [transaction_action(ORDER_STATE, state)]
+        read = [*identities.values(), ORDER_STATE] if reads_table else identities.values()
         document = TableCommit(self._settings.connector, 0, commit.ranges, dict(commit.ends)).to_json()
         try:
             with self._commit_lock.held():
                 self._writer.check_exist([*change.written, *change.kept], self._place)
                 version = transaction.commit(
-                    [*actions, *change.actions()], document, application_ids=identities.values(), reads_table=reads_table
+                    [*actions, *change.actions()], document, application_ids=read, reads_table=reads_table
                 )
         except CommitConflict as e:
             log.debug("Committing to %s again after a conflict: %s", self._place, e)
             self._writer.delete(change.written)
+            self._upserts.order.abandoned(ordered)
             return None
         self._known.follow(version, change, self._log, self._place)
+        self._upserts.order.committed(ordered)
+        self._known.order_state = state or self._known.order_state
+        self._figures |= self._upserts.figures()
         if self._known.indexed is not None:
             self._figures |= self._known.indexed.figures()
         return version

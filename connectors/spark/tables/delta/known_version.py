@@ -25,6 +25,8 @@ class KnownVersion:
     table_id: str = ""
     layout: TableLayout = field(default_factory=TableLayout)
     indexed: IndexedFiles | None = None
+    order_state: int = 0
+    """Names what the table knows of the order of changes; 0 for nothing."""
 
     def pass_over(self, logged: LoggedCommit, place: str) -> None:
         """Moves on by the next commit, which another writer made. Raises ConnectError when it replaced the table's rows."""

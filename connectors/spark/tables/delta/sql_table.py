@@ -126,6 +126,11 @@ class DeltaSqlTable:
                 f"{self._place}: write.mode=scd2 needs a table whose files the worker can write; it cannot with Spark Connect "
                 "(spark.remote), without deletion vectors, or with features that only Delta's own writer supports"
             )
+        if upsert.by_source:
+            raise ConnectError(
+                f"{self._place}: sequence.by=source needs a table whose files the worker can write; it cannot with Spark Connect "
+                "(spark.remote), without deletion vectors, or with features that only Delta's own writer supports"
+            )
         deletes = not upsert.soft_deletes and bool(pc.any(upsert.changes.deleted).as_py())
         if upsert.truncates and not upsert.soft_deletes:
             rows, missing = _without_unavailable(upsert)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from connectors.spark import config
 from connectors.spark.plan.deduplicate import TruncatePoint
 from connectors.spark.plan.evolution import contains_timestamp_ntz, contains_variant, quote, sql_type
-from connectors.spark.plan.sql import table_at
+from connectors.spark.plan.sql import literal, table_at
 from connectors.spark.tables.delta.data_files import value_range
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def close_all_versions(session: SparkSession, path: str, truncate: TruncatePoint
     session.sql(f"UPDATE {table_at(path)} SET {current} = false, {valid_to} = {at} WHERE {current}")
 
 
-def mark_all_deleted(session: SparkSession, path: str) -> None:
-    """Sets ``__deleted`` in all rows, in a separate commit."""
-    deleted = quote(config.DELETED)
-    session.sql(f"UPDATE {table_at(path)} SET {deleted} = true WHERE NOT coalesce({deleted}, false)")
+def mark_all_deleted(session: SparkSession, path: str, before: str | None = None) -> None:
+    """Sets ``__deleted`` in all rows, or in those that are older than a position, in a separate commit."""
+    deleted, seq = quote(config.DELETED), quote(config.SEQ)
+    older = "" if before is None else f" AND coalesce({seq} < {literal(before)}, true)"
+    session.sql(f"UPDATE {table_at(path)} SET {deleted} = true WHERE NOT coalesce({deleted}, false){older}")

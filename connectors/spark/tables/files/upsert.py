@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError
+from connectors.spark.config import CURRENT
+from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.change_batch import OLD_KEY
+from connectors.spark.plan.key_changes import has_moved
 from connectors.spark.tables.files.file_reader import read_rows
 from connectors.spark.tables.files.key_index import Ints32, Mask, Matches
 from connectors.spark.tables.files.live_files import LiveFiles, group_rows
 from connectors.spark.tables.files.row_bitmaps import Rows
 from connectors.spark.tables.table import Upsert
+
+Find = Callable[[pa.Table], Matches]
+"""Finds the rows of the table that have the keys of these rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +36,29 @@ class UpsertPlan:
     unavailable: int
 
 
-def plan_upsert(upsert: Upsert, matches: Matches, live: LiveFiles, *, fail_unavailable: bool = False) -> UpsertPlan:
-    """Plans the upsert whose keys matched these rows of the table. Reads old rows where values are kept.
+def find_kept_rows(upsert: Upsert, matches: Matches, find: Find) -> Matches:
+    """The rows of the table that have the kept values: those of the same keys, or of old keys after a change of the key."""
+    at = np.flatnonzero(has_moved(upsert.changes.meta) & ~upsert.changes.deleted.to_numpy())
+    if not len(at):
+        return matches
+    old_keys = as_array(upsert.changes.meta[OLD_KEY]).take(pa.array(at))
+    columns = {name: pc.struct_field(old_keys, name) for name in upsert.keys if name != CURRENT}
+    rows = pa.table(columns)
+    if upsert.keeps_versions:
+        rows = rows.append_column(CURRENT, pa.array(np.ones(len(at), bool)))
+    found, others = find(rows), matches.filter(~np.isin(matches.keys, at))
+    return Matches(
+        np.concatenate([others.keys, at[found.keys]]),
+        np.concatenate([others.files, found.files]),
+        np.concatenate([others.rows, found.rows]),
+    )
+
+
+def plan_upsert(
+    upsert: Upsert, matches: Matches, live: LiveFiles, *, kept: Matches | None = None, fail_unavailable: bool = False
+) -> UpsertPlan:
+    """Plans the upsert whose keys matched these rows of the table. Reads old rows where values are kept: ``kept``, or those with
+    the same keys.
 
     Raises ConnectError with ``fail_unavailable`` when neither the changes nor the table have a value.
     """
@@ -40,7 +68,7 @@ def plan_upsert(upsert: Upsert, matches: Matches, live: LiveFiles, *, fail_unava
             rows = rows.append_column(name, pa.nulls(rows.num_rows, upsert.columns[name]))
     unavailable = upsert.changes.unavailable
     if masks:
-        old = _OldRows(matches, rows.num_rows, live)
+        old = _OldRows(matches if kept is None else kept, rows.num_rows, live)
         found, values = old.read(_any(masks.values()), {n: upsert.columns[n] for n in masks})
         has_old = np.zeros(rows.num_rows, bool)
         has_old[found] = True

@@ -41,6 +41,8 @@ class IcebergChange:
     """By path: the rows of a new data file, in its order."""
     marked: list[Entry] = field(default_factory=list)
     """Entries of known data files with their new vector."""
+    order_state: int | None = None
+    """Names what the table then knows of the order of changes; None if that remains."""
 
     @contextlib.contextmanager
     def writing(self, writer: IcebergFileWriter) -> Iterator[None]:

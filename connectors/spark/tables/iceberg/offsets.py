@@ -17,6 +17,7 @@ from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.offset_ranges import OffsetRanges
 
 PREFIX = "sluice.offsets."
+ORDER_STATE = "sluice.source-order"
 COMMIT = "sluice.commit"
 RANGES = "sluice.ranges"
 WRITER = "sluice.connector."
@@ -31,16 +32,22 @@ class TableOffsets:
     snapshot: int = 0
     """0 if the sink has never committed to the table."""
     ends: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    order_state: int = 0
+    """Names what the table knows of the order of changes (``OrderState``); 0 for nothing."""
 
     def of(self, connector: str) -> Mapping[str, int]:
         return self.ends.get(connector, {})
 
-    def next_summary(self, connector: str, moved: Mapping[str, int], ranges: OffsetRanges | None = None) -> dict[str, Any]:
+    def next_summary(
+        self, connector: str, moved: Mapping[str, int], ranges: OffsetRanges | None = None, order_state: int | None = None
+    ) -> dict[str, Any]:
         """The part of a commit that moves ends of this connector: its summary, and the snapshot whose offsets must be the newest
-        ones until then. ``ranges`` are the offsets of its records."""
+        ones until then. ``ranges`` are the offsets of its records; without ``order_state``, that remains."""
         ends = {**self.ends, connector: {**self.of(connector), **moved}}
         summary = {PREFIX + name: _compact(own) for name, own in ends.items()}
         summary[COMMIT] = uuid.uuid4().hex
+        if order_state or self.order_state:
+            summary[ORDER_STATE] = str(order_state or self.order_state)
         if ranges:
             summary[RANGES] = _compact({str(tp): list(found) for tp, found in ranges.items()})
         return {"summary": summary, "expected": self.snapshot}
@@ -56,7 +63,8 @@ def find_offsets(history: Iterable[Json]) -> TableOffsets | None:
         summary: Mapping[str, str] = snapshot["summary"]
         found = {key.removeprefix(PREFIX): value for key, value in summary.items() if key.startswith(PREFIX)}
         if found:
-            return TableOffsets(int(snapshot["id"]), {name: json.loads(ends) for name, ends in found.items()})
+            by_name = {name: json.loads(ends) for name, ends in found.items()}
+            return TableOffsets(int(snapshot["id"]), by_name, int(summary.get(ORDER_STATE, 0)))
     return None
 
 

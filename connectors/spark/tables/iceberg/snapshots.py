@@ -24,7 +24,8 @@ from connectors.spark.tables.iceberg.library import IcebergHandle, IcebergLibrar
 from connectors.spark.tables.iceberg.offsets import WRITER, TableOffsets, find_offsets, refuse_lost, refuse_replacement
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.types import Json, read_columns
-from connectors.spark.tables.staging import local_folder, open_location
+from connectors.spark.tables.source_order.order_state import FOLDER, OrderStateFiles
+from connectors.spark.tables.staging import local_folder, open_location, path_in_file_system
 from connectors.spark.tables.table import OffsetCommit
 from connectors.spark.tables.table_lock import TableLock
 
@@ -48,6 +49,7 @@ class IcebergTableSettings:
     layout: WantedLayout
     compaction: CompactionSettings
     expire_interval_s: float
+    deleted_retention_ms: int = 0
     conf: Mapping[str, str] = field(default_factory=dict)
     """Of Spark."""
     branch: str = MAIN_BRANCH
@@ -76,11 +78,23 @@ class KnownSnapshot:
     partitioning: Partitioning
     writer: IcebergFileWriter
     lock: TableLock
+    order_files: OrderStateFiles
     indexed: IndexedFiles | None = None
 
     @property
     def has_vectors(self) -> bool:
         return int(self.state["format"]) >= _VECTORS_VERSION
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether a connector has written another branch than main."""
+        return any(name.startswith(WRITER) and "@" in name for name in self.state["properties"])
+
+    def claim(self, handle: IcebergHandle, name: str) -> None:
+        """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
+        if name not in self.state["properties"]:
+            handle.set_property(name, "true")
+            self.state["properties"][name] = "true"
 
     def move_on(self, answer: Json) -> None:
         """Moves on to an own commit, without its files."""
@@ -204,7 +218,15 @@ class TableReader:
         lock = TableLock(local_folder(f"{state['location']}/metadata"), ".sluice-commit.lock")
         columns = read_columns(state["schema"])
         return KnownSnapshot(
-            state, int(state.get("snapshot", 0)), int(state.get("sequence", 0)), offsets, columns, partitioning, writer, lock
+            state,
+            int(state.get("snapshot", 0)),
+            int(state.get("sequence", 0)),
+            offsets,
+            columns,
+            partitioning,
+            writer,
+            lock,
+            OrderStateFiles(files, f"{path_in_file_system(folder)}/{FOLDER}"),
         )
 
     def _moved_on(self, handle: IcebergHandle, indexed: IndexedFiles, newer: Sequence[Json]) -> IndexedFiles | None:
@@ -232,6 +254,8 @@ class TableReader:
             if self.known is None:
                 self._refuse_dropped(exists=True)
             return None
+        # Another connector may have begun to write a branch.
+        known.state = {**known.state, "properties": state["properties"]}
         if int(state.get("snapshot", 0)) != known.snapshot:
             moved = ids_of(commit.ends, self._settings.connector, self._identify).values()
             own = known.offsets.of(self._settings.connector)

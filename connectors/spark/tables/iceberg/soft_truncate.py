@@ -9,11 +9,31 @@ import pyarrow.compute as pc
 
 from connectors.spark import config
 from connectors.spark.plan.deduplicate import TruncatePoint
+from connectors.spark.tables.files.live_files import LiveFiles
+from connectors.spark.tables.iceberg.change import IcebergChange
+from connectors.spark.tables.iceberg.snapshots import KnownSnapshot
+from connectors.spark.tables.table import Upsert
 
 
-def mark_deleted(rows: pa.Table) -> pa.Table:
-    """The rows with ``__deleted``."""
-    return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
+def write_truncated(upsert: Upsert, live: LiveFiles, known: KnownSnapshot) -> IcebergChange:
+    """Writes the table's rows as they are after the truncate of an upsert."""
+    update = close_versions(upsert.changes.truncate) if upsert.keeps_versions else mark_deleted(upsert.truncated_before)
+    change = IcebergChange(pa.table({}))
+    with change.writing(known.writer):
+        change.replace_all(live, known.columns, update, known.writer)
+    return change
+
+
+def mark_deleted(before: str | None) -> Callable[[pa.Table], pa.Table]:
+    """Sets ``__deleted`` in rows, or in those that are older than a position."""
+
+    def mark(rows: pa.Table) -> pa.Table:
+        if before is None:
+            return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
+        is_older = pc.fill_null(pc.less(rows[config.SEQ], before), True)
+        return _with(rows, config.DELETED, pc.if_else(is_older, True, rows[config.DELETED]))
+
+    return mark
 
 
 def close_versions(truncate: TruncatePoint | None) -> Callable[[pa.Table], pa.Table]:

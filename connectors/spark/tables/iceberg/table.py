@@ -32,15 +32,15 @@ from connectors.spark.tables.iceberg.creation import create_table
 from connectors.spark.tables.iceberg.file_format import LINEAGE
 from connectors.spark.tables.iceberg.file_target import make_file_target
 from connectors.spark.tables.iceberg.grouping import can_be_grouped, commit_in_group
-from connectors.spark.tables.iceberg.library import IcebergHandle
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
 from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change, warn_of_unset
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
-from connectors.spark.tables.iceberg.soft_truncate import close_versions, mark_deleted
+from connectors.spark.tables.iceberg.soft_truncate import write_truncated
 from connectors.spark.tables.iceberg.types import Json
 from connectors.spark.tables.iceberg.upsert import write_upsert
+from connectors.spark.tables.source_order.ordering import SourceOrder
 from connectors.spark.tables.staging import local_folder
 from connectors.spark.tables.table import Defaults, OffsetCommit, TableState, Upsert
 from connectors.spark.tables.table_lock import creation_lock
@@ -62,6 +62,7 @@ class IcebergTable:
         self._identify = identify
         self._lock = threading.RLock()
         self._reader = TableReader(settings, new_session, identify)
+        self._order = SourceOrder(settings.deleted_retention_ms)
         self._figures: dict[str, Any] = {"unavailable": 0}
         self._expired_at = time.monotonic()
         self.group: CommitGroup | None = None
@@ -164,12 +165,19 @@ class IcebergTable:
         if known is None:
             return None
         indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-        written = write_upsert(upsert, indexed, known, commit.files, fail_unavailable=fail)
+        written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
         crash_points.point("spark.staged")
-        version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
+        try:
+            version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
+        except CommitGroupAborted:
+            self._order.abandoned(written.ordered)
+            raise
         if version is None:
             known.writer.delete(written.change.written)
+            self._order.abandoned(written.ordered)
             return None
+        self._order.committed(written.ordered)
+        self._figures |= self._order.figures()
         self._figures["unavailable"] += written.unavailable
         return version
 
@@ -179,11 +187,7 @@ class IcebergTable:
         known = self._reader.begin(pa.schema([]), OffsetCommit({}, {}))
         if known is None:
             return False
-        indexed = self._index(known, upsert)
-        update = close_versions(upsert.changes.truncate) if upsert.keeps_versions else mark_deleted
-        change = IcebergChange(pa.table({}))
-        with change.writing(known.writer):
-            change.replace_all(indexed.live, known.columns, update, known.writer)
+        change = write_truncated(upsert, self._index(known, upsert).live, known)
         version = self._commit(known, change, OffsetCommit({}, {}), "delta" if known.has_vectors else "overwrite")
         if version is None:
             known.writer.delete(change.written)
@@ -208,11 +212,12 @@ class IcebergTable:
         assert handle is not None
         identities = ids_of(commit.ends, connector, self._identify)
         moved = {identities[tp]: end for tp, end in commit.ends.items()}
-        request = change.request(kind, known.snapshot, known.offsets.next_summary(connector, moved, commit.ranges))
+        summary = known.offsets.next_summary(connector, moved, commit.ranges, change.order_state)
+        request = change.request(kind, known.snapshot, summary)
         try:
             with contextlib.nullcontext() if is_locked else known.lock.held():
                 answer = commit_in_group(self.group, self._reader, self._settings.name, request) or handle.commit(request)
-                self._claim(known, handle)
+                known.claim(handle, self._settings.writer_property)
         except CommitGroupAborted:
             known.writer.delete(change.written)
             raise
@@ -225,13 +230,6 @@ class IcebergTable:
             raise
         self._follow(known, change, answer)
         return known.snapshot
-
-    def _claim(self, known: KnownSnapshot, handle: IcebergHandle) -> None:
-        """Marks the table as written by the connector after its first commit, so that lost offsets are noticed."""
-        name = self._settings.writer_property
-        if name not in known.state["properties"]:
-            handle.set_property(name, "true")
-            known.state["properties"][name] = "true"
 
     def _follow(self, known: KnownSnapshot, change: IcebergChange, answer: Json) -> None:
         """Moves on to an own commit."""

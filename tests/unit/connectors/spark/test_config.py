@@ -160,6 +160,36 @@ def test_settings_that_do_not_fit_iceberg_are_refused(changes: dict[str, str], k
 
 
 @pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"write.mode": "append"}, "keeps all changes"),
+        ({"write.mode": "scd2"}, "scd2 needs log"),
+        ({"write.mode": "upsert", "spark.remote": "sc://localhost"}, "cannot with Spark Connect"),
+        ({"write.mode": "upsert", "missing.columns": "keep"}, "missing.columns=keep keeps columns"),
+    ],
+)
+def test_order_by_source_is_refused_where_it_has_no_meaning(changes: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        parse_config({**PROPS, "sequence.by": "source", **changes})
+    assert "sequence.by" in caught.value.message
+
+
+def test_tables_that_are_ordered_by_source_have_positions() -> None:
+    both = parse_config({**PROPS, "sequence.by": "source", "write.mode": "both", "metadata.columns": "__op"})
+    assert both.changelog is not None
+    assert (both.table.orders_by_source, both.table.metadata_columns) == (True, ("__op", "__seq"))
+    assert (both.changelog.orders_by_source, both.changelog.metadata_columns) == (False, ("__op",))
+    soft = parse_config({**PROPS, "sequence.by": "source", "write.mode": "upsert", "delete.mode": "soft"})
+    assert soft.table.metadata_columns == ("__seq", "__deleted")
+
+
+def test_table_of_transactions_is_ordered_by_the_log() -> None:
+    config = parse_config({**TRANSACTIONS, "write.mode": "upsert", "sequence.by": "source"})
+    assert config.of_table("shop.public.t").orders_by_source
+    assert not config.of_table("_sluice_transactions").orders_by_source
+
+
+@pytest.mark.parametrize(
     ("more", "reason"),
     [
         ({"table.format": "parquet"}, "parquet tables are written without Spark"),

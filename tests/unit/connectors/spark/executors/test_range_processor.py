@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class Reader:
     log: Log
     batch: int = 2
     fails_at: int | None = None
+    headers: Mapping[int, list[tuple[str, bytes | None]]] = field(default_factory=dict)
+    """By offset."""
 
     def converters(self) -> tuple[JsonConverter, JsonConverter]:
         found = JsonConverter(), JsonConverter()
@@ -59,7 +61,8 @@ class Reader:
             values = [
                 v if isinstance(v, bytes) or v is None else json.dumps(v).encode() for _, v in self.log[start:][: len(keys)]
             ]
-            raw = RawBatch("t", 0, offsets, keys, values, [7] * len(keys))
+            headers = [self.headers.get(offset) for offset in offsets]
+            raw = RawBatch("t", 0, offsets, keys, values, [7] * len(keys), headers if any(headers) else None)
             yield RangeBatch(raw, None, (), offsets[-1] + 1)
 
 
@@ -86,11 +89,19 @@ class Executor:
         files = DeltaFileTarget(str(self.folder / name), None, TableLayout(columns), 3, 1000)
         self.targets[name] = WriteTarget(columns, {} if end is None else {P0: end}, (), keys, files)
 
-    def run(self, log: Log, *, ranges: int = 2, fails_at: int | None = None, **more: str) -> list[PartResult]:
+    def run(
+        self,
+        log: Log,
+        *,
+        ranges: int = 2,
+        fails_at: int | None = None,
+        headers: Mapping[int, list[tuple[str, bytes | None]]] | None = None,
+        **more: str,
+    ) -> list[PartResult]:
         props = {"topics": "t", "table.location": str(self.folder), "spark.engine": "executors", "metadata.columns": "none"}
         config = parse_config({**props, **{name.replace("__", "."): value for name, value in more.items()}})
         whole = OffsetRange(P0, 0, len(log))
-        job = RangeJob(config, Reader(log, fails_at=fails_at), [whole] * ranges, self.targets, ({}, {}))
+        job = RangeJob(config, Reader(log, fails_at=fails_at, headers=headers or {}), [whole] * ranges, self.targets, ({}, {}))
         job = pickle.loads(pickle.dumps(job))
         return [pickle.loads(pickle.dumps(part)) for part in RangeProcessor(job, whole).run()]
 
@@ -135,6 +146,37 @@ def test_changes_that_need_the_table_are_left_to_the_driver(executor: Executor, 
     assert [offset for batch in staged.unpack(100) for offset in batch.meta["offset"].to_pylist()] == [0, 1]
     assert sorted(s for batch in staged.unpack(100) for s in batch.meta["sequence"].to_pylist()) == [100, 101]
     assert not list((executor.folder / "t").glob("*.parquet"))
+
+
+def test_changes_with_the_key_of_an_old_row_are_left_to_the_driver(executor: Executor) -> None:
+    executor.add_table("t", ("id",))
+    log = [event("c", 2, "b"), event("c", 3, "c"), event("d", 2), event("c", 4, "b")]
+    (part,) = executor.run(log, headers={3: [("__debezium.oldkey", b'{"id": 2}')]}, write__mode="upsert")
+    staged = part.tables["t"]
+    assert isinstance(staged, StagedPart)
+    (batch,) = staged.unpack(100)
+    assert batch.meta["old_key"].to_pylist() == [None, None, None, {"id": 2}]
+    assert not list((executor.folder / "t").glob("*.parquet"))
+    # An append needs no values of other rows.
+    executor.add_table("t_changelog")
+    (part,) = executor.run(log, headers={3: [("__debezium.oldkey", b'{"id": 2}')]}, write__mode="both")
+    assert isinstance(part.tables["t"], StagedPart)
+    written = part.tables["t_changelog"]
+    assert isinstance(written, WrittenPart)
+    assert [row["id"] for row in executor.rows("t_changelog", written)] == [2, 3, 2, 4]
+
+
+def test_changes_that_are_ordered_by_their_source_are_left_to_the_driver(executor: Executor) -> None:
+    executor.add_table("t", ("id",), extra={"__seq": pa.string()})
+    executor.targets["t"] = replace(executor.targets["t"], files=None)  # as the writer describes such a table
+    keyed = [event("c", 1, "a"), event("u", 1, "b")]
+    log = [(key, {**value, "source": {**value["source"], "lsn": lsn}}) for lsn, (key, value) in enumerate(keyed, 7)]
+    (part,) = executor.run(log, write__mode="upsert", sequence__by="source")
+    staged = part.tables["t"]
+    assert isinstance(staged, StagedPart)
+    positions = [one for batch in staged.unpack(0) for one in batch.meta["position"].to_pylist()]
+    assert len(positions) == 2
+    assert positions[0] < positions[1]
 
 
 def test_both_writes_a_row_into_each_table(executor: Executor) -> None:
