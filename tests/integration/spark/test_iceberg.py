@@ -322,7 +322,8 @@ def test_a_branch_has_rows_and_offsets_of_its_own(lake: IcebergLake, version: st
 
 def test_a_tag_is_no_branch(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
-    table = lake.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, f"{CATALOG}.t")
+    assert lake.rows() == [{"id": 1, "v": "a"}]
+    table = lake.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, lake.access.name)
     table.manageSnapshots().createTag("release", table.currentSnapshot().snapshotId()).commit()
     lake.task_run.task.close()
     with pytest.raises(ConnectError, match="release is a tag of the table"):

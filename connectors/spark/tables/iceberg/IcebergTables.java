@@ -97,7 +97,8 @@ public class IcebergTables {
 
   /** Creates a table, and the namespaces that it lacks. Does nothing if the table exists. */
   public static void create(
-      SparkSession spark, Catalog catalog, List namespace, String nameOrLocation, String schema, String spec, Map properties) {
+      SparkSession spark, Catalog catalog, List namespace, String nameOrLocation, String schema, String spec, Map properties)
+      throws Exception {
     Schema columns = SchemaParser.fromJson(schema);
     PartitionSpec partitions = PartitionSpecParser.fromJson(columns, spec);
     try {
@@ -105,8 +106,8 @@ public class IcebergTables {
         hadoopTables(spark).create(columns, partitions, properties, nameOrLocation);
         return;
       }
-      if (catalog instanceof SupportsNamespaces) {
-        createNamespaces((SupportsNamespaces) catalog, namespace);
+      if (unwrapped(catalog) instanceof SupportsNamespaces) {
+        createNamespaces((SupportsNamespaces) unwrapped(catalog), namespace);
       }
       catalog.createTable(identifier(namespace, nameOrLocation), columns, partitions, properties);
     } catch (AlreadyExistsException e) {
@@ -147,7 +148,7 @@ public class IcebergTables {
     return MAPPER.writeValueAsString(found);
   }
 
-  private static void collectNames(Catalog catalog, Namespace namespace, String prefix, List found) {
+  private static void collectNames(Catalog catalog, Namespace namespace, String prefix, List found) throws Exception {
     try {
       for (Iterator i = catalog.listTables(namespace).iterator(); i.hasNext(); ) {
         found.add(prefix + ((TableIdentifier) i.next()).name());
@@ -160,8 +161,8 @@ public class IcebergTables {
         throw e;
       }
     }
-    if (catalog instanceof SupportsNamespaces) {
-      for (Iterator i = ((SupportsNamespaces) catalog).listNamespaces(namespace).iterator(); i.hasNext(); ) {
+    if (unwrapped(catalog) instanceof SupportsNamespaces) {
+      for (Iterator i = ((SupportsNamespaces) unwrapped(catalog)).listNamespaces(namespace).iterator(); i.hasNext(); ) {
         Namespace below = (Namespace) i.next();
         collectNames(catalog, below, prefix + below.level(below.length() - 1) + ".", found);
       }
@@ -208,8 +209,8 @@ public class IcebergTables {
   }
 
   /**
-   * Snapshots from the newest one of a branch back to its ancestor `since`, which is left out, or to the newest one with offsets if `since`
-   * is 0 or no ancestor. `end` says why the list ended: since, offsets, root, or lost (an ancestor has expired).
+   * Snapshots from the newest one of a branch back to its ancestor `since`, which is left out, or to the newest one with offsets if
+   * `since` is 0 or no ancestor. `end` says why the list ended: since, offsets, root, or lost (an ancestor has expired).
    */
   public static String history(Table table, String branch, long since) throws Exception {
     StringWriter text = new StringWriter();
@@ -473,6 +474,7 @@ public class IcebergTables {
     return unwrapped(catalog) instanceof RESTCatalog;
   }
 
+  /** The catalog behind Spark's cache of tables, which hides what else it can do. */
   private static Catalog unwrapped(Catalog catalog) throws Exception {
     if (!(catalog instanceof CachingCatalog)) {
       return catalog;
