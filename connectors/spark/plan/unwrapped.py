@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,7 +42,7 @@ def unwrap(changes: ChangeBatch, settings: TableConfig) -> ChangeBatch:
             image = _without(image, OP)
     if SOURCE_MS_FIELD in image.column_names and image[SOURCE_MS_FIELD].type == pa.int64():
         meta = _with(meta, SOURCE_MS, pc.coalesce(meta[SOURCE_MS], image[SOURCE_MS_FIELD]))
-    return ChangeBatch(changes.topic, meta, image, changes.keys)
+    return replace(changes, meta=meta, image=image)
 
 
 def _read_marks(changes: ChangeBatch, name: str) -> pa.ChunkedArray:
