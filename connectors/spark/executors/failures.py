@@ -34,9 +34,10 @@ _SHIP = (
 )
 
 
-def explain_job_failure(text: str, doing: str) -> ConnectError:
-    """The error for the text of Spark's exception; RetriableError if the job may succeed later."""
-    found = _HOST.search(text)
+def explain_job_failure(text: str, doing: str, java_trace: str = "") -> ConnectError:
+    """The error for the text of Spark's exception; RetriableError if the job may succeed later. If Python failed before it ran
+    anything of ours, only the trace of Java names the host."""
+    found = _HOST.search(text) or _HOST.search(java_trace)
     noted = _NOTE.search(text)
     host = f"executor {found[2]} on host {found[1]}" if found else f"an executor on host {noted[1]}" if noted else "Spark"
     if module := _MODULE.search(text):

@@ -58,7 +58,7 @@ class JobRunner:
             if self._is_cancelled:
                 raise RetriableError(f"{doing} was cancelled") from e
             # Spark's exception has the traces of Python and Java; what they mean is in the message.
-            raise explain_job_failure(str(e), doing) from e
+            raise explain_job_failure(str(e), doing, str(getattr(e, "_stackTrace", ""))) from e
         found: list[PartResult] = []
         for row in rows:
             result = pickle.loads(row)
