@@ -110,7 +110,7 @@ def _shown(record: ConnectRecord | None) -> Any:
     return None if record is None else comparable_record(record_to_json(record))
 
 
-@pytest.mark.parametrize("name", list(spark_sql_transforms.CHAINS))
+@pytest.mark.parametrize("name", list(spark_sql_transforms.CHAINS)[-1:])  # the longest
 def test_rows_that_pass_through_spark_are_those_of_the_transformations(spark: Any, tmp_path: Path, name: str) -> None:
     folder = str(tmp_path)
     spark_sql_transforms.write_messages(folder, 500)
