@@ -33,6 +33,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connectors.spark import config, session
+from connectors.spark.decode.change_batch import empty_rows
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
 from connectors.spark.tables.open_table import open_table
 from connectors.spark.tables.staging import Staging
@@ -72,7 +73,7 @@ def appended(number, round):
 def upsert(state, commit, round):
     # One row of its own per round, and one that both processes write.
     rows = pa.table({"id": pa.array([100 * number + round, -1], pa.int64()), "by": pa.array([number, number], pa.int64())})
-    changes = DeduplicatedChanges(rows, pa.table({}), pa.chunked_array([[False, False]]), {}, None)
+    changes = DeduplicatedChanges(rows, empty_rows(2), pa.chunked_array([[False, False]]), {}, None)
     return table.upsert(Upsert(rows, changes, ("id",), state.columns, False), commit)
 
 
