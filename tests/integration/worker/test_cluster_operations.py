@@ -146,7 +146,8 @@ def test_every_worker_takes_signals(broker: EmbeddedBroker, tmp_path: Path, uniq
     with Cluster(broker, tmp_path, 3, {"task.executors": "0", "value.converter": string}) as cluster:
         cluster.start()
         cluster.create("s", {"connector.class": "tests.integration.worker.signal_source:SignalSource", "topic": topic})
-        cluster.wait_for_state("s", "RUNNING", tasks=1)
+        for worker in cluster.live:  # each learns from the status topic where the task runs
+            cluster.wait_for_state("s", "RUNNING", tasks=1, worker=worker)
         sent = [worker.client.signal("s", "log") for worker in cluster.live]
         cluster.wait_for(
             lambda: sorted((one.value or b"").decode() for one in read_topic(broker.bootstrap, topic)) == sorted(sent),
