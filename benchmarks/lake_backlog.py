@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from benchmarks.environment import BenchmarkEnvironment, environment, rest
@@ -46,9 +47,13 @@ def _small_jobs(here: BenchmarkEnvironment, form: EventFormat, worker: LakeWorke
     for message in messages:
         jobs = _engine(worker)["jobs"]
         produce(producer, "backlog", iter([message]), PARTITIONS)
-        worker.process.wait_until(lambda jobs=jobs: _engine(worker).get("jobs", 0) > jobs, TIMEOUT_S, 0.05)  # type: ignore[misc]
+        worker.process.wait_until(partial(_has_run_more, worker, jobs), TIMEOUT_S, 0.05)
         found.append(float(_engine(worker)["last_job_ms"]))
     return sorted(found[_WARM_UP:])
+
+
+def _has_run_more(worker: LakeWorker, jobs: int) -> bool:
+    return int(_engine(worker).get("jobs", 0)) > jobs
 
 
 def _engine(worker: LakeWorker) -> Mapping[str, Any]:

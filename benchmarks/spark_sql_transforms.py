@@ -90,7 +90,8 @@ class Work:
     chain: dict[str, str]
 
     def messages(self, partition: int) -> list[bytes]:
-        return pickle.loads((Path(self.folder) / f"{partition}.pickle").read_bytes())  # type: ignore[no-any-return]
+        found: list[bytes] = pickle.loads((Path(self.folder) / f"{partition}.pickle").read_bytes())
+        return found
 
     def write(self, rows: pa.Table, partition: int) -> int:
         path = Path(self.folder) / f"{partition}.{os.getpid()}.{time.monotonic_ns()}.parquet"
