@@ -10,7 +10,7 @@ from typing import Any
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, is_standby
+from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -60,7 +60,8 @@ class StreamingSession:
         self._emitter: ChangeEventEmitter | None = None
         self._stream: ReplicationStream | None = None
         self._catalog = sessions.catalog
-        self._reads_standby = False
+        self._may_be_promoted = False
+        """Whether the server may have been a standby when it was identified."""
         self._standby_lsn = 0
         """What was read from a standby when it was last asked whether it was promoted."""
         self._latest: Mapping[str, Any] | None = None
@@ -111,7 +112,7 @@ class StreamingSession:
         assert emitter is not None
         emitter.stop_lsn, offsets = stop_lsn, emitter.offsets
         offsets.snapshot_state, offsets.requires_snapshot = snapshot_state, requires_snapshot
-        self._reads_standby = is_standby(connection)
+        self._may_be_promoted = True  # even if it is no standby now
         stream = ReplicationStream(connection, self._settings.slot, self._flush_tracker)
         try:
             stream.start(emitter.position().done_lsn)
@@ -134,7 +135,7 @@ class StreamingSession:
         try:
             self._read_available(stream, emitter)
         finally:
-            if self._reads_standby:
+            if self._may_be_promoted:
                 self._note_promotion(emitter)
         out = emitter.out
         self._pace.start(kinds=out.count_kinds(), is_full=stream.has_more)
@@ -162,7 +163,7 @@ class StreamingSession:
             timeline = read_promoted_timeline(self._catalog())
             if timeline is not None:
                 self._flush_tracker.promoted(timeline)
-                self._reads_standby = False
+                self._may_be_promoted = False
 
     def _heartbeat_offset(self, emitter: ChangeEventEmitter) -> Mapping[str, Any] | None:
         latest = emitter.out.source_offset if emitter.out else self._latest

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError
-from connectors.postgres import PostgresSource
+from connectors.postgres import PostgresSource, capture
+from connectors.postgres.streaming.server import ServerState, identify_system
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_copy import ServerCopy
 
@@ -107,6 +108,36 @@ def test_a_connection_that_breaks_after_a_promotion_loses_nothing(source: Any, s
         source.until("streaming")
         promoted.execute("insert into t values (4)")
         assert [r.key["id"] for r in read(source, 1)] == [4]
+
+
+def test_a_standby_may_be_promoted_while_the_task_starts(
+    source: Any, standby: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it was identified, and before it streams: what is read is on the new timeline."""
+    source.start(snapshot_mode="never", retriable_restart_connector_wait_ms="50")
+    source.until("streaming")
+    source.kill()
+    identified = []
+
+    def identify_and_promote(replication: Any) -> ServerState:
+        state = identify_system(replication)
+        if not identified:
+            with standby.connect(source.database) as promoted:
+                assert promoted.execute("select pg_promote()").fetchone() == (True,)
+                promoted.execute("insert into t values (3)")
+        identified.append(state.timeline.timeline)
+        return state
+
+    monkeypatch.setattr(capture, "identify_system", identify_and_promote)
+    source.start()
+    records = read(source, 1)
+    assert identified[0] == 1
+    assert [r.key["id"] for r in records] == [3]
+    source.store(records[-1])
+    assert source.offsets.stored["timeline"] == 2
+    with standby.connect(source.database) as promoted:
+        promoted.execute("insert into t values (4)")
+    assert [r.key["id"] for r in read(source, 1)] == [4]
 
 
 def test_without_the_primary_only_an_existing_publication_is_enough(source: Any, standby: EmbeddedPostgres) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark import session
@@ -28,6 +29,7 @@ pytestmark = [
 UTC = dt.UTC
 TP = TopicPartition("t", 0)
 ID, V = field("id", "int32"), field("v", "string")
+EXPIRE = f"CALL {CATALOG}.system.expire_snapshots(table => 't', older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
 
 
 class IcebergLake:
@@ -263,7 +265,7 @@ def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) 
     lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
     # Offsets are written again on top of the other writer's snapshot.
     lake.task_run.task.delivery.scheduler.table("t").writer.maintain(lambda: False)
-    lake.sql(f"CALL {CATALOG}.system.expire_snapshots(table => 't', older_than => TIMESTAMP '2999-01-01', retain_last => 1)")
+    lake.sql(EXPIRE)
     lake.group.clear()
     lake.restart()
     assert lake.task_run.position == {TP: 1}
@@ -271,11 +273,47 @@ def test_offsets_survive_other_writers_and_expired_snapshots(lake: IcebergLake) 
     assert lake.rows() == [{"id": 1, "v": "a"}, {"id": 7, "v": "mine"}]
 
 
+def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task has taken over and commits the same changes."""
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"})
+    others: list[Any] = []
+
+    def take_over(point: str) -> None:
+        if point == "spark.staged" and not others:
+            others.append(lake._new_run(lake.props, [lake.topic], raw=True, group=lake.group))
+            others[0].deliver()
+            others[0].task.close()
+            lake.sql(EXPIRE)
+
+    monkeypatch.setattr(crash_points, "point", take_over)
+    lake.write({"id": 1, "v": "b"})
+    assert others
+    lake.write({"id": 2, "v": "c"})
+    assert lake.rows() == [{"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
+
+
+def test_offsets_that_are_lost_while_an_upsert_is_prepared_are_noticed(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have been those of another task."""
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"})
+    statements = [f"INSERT INTO {lake.access.name} VALUES (7, 'other')", EXPIRE]
+
+    def change(point: str) -> None:
+        while point == "spark.staged" and statements:
+            lake.sql(statements.pop(0))
+
+    monkeypatch.setattr(crash_points, "point", change)
+    lake.refuses({"id": 1, "v": "b"}, match=r"table lake\.t has rows of connector lake, but .*\(PATCH")
+
+
 def test_lost_offsets_are_noticed(lake: IcebergLake) -> None:
     lake.write({"id": 1, "v": "a"})
     lake.task_run.task.close()
     lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
-    lake.sql(f"CALL {CATALOG}.system.expire_snapshots(table => 't', older_than => TIMESTAMP '2999-01-01', retain_last => 1)")
+    lake.sql(EXPIRE)
     with pytest.raises(ConnectError, match=r"table lake\.t has rows of connector lake, but .*\(PATCH"):
         lake.start()
 
@@ -289,6 +327,19 @@ def test_rollback_stops_the_task_and_the_next_one_writes_again(lake: IcebergLake
     lake.restart()
     lake.write()
     assert [row["id"] for row in lake.rows()] == [1, 2, 3]
+
+
+def test_rollback_is_noticed_behind_a_commit_of_another_writer(lake: IcebergLake) -> None:
+    lake.write({"id": 1, "v": "a"})
+    (first,) = lake.sql(f"SELECT snapshot_id FROM {lake.access.name}.snapshots")
+    lake.write({"id": 2, "v": "b"})
+    lake.sql(f"CALL {CATALOG}.system.rollback_to_snapshot('t', {first['snapshot_id']})")
+    lake.sql(f"INSERT INTO {lake.access.name} VALUES (7, 'other')")
+    lake.sql(f"INSERT INTO {lake.access.name} VALUES (8, 'other')")
+    lake.refuses({"id": 3, "v": "c"}, match=r"table lake\.t was rolled back .* Restart the task")
+    lake.restart()
+    lake.write()
+    assert [row["id"] for row in lake.rows()] == [1, 2, 3, 7, 8]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

@@ -162,10 +162,19 @@ public class IcebergTables {
       }
     }
     if (unwrapped(catalog) instanceof SupportsNamespaces) {
-      for (Iterator i = ((SupportsNamespaces) unwrapped(catalog)).listNamespaces(namespace).iterator(); i.hasNext(); ) {
+      for (Iterator i = namespacesIn((SupportsNamespaces) unwrapped(catalog), namespace).iterator(); i.hasNext(); ) {
         Namespace below = (Namespace) i.next();
         collectNames(catalog, below, prefix + below.level(below.length() - 1) + ".", found);
       }
+    }
+  }
+
+  /** The namespaces directly in another; none if that does not exist, as the root of a Hadoop catalog that is still empty. */
+  private static List namespacesIn(SupportsNamespaces catalog, Namespace namespace) {
+    try {
+      return catalog.listNamespaces(namespace);
+    } catch (NoSuchNamespaceException e) {
+      return new ArrayList();
     }
   }
 
@@ -441,6 +450,8 @@ public class IcebergTables {
       return conflict(e);
     } catch (CommitFailedException e) {
       return conflict(e);
+    } catch (IllegalArgumentException e) {
+      return conflictIfExpired(table, branch, change, e);
     }
     return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
   }
@@ -459,12 +470,15 @@ public class IcebergTables {
   /** A transaction with a change of a branch that is not committed yet, or a conflict as text. */
   public static Object stage(Table table, String branch, String request) throws Exception {
     BaseTransaction transaction = (BaseTransaction) table.newTransaction();
+    JsonNode change = (JsonNode) MAPPER.readTree(request);
     try {
-      update(transaction.table(), branch, (JsonNode) MAPPER.readTree(request)).commit();
+      update(transaction.table(), branch, change).commit();
     } catch (ValidationException e) {
       return conflict(e);
     } catch (CommitFailedException e) {
       return conflict(e);
+    } catch (IllegalArgumentException e) {
+      return conflictIfExpired(table, branch, change, e);
     }
     return transaction;
   }
@@ -541,6 +555,16 @@ public class IcebergTables {
     answer.put("sequence", Long.valueOf(at.sequenceNumber()));
     answer.put("summary", at.summary());
     return answer;
+  }
+
+  /** A conflict if the snapshot that the change is based on has expired since: Iceberg refuses that as an argument. */
+  private static String conflictIfExpired(Table table, String branch, JsonNode change, IllegalArgumentException e) throws Exception {
+    table.refresh();
+    long base = at(change, "base").asLong();
+    if (base == 0 || isAncestor(table, branch, base)) {
+      throw e;
+    }
+    return conflict(e);
   }
 
   private static String conflict(Exception e) throws Exception {

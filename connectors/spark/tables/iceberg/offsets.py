@@ -38,6 +38,11 @@ class TableOffsets:
     def of(self, connector: str) -> Mapping[str, int]:
         return self.ends.get(connector, {})
 
+    def is_behind(self, other: TableOffsets, connector: str) -> bool:
+        """Whether an end of the connector is before that in the other offsets."""
+        own = self.of(connector)
+        return any(own.get(identity, -1) < end for identity, end in other.of(connector).items())
+
     def next_summary(
         self, connector: str, moved: Mapping[str, int], ranges: OffsetRanges | None = None, order_state: int | None = None
     ) -> dict[str, Any]:

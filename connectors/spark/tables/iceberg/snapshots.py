@@ -140,19 +140,21 @@ class TableReader:
         if before is not None and before.state["uuid"] != state["uuid"]:
             self._refuse_dropped(exists=True)
         history = handle.history(before.snapshot if before is not None else 0)
-        # A snapshot that is no ancestor may also have expired; then there are newer ones.
-        if before is not None and history["end"] != "since" and before.sequence > int(state.get("sequence", 0)):
-            raise ConnectError(
-                f"{self._place} was rolled back to a snapshot before the connector's last commit, with the offsets in it. "
-                "Restart the task to continue from there; it writes what was rolled back again"
-            )
-        refuse_replacement(history["snapshots"], self._place)
-        offsets = find_offsets(history["snapshots"]) or (TableOffsets() if before is None else before.offsets)
+        follows = before is not None and history["end"] == "since"
+        offsets = find_offsets(history["snapshots"]) or (before.offsets if before is not None and follows else TableOffsets())
         connector = self._settings.connector
+        # A snapshot that is no ancestor may also have expired; then there are newer ones, with later offsets.
+        if before is not None and not follows:
+            is_older = before.sequence > int(state.get("sequence", 0))
+            if is_older or (offsets.snapshot and offsets.is_behind(before.offsets, connector)):
+                raise ConnectError(
+                    f"{self._place} was rolled back to a snapshot before the connector's last commit, with the offsets in it. "
+                    "Restart the task to continue from there; it writes what was rolled back again"
+                )
+        refuse_replacement(history["snapshots"], self._place)
         if not offsets.of(connector) and self._settings.writer_property in state["properties"]:
             refuse_lost(connector, self._place)
         known = self.describe(state, offsets)
-        follows = before is not None and history["end"] == "since"
         if before is not None and follows and before.indexed is not None and before.has_schema_of(state):
             known.indexed = self._moved_on(handle, before.indexed, history["snapshots"])
         self.known = known
