@@ -35,6 +35,8 @@ _SHUTDOWN_RETRY_S = 0.2
 _SHUTDOWN_GRACE_S = 1.0
 """How long a server that shuts down may wait for the stream's reader, which lets it end if it has read everything."""
 _CLOSE_TIMEOUT_S = 10.0
+_RELEASE_S = 0.5
+"""How long the monitor may keep a connection that the task needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class SourceMonitor:
             self._problems.add(problem)
 
     def task_disconnected(self) -> None:
-        """The task has closed its connections. The monitor opens none before the task, which may need the last one there is."""
+        """The task has closed its connections. The monitor closes its own, and opens none before the task, which may need the last
+        one there is."""
         self._connected.clear()
 
     def close(self) -> None:
@@ -197,9 +200,12 @@ class SourceMonitor:
             self._shutting_down = True
 
     def _check_until_lost(self, connection: Connection) -> None:
-        while True:
+        """Checks at the interval until the connection is lost, which it raises, or the task has closed its own."""
+        while self._connected.is_set():
             self._check(connection)
-            connection.wait_idle(self._settings.safety.interval_s)
+            checks_at = time.monotonic() + self._settings.safety.interval_s
+            while self._connected.is_set() and (wait_s := checks_at - time.monotonic()) > 0:
+                connection.wait_idle(min(wait_s, _RELEASE_S))
 
     def _check(self, connection: Connection) -> None:
         name, safety, start = self._settings.slot.name, self._settings.safety, self._starts

@@ -24,7 +24,7 @@ from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
 from tests.support.s3 import EmbeddedS3
 
-ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "8"))
 """Number of commits of each process to the append table on a disk, a quarter of that on S3; a fifth of it to the upsert table."""
 
 _WRITER = """
