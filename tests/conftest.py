@@ -22,7 +22,7 @@ from tests.support.mariadb import EmbeddedMariaDB
 from tests.support.registry import EmbeddedRegistry
 
 # The machine's load decides how long an example takes.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("SLUICE_EXAMPLES", "40")))
 settings.load_profile("untimed")
 
 

@@ -111,7 +111,7 @@ def converters(**settings: str) -> Converters:
     ],
     ids=lambda s: ",".join(f"{k}={v}" for k, v in s.items()) or "default",
 )
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(tables())
 def test_bytes_are_those_of_the_records(options: dict[str, str], made: tuple[TableRows, list[list[str | None]]]) -> None:
     rows, values = made

@@ -90,7 +90,7 @@ def _connect(schema: Schema | None, value: Any) -> Any:
     return value
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_encoder_and_decoder_agree_with_fastavro(data: st.DataObject) -> None:
     fields = [(f"a{i}", data.draw(_schemas())) for i in range(2)]

@@ -70,7 +70,7 @@ def test_the_valid_payload_is_decoded() -> None:
 _PLAIN, _STRICT = _decoder(_RECORD), _decoder(_RECORD, strict=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=80))
 def test_random_bytes_raise_only_data_errors(data: bytes) -> None:
     _only_data_errors(_PLAIN, data)
@@ -78,7 +78,7 @@ def test_random_bytes_raise_only_data_errors(data: bytes) -> None:
     _only_data_errors(decode_anything, data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, len(_GOOD) - 1), st.integers(0, 7), st.integers(0, len(_GOOD)))
 def test_flipped_bits_and_truncated_payloads_raise_only_data_errors(place: int, bit: int, end: int) -> None:
     broken = bytearray(_GOOD)
@@ -166,7 +166,7 @@ def test_a_small_schema_cannot_ask_for_millions_of_parts() -> None:
         connect_schema(parse_avro(json.dumps({"type": "record", "name": "Top", "fields": fields})), AvroConfig())
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=20))
 def test_any_message_on_a_topic_is_a_value_or_a_data_error(configured: Any, registry: Any, data: bytes) -> None:
     registry.add(RegisteredSchema(-1, json.dumps(_RECORD), "AVRO"))

@@ -157,7 +157,7 @@ def decoder(converter: JsonConverter, *, schemas: bool) -> TopicDecoder:
     )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(records())
 def test_rows_with_a_schema_equal_the_source(case: tuple[Schema, list[Struct], list[Any]]) -> None:
     made, values, expected = case
@@ -191,7 +191,7 @@ def keeps(value: float, text: str) -> bool:
     return number in map(decimal.Decimal, texts)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=150, deadline=None)
 @example(["0.020000E310"], False, '{"f":%s}')
 @example(["-1000e306"], True, '{"f":[%s]}')
 @given(st.lists(NUMBERS, min_size=1, max_size=3), st.booleans(), st.sampled_from(['{"f":%s}', '{"a":7,"f": %s }', '{"f":[%s]}']))

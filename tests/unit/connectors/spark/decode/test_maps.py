@@ -94,7 +94,7 @@ def values_of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_batch_path_reads_maps_like_the_exact_path(data: Any) -> None:
     schema = struct(id={"type": "int32"}, m=map_of(data.draw(schemas())), other=data.draw(schemas()))

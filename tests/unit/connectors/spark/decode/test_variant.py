@@ -63,7 +63,7 @@ def same(given_: Any, found: Any) -> bool:
     return type(given_) is type(found) and bool(given_ == found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(NODES)
 def test_every_node_is_read_back(node: Any) -> None:
     assert same(node, decoded(node))

@@ -57,7 +57,7 @@ def model(events: list[tuple[str, int, Any, Any]], mode: str) -> dict[int, tuple
     return state
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(EVENTS, st.sampled_from(["hard", "soft", "ignore"]), st.randoms())
 def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier_ones(
     events: Any, mode: str, random: Any
@@ -75,7 +75,7 @@ def test_latest_change_of_each_key_wins_and_unavailable_values_come_from_earlier
     assert got == model(events, mode)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(EVENTS, st.sampled_from(["hard", "soft", "ignore"]))
 def test_unavailable_values_become_null_and_are_counted_where_the_config_asks_for_it(events: Any, mode: str) -> None:
     latest = latest_per_key(changes(events), ["id"], mode, unavailable_is_null=True)

@@ -73,7 +73,7 @@ def expected(part: Sequence[Change], mode: str) -> Rows:
     return table
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(changes, st.lists(st.integers(1, 9), min_size=24, max_size=24), st.sampled_from(["hard", "soft", "ignore"]))
 def test_batches_of_any_size_give_the_rows_of_the_changes(part: list[Change], sizes: list[int], mode: str) -> None:
     if mode == "soft":

@@ -85,7 +85,7 @@ def order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row[VALID_FROM])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(operations, max_size=24), st.lists(st.integers(1, 9), min_size=24, max_size=24))
 def test_batches_of_any_size_give_the_versions_of_the_changes(changes: list[Change], sizes: list[int]) -> None:
     # An unavailable value needs a version before it, as PostgreSQL's do.
