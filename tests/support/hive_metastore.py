@@ -22,6 +22,7 @@ _SETTINGS = {
     "hive.async.log.enabled": "false",
     # The default needs a library that PySpark does not have, too.
     "datanucleus.connectionPoolingType": "none",
+    "hive.hmshandler.retry.interval": "1ms",
     "hive.root.logger": "console",
     "hive.log.level": "WARN",
 }

@@ -49,6 +49,7 @@ class HiveTable:
             f"{KEY}.uri": uri,
             f"{KEY}.warehouse": str(metastore.warehouse),
             f"{KEY}.cache-enabled": "false",
+            f"{KEY}.hadoop.hive.metastore.client.connect.retry.delay": "0s",
             LOCKS: "false",
             "table.format": "iceberg",
             "table.catalog": f"hive.{namespace}",
