@@ -78,6 +78,8 @@ def commit(task_run: Any) -> None:
 
 def test_tables_of_a_hive_catalog(metastore: EmbeddedHiveMetastore, props: dict[str, str], run: Any, topic: Any) -> None:
     table = HiveTable("shop", metastore.uri, metastore, props)
+    del table.settings[LOCKS]
+    table.settings["table.properties.engine.hive.lock-enabled"] = "false"
     t = topic("t", schemas=True)
     first = run(table.settings, [t], raw=True, group={})
     add(t, {"id": 1, "v": "a"}, {"id": 2, "v": "b"})
