@@ -58,5 +58,11 @@ class EmbeddedHiveMetastore(EmbeddedServer):
         (port,) = free_ports(1)
         settings = _SETTINGS | {"hive.metastore.warehouse.dir": str(self.warehouse)}
         given = [part for key, value in settings.items() for part in ("--hiveconf", f"{key}={value}")]
-        command = [ensure_java().executable, *_JVM, f"-Dderby.system.home={self.data_dir}", "-cp", f"{spark_home()}/jars/*"]
+        command: list[str | Path] = [
+            ensure_java().executable,
+            *_JVM,
+            f"-Dderby.system.home={self.data_dir}",
+            "-cp",
+            f"{spark_home()}/jars/*",
+        ]
         self._process.launch([*command, _CLASS, "-p", str(port), *given], port, lambda: self._serves(port), timeout_s)
