@@ -13,6 +13,7 @@ from connect.errors import RetriableError
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
+from sluice.embedded.ports import LOOPBACK
 from tests.cluster.proxy import TcpProxy
 from tests.integration.spark.lake import field, message
 from tests.support.hive_metastore import EmbeddedHiveMetastore
@@ -120,7 +121,7 @@ def test_metastore_that_cannot_be_reached_is_tried_again(
 ) -> None:
     proxy = TcpProxy(metastore.port)
     proxy.start()
-    table = HiveTable("down", f"thrift://localhost:{proxy.port}", metastore, props)
+    table = HiveTable("down", f"thrift://{LOOPBACK}:{proxy.port}", metastore, props)
     table.settings[f"{KEY}.hadoop.hive.metastore.connect.retries"] = "1"
     t = topic("t", schemas=True)
     task_run = run(table.settings, [t], raw=True, group={})
