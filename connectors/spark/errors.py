@@ -25,6 +25,8 @@ _TRANSIENT = (
     "ServiceUnavailableException",
     "ServiceFailureException",
     "CommitStateUnknownException",
+    "CommitFailedException",
+    "LockException",
     "TTransportException",
     # An object store, by S3A, by Arrow, and by obstore.
     "Unable to execute HTTP request",
@@ -44,6 +46,11 @@ _CREDENTIALS = (
     "or the worker if the credentials have changed: Spark keeps those of its first access"
 )
 _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
+_LOCKS = (
+    "if the Hive metastore has no locks, set "
+    "spark.conf.spark.sql.catalog.<catalog>.hadoop.iceberg.engine.hive.lock-enabled=false (Hive in docs/iceberg.md)"
+)
+_HIVE = "start the Hive metastore, or correct spark.conf.spark.sql.catalog.<catalog>.uri"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
 APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
@@ -64,6 +71,9 @@ _ADVICE = (
     *((sign, _ENDED) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
+    ("another writer has created the table, but does not have it", _LOCKS),
+    ("LockException", _LOCKS),
+    ("Could not connect to meta store", _HIVE),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
     ("Cannot find catalog plugin class", "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
     ("S3AFileSystem not found", _S3),

@@ -155,6 +155,7 @@ class RangeProcessor:
             router.knowledge(),
             router.ignored_tombstones,
             router.unrouted,
+            socket.gethostname(),
         )
         router.ignored_tombstones = router.unrouted = 0
         self._part = _Part(end)

@@ -99,6 +99,8 @@ class PartResult:
     knowledge: RouterKnowledge = field(default_factory=lambda: ({}, {}))
     ignored_tombstones: int = 0
     unrouted: int = 0
+    host: str = ""
+    """Of the executor; empty if it is not known."""
 
     def paths(self) -> dict[str, list[str]]:
         """The files that were written, by table."""
