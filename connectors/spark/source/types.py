@@ -103,7 +103,7 @@ def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
     if t.is_float32(type_):
         return ColumnTexts(schema, TextKind.FLOAT, _cast_texts, lambda text: round_to_float32(float(text)))
     if t.is_floating(type_):
-        return ColumnTexts(schema, TextKind.FLOAT, _cast_texts, float)
+        return ColumnTexts(schema, TextKind.SHORTEST_FLOAT, _cast_texts, float)
     if t.is_boolean(type_):
         return ColumnTexts(schema, TextKind.BOOLEAN, lambda array: _listed(pc.if_else(array, "t", "f")), "t".__eq__)
     if t.is_decimal(type_):
