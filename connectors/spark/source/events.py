@@ -181,7 +181,7 @@ class _SchemaTemplates:
         self, operations: Codes, before: pa.Table | None, after: pa.Table | None, first_row: int, shared: _Shared
     ) -> dict[int, tuple[_OperationTemplate, list[Sequence[Any]], Any]]:
         """By operation: its template, its rows, and at which of them each change is."""
-        found = {}
+        found: dict[int, tuple[_OperationTemplate, list[Sequence[Any]], Any]] = {}
         for code in np.unique(operations).tolist():
             template = self._template(code)
             mask = operations == code
@@ -191,7 +191,7 @@ class _SchemaTemplates:
             chosen = [image if is_all or image is None else image.filter(pa.array(mask)) for image in images]
             numbers = np.flatnonzero(mask) + first_row
             columns = [cells for image in chosen for cells in self._cells(image)]
-            rows = list(zip(*columns, map(str, numbers.tolist()), repeat(shared, count), strict=True))
+            rows: list[Sequence[Any]] = list(zip(*columns, map(str, numbers.tolist()), repeat(shared, count), strict=True))
             found[code] = template, rows, np.cumsum(mask) - 1
         return found
 
@@ -226,7 +226,8 @@ class _SchemaTemplates:
         if is_flat and op == DELETE:
             return _OperationTemplate(None, reader, has_before, has_after)
         row = StructTemplate(self.value, tuple(self._cell(name, after_at + n) for n, name in enumerate(self.columns)))
-        value, headers = row, (Header(OP_HEADER, Schema.STRING, op),)
+        value = row
+        headers: tuple[Header, ...] = (Header(OP_HEADER, Schema.STRING, op),)
         if not is_flat:
             parts: dict[str, Part] = {"op": Fixed(op), "ts_ms": _SLOTS["now_ms"], "source": self._source(row_number)}
             if has_before:

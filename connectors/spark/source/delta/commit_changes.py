@@ -174,7 +174,9 @@ def _adjacent_changes(parts: Iterator[pa.Table], schema: TableSchema) -> Iterato
 
 
 def _update_neighbors(rows: pa.Table, types: Sequence[str]) -> FeedChanges:
-    codes, before, after = [], [], []
+    codes: list[int] = []
+    before: list[int | None] = []
+    after: list[int | None] = []
     place = 0
     while place < len(types):
         kind = types[place]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +18,7 @@ from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
-from tests.unit.connectors.spark.source.delta_writer import DeltaWriter, Row
-from tests.unit.connectors.spark.source.replay import (
+from tests.support.replayed_events import (
     FAST,
     Replayed,
     as_counter,
@@ -27,6 +27,7 @@ from tests.unit.connectors.spark.source.replay import (
     poll_all,
     read_all,
 )
+from tests.unit.connectors.spark.source.delta_writer import DeltaWriter, Row
 
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
 
@@ -255,9 +256,7 @@ def _checkpointed(table: DeltaWriter, version: int) -> None:
         "add": pa.struct(
             [("path", text), ("partitionValues", pairs), ("size", pa.int64()), ("modificationTime", pa.int64()), ("stats", text)]
         ),
-        "metaData": pa.struct(
-            [("id", text), ("schemaString", text), ("partitionColumns", texts), ("configuration", pairs)]
-        ),
+        "metaData": pa.struct([("id", text), ("schemaString", text), ("partitionColumns", texts), ("configuration", pairs)]),
         "protocol": pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32()), ("readerFeatures", texts)]),
     }
     names = {name: [f.name for f in type_] for name, type_ in types.items()}
@@ -406,5 +405,5 @@ def test_other_keys_are_refused_in_the_middle_of_a_version(table: DeltaWriter) -
     records = read_all(table.folder, source_start="1", key_columns="id")
     offsets = MemoryOffsets()
     offsets.store(table_partition(str(table.folder)), records[1].source_offset)
-    with pytest.raises(ConnectError, match="in the middle of version 1, which was read with other key.columns"):
+    with pytest.raises(ConnectError, match="in the middle of version 1, which was read with other"):
         read_all(table.folder, offsets, key_columns="v")
