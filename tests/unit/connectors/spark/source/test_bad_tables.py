@@ -17,7 +17,7 @@ from connectors.spark.source.config import parse_config
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
 from tests.support.replayed_events import FAST, events, poll_all, read_all
-from tests.unit.connectors.spark.source.delta_writer import DeltaWriter
+from tests.support.delta_writer import DeltaWriter
 
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
 
@@ -51,9 +51,9 @@ def test_log_that_was_cleaned_up_names_the_oldest_version(table: DeltaWriter) ->
     with pytest.raises(ConnectError) as raised:
         read_all(table.folder, offsets_at(table, 1))
     assert raised.value.message == (
-        f"the log of table {table.folder} no longer has version 1. The oldest version whose changes can be read is 3 (the newest is "
-        '4). Stop the connector and PATCH its offset to {"version": 3, "row": 0} to continue there without the changes before it, '
-        "or set source.on.gap=snapshot to read the whole table again"
+        f"the log of table {table.folder} no longer has version 1. The oldest version whose changes can be read is 3 (the newest "
+        'is 4). Stop the connector and PATCH its offset to {"version": 3, "row": 0} to continue there without the changes '
+        "before it, or set source.on.gap=snapshot to read the whole table again"
     )
     assert [after["id"] for _, _, after in events(read_all(table.folder, offsets_at(table, 3)))] == [3, 4]
 

@@ -20,7 +20,7 @@ from connect.text_records import MixedTextRecords
 from connectors.spark.source.task import SparkSourceTask
 from connectors.spark.variant_columns import NO_VARIANTS
 from tests.support.replayed_events import FAST, in_json, plain, read_all
-from tests.unit.connectors.spark.source.delta_writer import DeltaWriter
+from tests.support.delta_writer import DeltaWriter
 from worker.source.text_encoding import encode_mixed_texts
 from worker.tasks.converters import Converters
 
