@@ -16,8 +16,8 @@ from connectors.spark import SparkSource
 from connectors.spark.source.config import parse_config
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
-from tests.support.replayed_events import FAST, events, poll_all, read_all
 from tests.support.delta_writer import DeltaWriter
+from tests.support.replayed_events import FAST, events, poll_all, read_all
 
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
 

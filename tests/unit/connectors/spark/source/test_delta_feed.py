@@ -18,6 +18,7 @@ from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
+from tests.support.delta_writer import DeltaWriter, Row
 from tests.support.replayed_events import (
     FAST,
     Replayed,
@@ -27,7 +28,6 @@ from tests.support.replayed_events import (
     poll_all,
     read_all,
 )
-from tests.support.delta_writer import DeltaWriter, Row
 
 COLUMNS = {"id": pa.int64(), "v": pa.string()}
 

@@ -19,8 +19,8 @@ from connect.testing import SourceHarness
 from connect.text_records import MixedTextRecords
 from connectors.spark.source.task import SparkSourceTask
 from connectors.spark.variant_columns import NO_VARIANTS
-from tests.support.replayed_events import FAST, in_json, plain, read_all
 from tests.support.delta_writer import DeltaWriter
+from tests.support.replayed_events import FAST, in_json, plain, read_all
 from worker.source.text_encoding import encode_mixed_texts
 from worker.tasks.converters import Converters
 
