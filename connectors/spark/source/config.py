@@ -93,7 +93,7 @@ def config_def() -> ConfigDef:
              doc="Maximum number of deleted rows of a version that the task holds to pair them with inserted rows of the same "
              "key. A version that deletes more is read several times, once for each part of the keys.")  # fmt: skip
     d.define("source.transaction.max.records", t.LONG, 500_000, validator=at_least(1), importance=low, group="Reading",
-             doc="Maximum number of records of a transaction with transaction.boundary=connector, where a version is one "
+             doc="About how many records a transaction has at most with transaction.boundary=connector, where a version is one "
              "transaction; larger versions are divided.")  # fmt: skip
     return d
 

@@ -77,9 +77,11 @@ class SparkSourceTask(SourceTask):
         if transaction is None:
             return records or None
         self._in_transaction += len(records)
-        is_full = self._in_transaction + self.settings.batch_rows > self.settings.transaction_records
+        limit = self.settings.transaction_records - self.settings.batch_rows
+        is_full = bool(self._in_transaction) and self._in_transaction > limit
         self._current = None if is_end or not self._in_transaction else reader
-        if self._in_transaction and (is_end or is_full):
+        if is_end or is_full:
+            # A version without records has an offset to store.
             transaction.commit_transaction()
             self._in_transaction = 0
             return records

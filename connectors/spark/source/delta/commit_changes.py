@@ -58,14 +58,17 @@ class CommitReader:
     pairing_rows: int
     batch_rows: int
 
-    def read(self, commit: LoggedCommit, old: TableSchema, new: TableSchema) -> Iterator[SchemaChanges | None]:
+    def read(
+        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, is_partitioned: bool
+    ) -> Iterator[SchemaChanges | None]:
         """Yields the changes of a commit, and None in between to return to the caller often. ``old`` and ``new`` are the schemas
-        before and after it. Raises UnreadableFile."""
+        before and after it. Raises UnreadableFile.
+        """
         self.files.forget_vectors()
         if commit.cdc:
             yield from self._read_feed(commit.cdc, new)
             return
-        removed, added = self._row_sets(commit)
+        removed, added = self._row_sets(commit, is_partitioned)
         deletes_schema = new if can_read_as(old, new) else old
         deletes = _Rows(self, removed, deletes_schema)
         inserts = _Rows(self, added, new)
@@ -84,14 +87,16 @@ class CommitReader:
         for changes in pair_rows(deletes, inserts, keys, self.pairing_rows, self.batch_rows):
             yield None if changes is None else SchemaChanges(schema, changes)
 
-    def _row_sets(self, commit: LoggedCommit) -> tuple[list[FileRows], list[FileRows]]:
+    def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
+        if is_partitioned:
+            _require_partition_values(commit)
         removes = {action["path"]: action for action in commit.removes if action.get("dataChange", True)}
         adds = {action["path"]: action for action in commit.adds if action.get("dataChange", True)}
         removed, added = [], []
         for path, action in removes.items():
             if path not in adds:
-                removed.append(self._all_rows(action, commit.version))
+                removed.append(self._all_rows(action))
                 continue
             before, after = self.files.deleted_rows(action), self.files.deleted_rows(adds[path])
             file = self.files.described(adds[path])
@@ -99,15 +104,10 @@ class CommitReader:
                 removed.append(FileRows(file, only=gone))
             if len(restored := np.setdiff1d(before, after, assume_unique=True)):
                 added.append(FileRows(file, only=restored))
-        added += [self._all_rows(action, commit.version) for path, action in adds.items() if path not in removes]
+        added += [self._all_rows(action) for path, action in adds.items() if path not in removes]
         return removed, added
 
-    def _all_rows(self, action: Action, version: int) -> FileRows:
-        if action.get("partitionValues") is None:
-            raise ConnectError(
-                f"version {version} removes the file {action['path']} without its partition values, so its rows are unknown: the "
-                "writer of the table is too old (extendedFileMetadata)"
-            )
+    def _all_rows(self, action: Action) -> FileRows:
         without = self.files.deleted_rows(action)
         return FileRows(self.files.described(action), without=without if len(without) else None)
 
@@ -120,6 +120,15 @@ class CommitReader:
         columns = {**schema.types, CHANGE_TYPE: pa.string()}
         for one in sets:
             yield from _adjacent_changes(one.read(self.files.files, columns, self.batch_rows), schema)
+
+
+def _require_partition_values(commit: LoggedCommit) -> None:
+    for action in commit.removes:
+        if action.get("partitionValues") is None:
+            raise ConnectError(
+                f"version {commit.version} removes the file {action['path']} without its partition values, so its rows are "
+                "unknown: the writer of the table is too old (extendedFileMetadata)"
+            )
 
 
 @dataclass(frozen=True, slots=True)

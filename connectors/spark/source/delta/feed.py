@@ -218,7 +218,7 @@ class DeltaFeed:
         version = FeedVersion(new.table_id, commit.version, ms, False, self._settings.order)
         row = 0
         with self._naming_missing(commit.version):
-            for found in self._reader.read(commit, before, schema):
+            for found in self._reader.read(commit, before, schema, is_partitioned=bool(new.partition_columns)):
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue
