@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from connect.errors import RetriableError
+from connect.errors import ConnectError, RetriableError
 from connect.text_records import MixedTextRecords
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.source.config import SNAPSHOT, SourceTable, SparkSourceConfig
@@ -116,6 +116,10 @@ class SourceTableReader:
             log.info("table %s exists now", self.table.location)
             self.is_absent = False
 
+    def close(self) -> None:
+        """Closes the file that is being read."""
+        self._items = None
+
     # --- offsets
 
     def returned(self, records: MixedTextRecords) -> None:
@@ -134,6 +138,7 @@ class SourceTableReader:
     def offset_past_records(self) -> Offset | None:
         """The offset after versions without records, if all records before them were sent and it is not stored; else None."""
         position = self._feed.position
+        # Promise 1: the position is after all records that were returned.
         if self._unsent is not None or position is None:
             return None
         offset = build_offset(position)
@@ -156,11 +161,11 @@ def check_table(table: SourceTable, settings: SparkSourceConfig) -> None:
     states = DeltaStates(files, folder, table.location)
     try:
         listed = states.list_log()
+        state = states.read(listed.newest, listed, with_files=False)
     except TableAbsentError:
         return
     except OSError as e:
-        raise RetriableError(f"cannot read table {table.location}: {e}") from e
-    state = states.read(listed.newest, listed, with_files=False)
+        raise ConnectError(f"cannot read table {table.location}: {e}") from e
     if state is not None:
         schema = TableDefinition(table.location, state.metadata, state.protocol).schema
         check_keys(settings.keys, schema, table.location)

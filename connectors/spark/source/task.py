@@ -122,3 +122,7 @@ class SparkSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._stop.set()
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()

@@ -38,11 +38,15 @@ def _table(folder: Path) -> DeltaWriter:
     table = DeltaWriter(folder, {"id": pa.int64(), "v": pa.string()}, group_rows=7)
     table.create([{"id": i, "v": "a"} for i in range(40)])
     for number in range(6):
-        table.update(lambda row, n=number: row["id"] % 6 == n, lambda row, n=number: {**row, "v": f"u{n}"})
-        table.optimize()
-        table.delete(lambda row, n=number: row["id"] % 11 == n)
-        table.insert([{"id": 100 * (number + 1) + i, "v": "b"} for i in range(15)])
+        _change(table, number)
     return table
+
+
+def _change(table: DeltaWriter, number: int) -> None:
+    table.update(lambda row: row["id"] % 6 == number, lambda row: {**row, "v": f"u{number}"})
+    table.optimize()
+    table.delete(lambda row: row["id"] % 11 == number)
+    table.insert([{"id": 100 * (number + 1) + i, "v": "b"} for i in range(15)])
 
 
 def _start(setting: Setting, config: Mapping[str, str], run: int) -> Run:
