@@ -40,7 +40,6 @@ _STATEMENTS = [
     _MERGE,
     "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
     _MERGE.replace("merged", "with feed"),
-    "UPDATE {t} SET v = 'fed' WHERE id < 7",
     "OPTIMIZE {t}",
     "ALTER TABLE {t} ADD COLUMN extra INT",
     "INSERT INTO {t} SELECT *, 7 FROM (" + _ROWS.format(first=100, end=105) + ")",
