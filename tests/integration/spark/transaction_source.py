@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from connect import crash_points
 from connectors.spark import session
 from connectors.spark.config import parse_config
+from sluice.demo.delta_table import DeltaTableReader
 
 TABLES = ("accounts", "savings")
 _TIMEOUT_S = 120.0
@@ -116,22 +118,26 @@ def transaction_settings(props: Mapping[str, str]) -> dict[str, str]:
 
 def read_versions(settings: Mapping[str, str]) -> list[tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]]:
     """The rows of the table of transactions in order, each with the rows of the versions that it names, by table."""
-    lease = session.lease(parse_config(settings).spark)
-    spark, location, catalog = lease.session(), settings.get("table.location"), settings.get("table.catalog")
+    if "table.catalog" in settings:
+        lease = session.lease(parse_config(settings).spark)
+        try:
+            return _read_versions(partial(_read_iceberg, lease.session(), settings["table.catalog"]))
+        finally:
+            lease.release()
+    location = settings["table.location"]
+    return _read_versions(lambda table, version: DeltaTableReader(f"{location}/{table}", version).read().to_pylist())
 
-    def read(table: str, version: int | None = None) -> Any:
-        if catalog:
-            at = "" if version is None else f" VERSION AS OF {version}"
-            return spark.sql(f"SELECT * FROM {catalog}.{table}{at}")
-        at_version = {} if version is None else {"versionAsOf": version}
-        return spark.read.format("delta").options(**at_version).load(f"{location}/{table}")
 
-    found = []
-    for row in read("_sluice_transactions").orderBy("round").collect():
-        versions = {table: [one.asDict() for one in read(table, version).collect()] for table, version in row.tables.items()}
-        found.append((row.asDict(), versions))
-    lease.release()
-    return found
+def _read_versions(
+    read: Callable[[str, int | None], list[dict[str, Any]]],
+) -> list[tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]]:
+    rows = sorted(read("_sluice_transactions", None), key=lambda row: row["round"])
+    return [(row, {table: read(table, version) for table, version in dict(row["tables"]).items()}) for row in rows]
+
+
+def _read_iceberg(spark: Any, catalog: str, table: str, version: int | None) -> list[dict[str, Any]]:
+    at = "" if version is None else f" VERSION AS OF {version}"
+    return [row.asDict() for row in spark.sql(f"SELECT * FROM {catalog}.{table}{at}").collect()]
 
 
 def read_points(settings: Mapping[str, str]) -> list[tuple[dict[str, Any], Rows]]:
