@@ -47,7 +47,7 @@ _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sq
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
 APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
-_ENDED = (
+APPLICATION_ENDED_ADVICE = (
     "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
     "why). Restart the task then"
 )
@@ -61,7 +61,7 @@ _ADVICE = (
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", _DELTA),
-    *((sign, _ENDED) for sign in APPLICATION_ENDED),
+    *((sign, APPLICATION_ENDED_ADVICE) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
@@ -124,8 +124,8 @@ def explain(error: BaseException, doing: str) -> ConnectError:
     if is_jvm_gone(error):
         # A lease of Spark notices it, too: its next session is in a new JVM.
         return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")
-    text = str(error)
-    cause = root_cause(text) or type(error).__name__
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    cause = root_cause(str(error)) or type(error).__name__
     advice = _storage_advice(text) or next((what for sign, what in _ADVICE if sign in text), None)
     message = f"{doing}: {cause}" + (f"; {advice}" if advice else "")
     if any(sign in text for sign in _TRANSIENT):

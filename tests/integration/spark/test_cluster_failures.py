@@ -212,15 +212,17 @@ def test_application_that_the_cluster_ends_fails_the_task(
     replace_java("", 0o644)
     source = topic("t", schemas=False)
     add(source, range(3), 0)
-    running = run(props | spark_cluster.connector_settings(), [source], raw=True, group={})
-    running.deliver()
-    with pytest.raises(
-        ConnectError, match=r"table t.*the cluster has ended the worker's application: .*its executors ended too often"
-    ):
+    group: dict[TopicPartition, int] = {}
+
+    def start_and_commit() -> None:
+        running = run(props | spark_cluster.connector_settings(), [source], raw=True, group=group)
+        running.deliver()
         wait_until(commits(running), RECOVERY_S)
-    running.task.close()
-    assert running.group == {}
+
+    with pytest.raises(ConnectError, match=r"the cluster has ended the worker's application: .*its executors ended too often"):
+        start_and_commit()
     session.stop()
+    assert group == {}
 
 
 @in_long_runs
