@@ -99,7 +99,8 @@ _GONE = re.compile(
 )
 
 
-_ON_HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\d+)\)")
+ON_HOST = re.compile(r"Lost task (?:\S+ in stage \S+ \(TID \d+\) )?\((\S+) executor (\d+)\)")
+"""Host and executor of a cluster."""
 _MISSING = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 
 
@@ -135,7 +136,7 @@ def explain(error: BaseException, doing: str) -> ConnectError:
 
 def _storage_advice(text: str) -> str | None:
     """What to do when an executor of a cluster lacks a file, which the worker may see."""
-    found = _ON_HOST.search(text)
+    found = ON_HOST.search(text)
     if found is None or not any(sign in text for sign in _MISSING):
         return None
     return (

@@ -6,35 +6,38 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from connectors.spark.errors import ON_HOST
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-_IN_EXECUTOR, _WITH_PLACE = "executor.Executor$TaskRunner", "Lost task"
+_IN_EXECUTOR = "executor.Executor$TaskRunner"
 _EVENTS_MS = 5_000
 """How long Spark's own record of jobs may be behind."""
+_MOST_TASKS = 100
 
 
 def note_failed_task(error: BaseException, session: SparkSession) -> None:
-    """Adds Spark's description of the task that failed with this error, which names executor and host, as a note to the error.
-    Does nothing if the error has the place already, or did not come from an executor of a cluster. Never raises."""
+    """Adds a note to the error that names the host and the executor where it occurred (:data:`ON_HOST` matches it). Does nothing
+    if the error has them already, or did not come from an executor of a cluster. Never raises."""
     text = str(error)
-    if _IN_EXECUTOR not in text or _WITH_PLACE in text:
+    if _IN_EXECUTOR not in text or ON_HOST.search(text):
         return
     lines = [line.strip().removeprefix(": ") for line in text.splitlines() if not line.lstrip().startswith("at ")]
-    messages = [line for line in lines if line and not line.startswith("An error occurred while calling")][:1]
+    message = next((line for line in lines if line and not line.startswith("An error occurred while calling")), "")
     try:
-        for reason in _failure_reasons(session):
-            if any(message in reason for message in messages):
-                error.add_note(reason.partition("\n")[0])
+        for host, executor, reason in _failed_tasks(session):
+            if message and message in reason:
+                error.add_note(f"Lost task ({host} executor {executor})")
                 return
     except Exception as e:
         log.debug("Spark does not say which of its tasks failed: %s", e)
 
 
-def _failure_reasons(session: SparkSession) -> Iterator[str]:
-    """Why stages of recent jobs have failed, newest first."""
+def _failed_tasks(session: SparkSession) -> Iterator[tuple[str, str, str]]:
+    """Host, executor, and error of tasks of recent jobs that failed, newest jobs first."""
     java_session: Any = session._jsparkSession
     context = java_session.sparkContext()
     if context.isLocal():
@@ -44,6 +47,8 @@ def _failure_reasons(session: SparkSession) -> Iterator[str]:
     for job in sorted(tracker.getJobIdsForGroup(None), reverse=True):
         found = tracker.getJobInfo(job)
         for stage in found.get().stageIds() if found.isDefined() else ():
-            reason = store.lastStageAttempt(stage).failureReason()
-            if reason.isDefined():
-                yield str(reason.get())
+            tasks = store.taskList(stage, store.lastStageAttempt(stage).attemptId(), _MOST_TASKS)
+            for task in (tasks.apply(number) for number in range(tasks.size())):
+                reason = task.errorMessage()
+                if reason.isDefined():
+                    yield task.host(), task.executorId(), reason.get()
