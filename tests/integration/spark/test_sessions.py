@@ -20,6 +20,7 @@ from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from tests.integration.spark import conftest
+from tests.integration.spark.engines import Case, check_engines
 
 pytestmark = [
     pytest.mark.slow,
@@ -201,6 +202,16 @@ def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None
         assert found == [(p, offset, 2 * (offset % 100) + p, offset) for p in (0, 1) for offset in range(300)]
     else:
         assert sorted((row["id"], row["v"]) for row in rows) == [(id_, 200 + id_ // 2) for id_ in range(200)]
+
+
+@pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
+@pytest.mark.parametrize(
+    "case", [Case(10, "delta", "upsert"), Case(11, "delta", "append", raw=False)], ids=lambda case: case.mode
+)
+def test_worker_and_executors_of_the_cluster_write_the_same_tables(
+    settings: dict[str, str], run: Any, topic: Any, case: Case
+) -> None:
+    check_engines(case, settings, run, topic, events=32)
 
 
 @pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
