@@ -46,7 +46,7 @@ _CREDENTIALS = (
 _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
-APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
+APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext", "No active or default Spark session found")
 APPLICATION_ENDED_ADVICE = (
     "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
     "why). Restart the task then"
