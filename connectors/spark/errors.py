@@ -53,7 +53,7 @@ _LOCKS = (
 _HIVE = "start the Hive metastore, or correct spark.conf.spark.sql.catalog.<catalog>.uri"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
-APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
+APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext", "No active or default Spark session found")
 APPLICATION_ENDED_ADVICE = (
     "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
     "why). Restart the task then"

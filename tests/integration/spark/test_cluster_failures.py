@@ -135,38 +135,22 @@ def replace_java(shared_cluster: EmbeddedSparkCluster, tmp_path: Path) -> Iterat
         shared_cluster.start()
 
     yield restart
-    for worker in shared_cluster.workers:
+    use_own_java(shared_cluster)
+
+
+def use_own_java(cluster: EmbeddedSparkCluster) -> None:
+    """Executors of workers that start from now on have the Java of their worker."""
+    for worker in cluster.workers:
         worker.kill()
         worker.environment = {}
 
 
-def test_executors_that_end_as_soon_as_they_start_are_reported_with_the_place_of_their_logs(
+def test_task_reports_lost_executors_and_a_lost_master_and_continues_when_executors_are_back(
     spark_cluster: EmbeddedSparkCluster,
     replace_java: Callable[[str, int], None],
     props: dict[str, str],
     run: Any,
     topic: Any,
-) -> None:
-    props |= spark_cluster.connector_settings()
-    replace_java("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n", 0o755)
-    source = topic("t", schemas=False)
-    add(source, range(3), 0)
-    running = run(props, [source], raw=True, group={})
-    running.deliver()
-    url = spark_cluster.master.url
-    with pytest.raises(
-        RetriableError,
-        match=rf"table t.*{url} has given it no executor for 2 s.*as soon as they start, see the executors' logs",
-    ):
-        running.commit()
-    running.task.close()
-    assert running.group == {}
-    logs = [log.read_text() for worker in spark_cluster.workers for log in worker.executor_logs()]
-    assert any("UnsupportedClassVersionError" in log for log in logs)
-
-
-def test_task_reports_lost_workers_and_a_lost_master_and_continues_when_workers_are_back(
-    spark_cluster: EmbeddedSparkCluster, props: dict[str, str], run: Any, topic: Any
 ) -> None:
     props |= spark_cluster.connector_settings()
     url = spark_cluster.master.url
@@ -176,12 +160,18 @@ def test_task_reports_lost_workers_and_a_lost_master_and_continues_when_workers_
     running.deliver()
     assert wait_until(commits(running), RECOVERY_S)
 
-    for worker in spark_cluster.workers:
-        worker.kill()
+    replace_java("#!/bin/sh\necho UnsupportedClassVersionError >&2\nexit 1\n", 0o755)
     add(source, range(5, 15), 1)
     running.deliver()
-    with pytest.raises(RetriableError, match=rf"table t.*{url} has given it no executor for 2 s.*start workers"):
+    with pytest.raises(
+        RetriableError,
+        match=rf"table t.*{url} has given it no executor for 2 s.*: start workers with .*, "
+        "or, if executors end as soon as they start, see the executors' logs",
+    ):
         running.commit()
+    logs = [log.read_text() for worker in spark_cluster.workers for log in worker.executor_logs()]
+    assert any("UnsupportedClassVersionError" in log for log in logs)
+    use_own_java(spark_cluster)
     spark_cluster.start()
     assert wait_until(commits(running), RECOVERY_S)
 
@@ -201,7 +191,7 @@ def test_task_reports_lost_workers_and_a_lost_master_and_continues_when_workers_
 
 
 def test_application_that_the_cluster_ends_fails_the_task(
-    spark_cluster: EmbeddedSparkCluster,
+    shared_cluster: EmbeddedSparkCluster,
     replace_java: Callable[[str, int], None],
     props: dict[str, str],
     run: Any,
@@ -215,7 +205,7 @@ def test_application_that_the_cluster_ends_fails_the_task(
     group: dict[TopicPartition, int] = {}
 
     def start_and_commit() -> None:
-        running = run(props | spark_cluster.connector_settings(), [source], raw=True, group=group)
+        running = run(props | shared_cluster.connector_settings(), [source], raw=True, group=group)
         running.deliver()
         wait_until(commits(running), RECOVERY_S)
 
