@@ -7,7 +7,6 @@ that hosts do not share. With SLUICE_CHAOS_KILLS, also a cluster that Spark take
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-in_long_runs = pytest.mark.skipif("SLUICE_CHAOS_KILLS" not in os.environ, reason="only with SLUICE_CHAOS_KILLS")
 
 RECOVERY_S = 300.0
 T = TopicPartition("t", 0)
@@ -215,7 +213,7 @@ def test_application_that_the_cluster_ends_fails_the_task(
     assert group == {}
 
 
-@in_long_runs
+@pytest.mark.long
 def test_task_continues_with_a_master_that_does_not_know_the_application(
     spark_cluster: EmbeddedSparkCluster, props: dict[str, str], run: Any, topic: Any
 ) -> None:
@@ -237,7 +235,7 @@ def test_task_continues_with_a_master_that_does_not_know_the_application(
     assert rounds(props) == {id_: 0 if id_ < 5 else 1 for id_ in range(15)}
 
 
-@in_long_runs
+@pytest.mark.long
 def test_cluster_in_another_network_writes_tables_that_it_can_reach_and_names_those_that_it_cannot(
     tmp_path: Path, props: dict[str, str], run: Any, topic: Any
 ) -> None:
