@@ -183,6 +183,7 @@ def test_scd2_keeps_versions_or_is_refused(sink: Sink, kind: str) -> None:
     assert sorted((row["v"], row["__current"]) for row in sink.rows()) == [("v0", False), ("v1", True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None:
