@@ -174,7 +174,7 @@ def _finish(projection: Projection, batches: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def _python_source(work: Work) -> type[DataSource]:
-    class Reader(DataSourceReader):  # type: ignore[misc]
+    class Reader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
         def partitions(self) -> list[InputPartition]:
             return [InputPartition(i) for i in range(PARTITIONS)]
 
@@ -183,7 +183,7 @@ def _python_source(work: Work) -> type[DataSource]:
                 rows = write_transformed(work, partition.value)
             yield pa.record_batch([pa.array([rows])], ["rows"])
 
-    class PythonRows(DataSource):  # type: ignore[misc]
+    class PythonRows(DataSource):  # type: ignore[misc]  # PySpark has no types
         def schema(self) -> str:
             return "rows bigint"
 
@@ -194,7 +194,7 @@ def _python_source(work: Work) -> type[DataSource]:
 
 
 def _sql_source(work: Work, types: str) -> type[DataSource]:
-    class Reader(DataSourceReader):  # type: ignore[misc]
+    class Reader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
         def partitions(self) -> list[InputPartition]:
             return [InputPartition(i) for i in range(PARTITIONS)]
 
@@ -202,7 +202,7 @@ def _sql_source(work: Work, types: str) -> type[DataSource]:
             with work.measured():
                 yield from _stored_batches(work, partition.value)
 
-    class StoredRows(DataSource):  # type: ignore[misc]
+    class StoredRows(DataSource):  # type: ignore[misc]  # PySpark has no types
         def schema(self) -> str:
             return types
 
@@ -213,7 +213,7 @@ def _sql_source(work: Work, types: str) -> type[DataSource]:
 
 
 def _sql_target(work: Work, projection: Projection) -> type[DataSource]:
-    class Writer(DataSourceArrowWriter):  # type: ignore[misc]
+    class Writer(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark has no types
         def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
             with work.measured():
                 tables = list(_finish(projection, iterator))
@@ -221,7 +221,7 @@ def _sql_target(work: Work, projection: Projection) -> type[DataSource]:
                     work.write(pa.concat_tables(tables), 0)
             return WriterCommitMessage()
 
-    class WrittenRows(DataSource):  # type: ignore[misc]
+    class WrittenRows(DataSource):  # type: ignore[misc]  # PySpark has no types
         def writer(self, schema: Any, overwrite: bool) -> Writer:
             return Writer()
 

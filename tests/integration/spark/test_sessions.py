@@ -20,6 +20,7 @@ from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from tests.integration.spark import conftest
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
 
 pytestmark = [
@@ -45,10 +46,6 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     if request.param != LOCAL:
         session.stop()
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
 
 
 @pytest.fixture

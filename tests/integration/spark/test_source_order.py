@@ -16,6 +16,7 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from connectors.spark.tables.source_order.order_state import FOLDER
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
@@ -29,10 +30,6 @@ pytestmark = [
 HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
 FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
 PARTITIONS = 3
-
-
-class Crash(BaseException):
-    """Stands for SIGKILL."""
 
 
 class Lake:

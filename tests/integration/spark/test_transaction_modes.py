@@ -15,12 +15,11 @@ from connectors.spark import task
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables.iceberg.library import IcebergLibrary
 from tests.integration.spark.conftest import Context
+from tests.integration.spark.crashes import Crash, crash_at
 from tests.integration.spark.transaction_source import (
-    Crash,
     TransactionSource,
     all_topics,
     commit,
-    crash_at,
     create_source,
     read_points,
     read_versions,

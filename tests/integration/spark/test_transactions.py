@@ -12,14 +12,13 @@ from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.tables.iceberg.library import IcebergHandle
+from tests.integration.spark.crashes import Crash, crash_at
 from tests.integration.spark.table_access import catalog_props
 from tests.integration.spark.transaction_source import (
     TABLES,
-    Crash,
     TransactionSource,
     all_topics,
     commit,
-    crash_at,
     create_source,
     read_points,
     transaction_settings,

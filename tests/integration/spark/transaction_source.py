@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pytest
-
-from connect import crash_points
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from sluice.demo.delta_table import DeltaTableReader
@@ -22,10 +19,6 @@ Rows = dict[str, dict[int, int]]
 """By table: the value of each row."""
 Spoil = Callable[[bytes | None, bytes], tuple[bytes | None, bytes]]
 """Turns the key and the value of an event into those of an errant record."""
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
 
 
 class TransactionSource:
@@ -155,15 +148,3 @@ def commit(task_run: Any) -> None:
     while task_run.task.progress()["transactions"]["waiting"]:
         assert time.monotonic() < deadline
         task_run.commit()
-
-
-def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
-    left = [hits]
-
-    def point(reached: str) -> None:
-        if reached == name:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Crash
-
-    monkeypatch.setattr(crash_points, "point", point)

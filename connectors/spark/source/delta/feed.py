@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -276,10 +277,15 @@ class DeltaFeed:
         info = self._commit_file(version)
         return info.type, info.size, info.mtime_ns
 
-    def _naming_missing(self, version: int) -> _NamingMissing:
-        return _NamingMissing(self, version)
+    @contextlib.contextmanager
+    def _naming_missing(self, version: int) -> Iterator[None]:
+        """Names the version when a file of it is missing or damaged."""
+        try:
+            yield
+        except UnreadableFile as e:
+            raise self._missing_file(version, e) from e
 
-    def missing_file(self, version: int, error: UnreadableFile) -> ConnectError:
+    def _missing_file(self, version: int, error: UnreadableFile) -> ConnectError:
         """The error for a file that a version needs."""
         if not isinstance(error.__cause__, FileNotFoundError):
             return ConnectError(f"version {version} of table {self._location}: {error.message}")
@@ -289,21 +295,6 @@ class DeltaFeed:
             oldest=min(version + 1, newest + 1),
             newest=newest,
         )
-
-
-class _NamingMissing:
-    """Names the version when a file of it is missing or damaged."""
-
-    def __init__(self, feed: DeltaFeed, version: int) -> None:
-        self._feed = feed
-        self._version = version
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, UnreadableFile):
-            raise self._feed.missing_file(self._version, error) from error
 
 
 def check_keys(keys: Sequence[str], schema: TableSchema, location: str) -> None:

@@ -448,8 +448,18 @@ public class IcebergTables {
    */
   public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
+    String refusal = apply(table, table, branch, change);
+    if (refusal != null) {
+      return refusal;
+    }
+    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
+  }
+
+  /** Applies a change to a table, or to that table in a transaction; returns null, or the answer for one that is refused. */
+  private static String apply(Table target, Table table, String branch, JsonNode change) throws Exception {
     try {
-      update(table, branch, change).commit();
+      update(target, branch, change).commit();
+      return null;
     } catch (ValidationException e) {
       return conflict(e);
     } catch (CommitFailedException e) {
@@ -457,7 +467,6 @@ public class IcebergTables {
     } catch (IllegalArgumentException e) {
       return conflictIfExpired(table, branch, change, e);
     }
-    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
   }
 
   /** The update of a table, or of a table in a transaction. */
@@ -474,15 +483,9 @@ public class IcebergTables {
   /** A transaction with a change of a branch that is not committed yet, or a conflict as text. */
   public static Object stage(Table table, String branch, String request) throws Exception {
     BaseTransaction transaction = (BaseTransaction) table.newTransaction();
-    JsonNode change = (JsonNode) MAPPER.readTree(request);
-    try {
-      update(transaction.table(), branch, change).commit();
-    } catch (ValidationException e) {
-      return conflict(e);
-    } catch (CommitFailedException e) {
-      return conflict(e);
-    } catch (IllegalArgumentException e) {
-      return conflictIfExpired(table, branch, change, e);
+    String refusal = apply(transaction.table(), table, branch, (JsonNode) MAPPER.readTree(request));
+    if (refusal != null) {
+      return refusal;
     }
     return transaction;
   }
