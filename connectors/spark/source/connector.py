@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -12,22 +11,16 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.source import SourceTask
 from connect.suggestions import did_you_mean
+from connect.version import sluice_version
 from connectors.spark.config import CONF_PREFIX
 from connectors.spark.source.config import ASSIGNED_TABLES, config_def, parse_config
 from connectors.spark.source.offsets import TABLE, find_offset_problem
 
 
-def _version() -> str:
-    try:
-        return metadata.version("sluice-connect")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 class SparkSource(SourceConnector):
     """Reads lake tables: their rows, then the changes of each version, in Debezium's format or as rows."""
 
-    version = _version()
+    version = sluice_version()
     open_prefixes: ClassVar[tuple[str, ...]] = (CONF_PREFIX,)
     # As for other sources of backlogs: large requests save CPU.
     producer_defaults = MappingProxyType({"batch.size": "1000000", "linger.ms": "20"})

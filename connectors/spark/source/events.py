@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from connect.text_records import (
     TextKind,
     TextRows,
 )
+from connect.version import sluice_version
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.source.config import ENVELOPE, FLAT
 from connectors.spark.source.offsets import FeedPosition, build_offset
@@ -257,7 +257,7 @@ class _SchemaTemplates:
         """The members of source blocks that never change."""
         settings = self._settings
         return {
-            "version": _version(),
+            "version": sluice_version(),
             "connector": "spark",
             "name": settings.name,
             "db": settings.database,
@@ -268,13 +268,6 @@ class _SchemaTemplates:
 def _struct_template(schema: Schema, parts: Mapping[str, Part]) -> StructTemplate:
     """A struct whose other fields are null."""
     return StructTemplate(schema, tuple(parts.get(field.name, Fixed(None)) for field in schema.fields or ()))
-
-
-def _version() -> str:
-    try:
-        return metadata.version("sluice-connect")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 class _ChangeReader:
