@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,9 +18,12 @@ import pytest
 from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.executors import engine, ranges, sql_chain
-from tests.integration.spark.chain_runs import GAP, ChainRun, Failed
+from connectors.spark.executors import data_source, engine, ranges, sql_chain
+from connectors.spark.executors.job import RangeJob
+from tests.integration.spark.chain_runs import ChainRun, Failed
+from tests.integration.spark.change_events import ROW, message
 from tests.integration.spark.histories import make_history, sorted_rows
+from tests.support.range_readers import GAP
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -52,6 +57,9 @@ _PREDICATES = {
 }
 
 
+ROW_SCHEMA = json.dumps({"type": "struct", "optional": False, "fields": ROW[:1]}, separators=(",", ":")).encode()
+
+
 @dataclass(frozen=True)
 class Case:
     """A history, and the transformations of its records."""
@@ -75,7 +83,10 @@ def _cases(number: int) -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("case", [c for n in range(FIRST, FIRST + HISTORIES) for c in _cases(2 * n)], ids=lambda c: f"{c.mode}-{c.number}")
+CASES = [case for number in range(FIRST, FIRST + HISTORIES) for case in _cases(2 * number)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.mode}-{case.number}")
 def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], topic: Any, case: Case) -> None:
     source = topic("t", schemas=True)
     chance = random.Random(case.number)
@@ -89,13 +100,43 @@ def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], top
         _run(case, name, props, source) for name in ({"spark.engine": "worker"}, {"executors.sql.transforms": "false"}, {})
     )
     assert by_row.sql_records == 0
-    assert in_sql.sql_records > 30
+    assert in_sql.sql_records > 10
     assert in_sql.tables == by_row.tables
     assert worker.tables == by_row.tables
     assert worker.failed == by_row.failed == in_sql.failed
     assert worker.refused == by_row.refused == in_sql.refused
     assert by_row.read == in_sql.read
     assert by_row.figures == in_sql.figures
+
+
+def test_nothing_is_lost_doubled_or_shown_when_the_process_that_reads_dies(
+    props: dict[str, str], topic: Any, read: Any, tmp_path: Path
+) -> None:
+    source = topic("t", schemas=True)
+    for number in range(400):
+        source.add(None, message(ROW_SCHEMA, {"id": number}))
+    case = Case(0, "append", [_VALUE_STEPS[1]])
+    settings = {**props, **case.config(), "spark.engine": "executors", "metadata.columns": "__offset", "sasl.password": "hidden"}
+    running = ChainRun(settings, [source], {})
+    marker = tmp_path / "died"
+    running.reader = replace(running.reader, dies_at=300, marker=str(marker))
+    plans: list[str] = []
+    build = data_source.frame_of
+
+    def note_plan(session: Any, job: RangeJob) -> Any:
+        frame: Any = build(session, job)
+        plans.append(frame._jdf.queryExecution().toString())
+        return frame
+
+    with small_ranges(), mock.patch.object(data_source, "frame_of", note_plan):
+        running.finish()
+    assert running.task.progress()["engine"]["sql_records"] == 391
+    running.close()
+    assert marker.exists()
+    rows = sorted(read("t"), key=lambda row: row["id"])
+    assert rows == [{"id": number, "origin": "it's", "__offset": number} for number in range(400)]
+    assert "MapInArrow" in plans[-1]
+    assert not any("hidden" in plan for plan in plans)
 
 
 @dataclass(frozen=True)
@@ -106,6 +147,17 @@ class Outcome:
     read: int
     sql_records: int
     figures: tuple[Any, ...]
+
+
+@contextlib.contextmanager
+def small_ranges() -> Iterator[None]:
+    """Few records are in several ranges, and worth SQL."""
+    with (
+        mock.patch.object(engine, "_FIRST_RECORDS", 9),
+        mock.patch.object(ranges, "_LEAST_RECORDS", 20),
+        mock.patch.object(sql_chain, "_FEWEST_RECORDS", 1),
+    ):
+        yield
 
 
 def _run(case: Case, own: Mapping[str, str], props: Mapping[str, str], source: Any) -> Outcome:
@@ -123,11 +175,7 @@ def _run(case: Case, own: Mapping[str, str], props: Mapping[str, str], source: A
         **own,
     }
     group: dict[TopicPartition, int] = {}
-    with (
-        mock.patch.object(engine, "_FIRST_RECORDS", 9),
-        mock.patch.object(ranges, "_LEAST_RECORDS", 20),
-        mock.patch.object(sql_chain, "_FEWEST_RECORDS", 1),
-    ):
+    with small_ranges():
         running = ChainRun(settings, [source], group)
         if settings["spark.engine"] == "worker":
             for partition in source.logs:
