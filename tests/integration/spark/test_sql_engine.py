@@ -90,7 +90,7 @@ CASES = [case for number in range(FIRST, FIRST + HISTORIES) for case in _cases(2
 def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], topic: Any, case: Case) -> None:
     source = topic("t", schemas=True)
     chance = random.Random(case.number)
-    for partition, log in enumerate(make_history(case.number, steps=0, events=90).logs):
+    for partition, log in enumerate(make_history(case.number, steps=0, events=60).logs):
         source.logs[partition] = [(event.key(), event.value()) for event in log if event.op != "t"]
         for entry in (GAP, GAP, (None, BAD), (b"{", None)):
             source.logs[partition].insert(chance.randrange(len(source.logs[partition])), entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,11 +68,13 @@ class Pipeline:
         self.leaves: frozenset[int] = frozenset()
         """Offsets of records that SQL leaves."""
 
-    def job(self, log: Log, first: int = 0, fails_at: int | None = None, **more: str) -> RangeJob:
+    def job(
+        self, log: Log, first: int = 0, fails_at: int | None = None, prefix: bytes = PREFIX, **more: str
+    ) -> RangeJob:  # fmt: skip
         settings = {"topics": "t", "table.location": str(self.folder), "metadata.columns": "none", **ROUTER, **more}
         reader = list_reader(settings, {"t": {0: log}}, {(0, 1): [("h", b"x")]})
         reader = ListTransformingReader(reader.kafka, reader.logs, reader.headers, fails_at=fails_at, batch=4)
-        chain = compiled(reader, Prefixes(None, PREFIX))
+        chain = compiled(reader, Prefixes(None, prefix))
         whole = OffsetRange(P0, first, len(log))
         return RangeJob(parse_config(settings), reader, [whole], self.targets, ({}, {}), True, {"t": chain})
 
@@ -132,13 +135,17 @@ def test_errant_records_have_their_bytes_whoever_refuses_them(pipeline: Pipeline
     assert [row["id"] for row in pipeline.rows(part)] == [0, 3]
 
 
-def test_records_that_do_not_fit_the_table_are_reported_with_their_bytes(pipeline: Pipeline) -> None:
-    columns = {"id": pa.int64(), "v": pa.int64()}
-    pipeline.targets["rows"] = WriteTarget(columns, {}, (), (), pipeline.targets["rows"].files)
-    log = [record(0, None), record(1, None), record(2, "text")]
-    (part,) = pipeline.run(log)
+def test_records_that_no_column_can_hold_are_reported_with_their_bytes(pipeline: Pipeline) -> None:
+    logical = '"name":"org.apache.kafka.connect.data.Decimal","version":1,"parameters":{"scale":"2"}'
+    prefix = PREFIX.replace(b'"string","optional":true', b'"bytes","optional":true,' + logical.encode())
+    files = pipeline.targets["rows"].files
+    pipeline.targets["rows"] = WriteTarget({"id": pa.int64(), "v": pa.decimal128(38, 2)}, {}, (), (), files)
+    too_large = base64.b64encode(b"\x7f" * 17).decode()
+    log = [record(0, "AN0=", prefix), record(2, too_large, prefix), record(3, None, prefix), record(4, too_large, prefix)]
+    (part,) = pipeline.run(log, prefix=prefix)
     assert isinstance(part, PartResult)
-    assert [(offset, one.value, one.headers) for offset, _, one in part.bad_records if offset == 2] == [(2, log[2][1], ())]
+    assert [(offset, one.offset, one.value) for offset, _, one in part.bad_records] == [(1, 1, log[1][1]), (3, 3, log[3][1])]
+    assert [(row["id"], str(row["v"])) for row in pipeline.rows(part)] == [(0, "2.21"), (3, "None")]
 
 
 def test_failure_that_is_not_tolerated_ends_the_range(pipeline: Pipeline) -> None:
