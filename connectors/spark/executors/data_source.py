@@ -43,9 +43,10 @@ _ARROW_TYPES: dict[pa.DataType, str] = {
 }
 _SETTINGS = {
     **SETTINGS,
-    # Of a batch for the process that writes.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    # Of a batch for the process that writes: few, because records may be large. With a limit in bytes, Spark computes the size of
+    # the batch at each row, which takes longer than all else.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
 }
 
 
