@@ -287,9 +287,9 @@ def config_def() -> ConfigDef:
              doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
     d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
              doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
-    d.define("executors.sql.transforms", t.BOOLEAN, True, importance=low, group="Engine",
+    d.define("executors.sql.transforms", t.BOOLEAN, False, importance=low, group="Engine",
              doc="Whether Spark SQL computes transformations in Spark's executors, for JsonConverter with schemas, as far as SQL "
-             "gives their results. With false, they run row by row.")  # fmt: skip
+             "gives their results. Its constants are visible in Spark's plans. With false, they run row by row.")  # fmt: skip
     define_transaction_keys(d)
     return d
 
@@ -430,7 +430,7 @@ class SparkSinkConfig:
     engine: str = WORKER
     executors_min_records: int = 1_000_000
     executors_max_records: int = 5_000_000
-    executors_sql_transforms: bool = True
+    executors_sql_transforms: bool = False
     """Whether Spark SQL may compute transformations in Spark's executors."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""

@@ -97,7 +97,8 @@ def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], top
         source.logs[partition].append(GAP)
         source.headers[partition, 5] = [("note", b"x")]
     worker, by_row, in_sql = (
-        _run(case, name, props, source) for name in ({"spark.engine": "worker"}, {"executors.sql.transforms": "false"}, {})
+        _run(case, name, props, source)
+        for name in ({"spark.engine": "worker"}, {"executors.sql.transforms": "false"}, {"executors.sql.transforms": "true"})
     )
     assert by_row.sql_records == 0
     assert in_sql.sql_records > 10
@@ -116,7 +117,8 @@ def test_nothing_is_lost_doubled_or_shown_when_the_process_that_reads_dies(
     for number in range(400):
         source.add(None, message(ROW_SCHEMA, {"id": number}))
     case = Case(0, "append", [_VALUE_STEPS[1]])
-    settings = {**props, **case.config(), "spark.engine": "executors", "metadata.columns": "__offset", "sasl.password": "hidden"}
+    settings = {**props, **case.config(), "spark.engine": "executors", "metadata.columns": "__offset"}
+    settings |= {"executors.sql.transforms": "true", "sasl.password": "hidden"}
     running = ChainRun(settings, [source], {})
     marker = tmp_path / "died"
     running.reader = replace(running.reader, dies_at=300, marker=str(marker))
@@ -161,7 +163,7 @@ def small_ranges() -> Iterator[None]:
 
 
 def _run(case: Case, own: Mapping[str, str], props: Mapping[str, str], source: Any) -> Outcome:
-    location = Path(props["table.location"]) / ("_".join(own) or "sql")
+    location = Path(props["table.location"]) / "_".join(f"{name}_{value}" for name, value in own.items())
     settings = {
         **props,
         "table.location": str(location),

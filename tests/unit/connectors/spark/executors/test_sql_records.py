@@ -219,7 +219,7 @@ def test_other_converters_run_row_by_row() -> None:
 
 
 def test_chains_are_compiled_once_the_schema_is_known_and_the_job_is_large() -> None:
-    chains = SqlChains(parse_config({"topics": "t", "table.location": "/lake"}))
+    chains = SqlChains(parse_config({"topics": "t", "table.location": "/lake", "executors.sql.transforms": "true"}))
     reader = list_reader(ROUTER, {})
     large = [OffsetRange(P0, 0, sql_chain._FEWEST_RECORDS)]
     assert chains.are_wanted(reader)
@@ -229,7 +229,7 @@ def test_chains_are_compiled_once_the_schema_is_known_and_the_job_is_large() -> 
     assert found["t"].value.field_names == ("id", "v")
     assert chains.compile(reader, large)["t"] is found["t"]
     assert not chains.compile(reader, [OffsetRange(P0, 0, 10)])
-    off = SqlChains(parse_config({"topics": "t", "table.location": "/lake", "executors.sql.transforms": "false"}))
+    off = SqlChains(parse_config({"topics": "t", "table.location": "/lake"}))
     assert not off.are_wanted(reader)
     assert not chains.are_wanted(list_reader({}, {}))
 
