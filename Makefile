@@ -34,7 +34,7 @@ test: setup $(STAMPS)/test-services ## Run every test, with real brokers, databa
 	$(BIN)/python -m compileall -q $(CODE)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, less than a minute
+unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, about two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit
 
 check: $(STAMPS)/packages ## Check formatting, types, imports, and structure

@@ -44,7 +44,8 @@ def _load_with_cluster(here: BenchmarkEnvironment, form: EventFormat, workers: i
             "executors.max.records": str(RECORDS // _COMMITS),
         }
         lake = here.home / f"workers-{workers}"
-        with lake_worker(here, form, [sink("lake", [_TOPIC], lake, "append", _LOAD_MS, **settings)], lake) as worker:
+        # A connector of its own, whose group begins at the first record.
+        with lake_worker(here, form, [sink(lake.name, [_TOPIC], lake, "append", _LOAD_MS, **settings)], lake) as worker:
             flow = follow_load(worker, worker.log(_TOPIC), RECORDS)
             cluster_cpu_s = sum(tree_cpu_s(server.pid or 0) for server in cluster.workers)
             figures = {"flowing": flow.as_dict(), "cluster_cpu_s": round(cluster_cpu_s, 1)}
@@ -78,7 +79,7 @@ def main() -> None:
         size = produce(here.producer(**{"compression.type": "lz4"}), _TOPIC, inserts(form, RECORDS))
         one, two = (_load_with_cluster(here, form, workers) for workers in (1, 2))
         lake = here.home / "own-engine"
-        with lake_worker(here, form, [sink("lake", [_TOPIC], lake, "append", _LOAD_MS)], lake) as worker:
+        with lake_worker(here, form, [sink(lake.name, [_TOPIC], lake, "append", _LOAD_MS)], lake) as worker:
             flow = follow_load(worker, worker.log(_TOPIC), RECORDS)
             own = worker.process.figures(RECORDS)
         speedup = two["flowing"]["records_per_s"] / one["flowing"]["records_per_s"]

@@ -233,6 +233,16 @@ class MixedTextRecords(LazyRecords):
         self._rows.append(row)
         self._size += template.records_per_row
 
+    def add_rows(self, template: RecordTemplate, rows: list[Sequence[Any]]) -> None:
+        """Adds the records of several rows, and takes the list over."""
+        if template is self._template:
+            self._rows += rows
+        elif rows:
+            self._template = template
+            self._rows = rows
+            self.parts.append(RowRun(template, rows))
+        self._size += template.records_per_row * len(rows)
+
     def append(self, record: SourceRecord) -> None:
         """Adds a record."""
         self._template = None

@@ -34,6 +34,12 @@ def pytest_configure() -> None:
             signal.signal(number, lambda *_: None)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "SLUICE_CHAOS_KILLS" not in os.environ:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With CI=true, a test fails where it would be skipped: what it needs must be there."""

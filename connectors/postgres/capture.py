@@ -10,6 +10,7 @@ from typing import Any
 
 from connect.record import SourceRecord
 from connect.text_records import LazyRecords
+from connect.version import sluice_version
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ConnectionLostError
@@ -23,7 +24,6 @@ from connectors.postgres.offsets import (
     format_lsn,
     source_partition,
 )
-from connectors.postgres.schema import envelope as env
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
 from connectors.postgres.schema.contracts import parse_contracts
@@ -66,7 +66,7 @@ class ChangeCapture:
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
-        version = env.connector_version()
+        version = sluice_version()
         self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
         self.signals.load(extras)
         observers = self.signals.observers
@@ -273,7 +273,7 @@ class ChangeCapture:
         return publications.require_captured_tables(self.sessions.catalog(), self._settings, self._filters)
 
     def _start_snapshot(self, created: slots.CreatedSlot | None) -> SnapshotSession:
-        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, env.connector_version())
+        snapshot = SnapshotSession(self._settings, self._filters, self._tables, self.sessions, sluice_version())
         try:
             snapshot.start(created, self._snapshot_state, self.signals.observers)
         except BaseException:

@@ -9,6 +9,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
+from connect.version import sluice_version
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, Interrupt, is_standby
@@ -17,7 +18,6 @@ from connectors.postgres.offsets import COMMIT_LSN, CONTRACTS, PARTITION_KEY, TI
 from connectors.postgres.schema.catalog import describe_no_match
 from connectors.postgres.schema.checks import check_keys, check_topics
 from connectors.postgres.schema.contracts import parse_contracts
-from connectors.postgres.schema.envelope import connector_version
 from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.signal_keys import CONSUMER_PREFIX
 from connectors.postgres.snapshot.transaction import check_access
@@ -35,7 +35,7 @@ class PostgresSource(SourceConnector):
     The counterpart of ``io.debezium.connector.postgresql.PostgresConnector``.
     """
 
-    version = connector_version()
+    version = sluice_version()
     most_tasks = 1
     # With a backlog, large requests save a quarter of the CPU: while a request is in flight, the client's thread keeps looking
     # whether the next one may be sent, if that is full or has waited for linger.ms (librdkafka 2.16 with an idempotent producer).

@@ -12,6 +12,13 @@ PLUGINS = (
     ),
     PluginEntry(
         Kind.CONNECTOR,
+        "connectors.spark:SparkSource",
+        (),
+        ("SparkSource",),
+        "source",
+    ),
+    PluginEntry(
+        Kind.CONNECTOR,
         "connectors.spark:IcebergSink",
         ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector"),
         ("IcebergSink", "IcebergSinkConnector"),

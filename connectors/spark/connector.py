@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
+from connect.version import sluice_version
 from connectors.spark.config import (
     CONF_PREFIX,
     FRESHNESS_PREFIX,
@@ -24,17 +24,10 @@ from connectors.spark.config import (
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 
-def _version() -> str:
-    try:
-        return metadata.version("sluice-connect")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 class SparkSink(SinkConnector):
     """Writes change events or plain records into Delta tables, or appends them to Parquet tables; one table per topic."""
 
-    version = _version()
+    version = sluice_version()
     open_prefixes: ClassVar[tuple[str, ...]] = (
         CONF_PREFIX,
         PROPERTIES_PREFIX,

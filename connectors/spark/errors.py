@@ -25,6 +25,8 @@ _TRANSIENT = (
     "ServiceUnavailableException",
     "ServiceFailureException",
     "CommitStateUnknownException",
+    "CommitFailedException",
+    "LockException",
     "TTransportException",
     # An object store, by S3A, by Arrow, and by obstore.
     "Unable to execute HTTP request",
@@ -44,10 +46,15 @@ _CREDENTIALS = (
     "or the worker if the credentials have changed: Spark keeps those of its first access"
 )
 _CATALOG = "check the catalog's credentials and permissions (spark.conf.spark.sql.catalog.<catalog>.*), then restart the task"
+_LOCKS = (
+    "if the Hive metastore has no locks, set "
+    "spark.conf.spark.sql.catalog.<catalog>.hadoop.iceberg.engine.hive.lock-enabled=false (Hive in docs/iceberg.md)"
+)
+_HIVE = "start the Hive metastore, or correct spark.conf.spark.sql.catalog.<catalog>.uri"
 _BUCKET = "create the bucket, or correct table.location"
 _S3 = "Spark lacks the JARs or settings of this file system: see S3 in docs/spark.md"
-APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
-_ENDED = (
+APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext", "No active or default Spark session found")
+APPLICATION_ENDED_ADVICE = (
     "the cluster has ended the worker's application: somebody has ended it, or its executors ended too often (their logs say "
     "why). Restart the task then"
 )
@@ -61,9 +68,12 @@ _ADVICE = (
     ("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
      "set spark.conf.spark.databricks.delta.properties.defaults.columnMapping.mode=name before creating the table, or rename it"),
     ("DATA_SOURCE_NOT_FOUND", _DELTA),
-    *((sign, _ENDED) for sign in APPLICATION_ENDED),
+    *((sign, APPLICATION_ENDED_ADVICE) for sign in APPLICATION_ENDED),
     ("NotAuthorizedException", _CATALOG),
     ("ForbiddenException", _CATALOG),
+    ("another writer has created the table, but does not have it", _LOCKS),
+    ("LockException", _LOCKS),
+    ("Could not connect to meta store", _HIVE),
     ("NoSuchNamespaceException", "create the namespace, or correct table.catalog and table.name.format"),
     ("Cannot find catalog plugin class", "Iceberg's JAR is missing: run 'sluice setup --iceberg' and restart the worker"),
     ("S3AFileSystem not found", _S3),
@@ -99,7 +109,8 @@ _GONE = re.compile(
 )
 
 
-_ON_HOST = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\d+)\)")
+ON_HOST = re.compile(r"Lost task (?:\S+ in stage \S+ \(TID \d+\) )?\((\S+) executor (\d+)\)")
+"""Host and executor of a cluster."""
 _MISSING = ("FileNotFoundException", "FILE_NOT_EXIST", "PATH_NOT_FOUND")
 
 
@@ -124,8 +135,8 @@ def explain(error: BaseException, doing: str) -> ConnectError:
     if is_jvm_gone(error):
         # A lease of Spark notices it, too: its next session is in a new JVM.
         return RetriableError(f"{doing}: Spark's JVM has ended (its last log messages say why); restarting it")
-    text = str(error)
-    cause = root_cause(text) or type(error).__name__
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    cause = root_cause(str(error)) or type(error).__name__
     advice = _storage_advice(text) or next((what for sign, what in _ADVICE if sign in text), None)
     message = f"{doing}: {cause}" + (f"; {advice}" if advice else "")
     if any(sign in text for sign in _TRANSIENT):
@@ -135,7 +146,7 @@ def explain(error: BaseException, doing: str) -> ConnectError:
 
 def _storage_advice(text: str) -> str | None:
     """What to do when an executor of a cluster lacks a file, which the worker may see."""
-    found = _ON_HOST.search(text)
+    found = ON_HOST.search(text)
     if found is None or not any(sign in text for sign in _MISSING):
         return None
     return (

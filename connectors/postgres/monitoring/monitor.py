@@ -93,8 +93,8 @@ class SourceMonitor:
             self._problems.add(problem)
 
     def task_disconnected(self) -> None:
-        """The task has closed its connections. The monitor closes its own, and opens none before the task, which may need the last
-        one there is."""
+        """The task has closed its connections. The monitor closes its own, and opens none before the task, which may need the
+        last one there is."""
         self._connected.clear()
 
     def close(self) -> None:

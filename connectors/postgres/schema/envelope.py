@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder, Type
@@ -103,14 +102,6 @@ def row_schemas(
         ],
     )
     return RowSchemas(key, value, envelope)
-
-
-def connector_version() -> str:
-    """The version in source blocks: the version of Sluice."""
-    try:
-        return metadata.version("sluice-connect")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def source_values(version: str, name: str, database: str, schema: str, table: str) -> list[Any]:

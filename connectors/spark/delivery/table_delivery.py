@@ -149,14 +149,17 @@ class TableDelivery:
 
     # -- committing
 
-    def advance(self) -> None:
-        """Collects commits that have ended, starts those that are due, and asks for the next call in time."""
+    def advance(self, *, starts_commits: bool = True) -> None:
+        """Collects commits that have ended, starts those that are due, unless the caller does, and asks for the next call in
+        time."""
         self.scheduler.collect()
-        self._start_due()
+        if starts_commits:
+            self._start_due()
         while not self._back_pressure.is_paused and self._back_pressure.is_full(self.buffered()):
             if not self.scheduler.collect(_ROOM_WAIT_S):
                 break
-            self._start_due()
+            if starts_commits:
+                self._start_due()
         self._back_pressure.update(self.buffered())
         self._reports.release_durable()
         self._errant_records.release(self.offsets.committed)

@@ -36,6 +36,8 @@ class CommitOutcome:
     ended_at: float = 0.0
     visible_ms: float = 0.0
     """Since 1970."""
+    was_grouped: bool = False
+    """Whether the commit was one of several that take effect together."""
 
 
 class TableQueue:
@@ -140,7 +142,7 @@ class TableQueue:
         except BaseException as e:
             outcome.error = e
         if self.is_grouped and self.writer is not None:
-            self.is_grouped = False
+            self.is_grouped, outcome.was_grouped = False, True
             self.writer.leave_group(failed=outcome.error is not None or bool(outcome.bad_records))
         outcome.ended_at = clock()
         outcome.visible_ms = time.time() * 1000

@@ -187,6 +187,7 @@ class RangeProcessor:
             router.knowledge(),
             router.ignored_tombstones,
             router.unrouted,
+            socket.gethostname(),
             part.sql_records,
             part.prefixes,
         )

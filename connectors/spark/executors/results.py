@@ -100,6 +100,8 @@ class PartResult:
     knowledge: RouterKnowledge = field(default_factory=lambda: ({}, {}))
     ignored_tombstones: int = 0
     unrouted: int = 0
+    host: str = ""
+    """Of the executor; empty if it is not known."""
     sql_records: int = 0
     """Of ``records``: those whose transformations Spark SQL computed."""
     prefixes: Prefixes | None = None

@@ -17,7 +17,7 @@ from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.sink import OffsetRange, RangeReader, TransformingReader
 from connect.transforms.chain import Step, build_steps, close_steps
-from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config import AUTO, NEVER, SparkSinkConfig
 from connectors.spark.decode.column_decoder import check_decodable
 from connectors.spark.decode.json import NotBatchable, find_prefix
 from connectors.spark.decode.old_keys import HEADER
@@ -32,6 +32,8 @@ from connectors.spark.transforms.stored_types import arrow_type
 
 log = logging.getLogger(__name__)
 
+_FEWEST_STEPS = 2
+"""Without a demand: one step alone is as fast row by row."""
 _FEWEST_RECORDS = 5_000
 """Of a topic in a job: for fewer, a second Python process and the plan of the SQL cost more than they save."""
 
@@ -151,9 +153,11 @@ class SqlChains:
 
     def are_wanted(self, reader: RangeReader) -> bool:
         """Whether records of the reader have transformations that SQL may compute."""
-        if not self._config.executors_sql_transforms or not isinstance(reader, TransformingReader):
+        wanted = self._config.executors_sql_transforms
+        if wanted == NEVER or not isinstance(reader, TransformingReader):
             return False
-        return bool(reader.chain_config().get("transforms", "").strip())
+        steps = [step for step in reader.chain_config().get("transforms", "").split(",") if step.strip()]
+        return len(steps) >= (_FEWEST_STEPS if wanted == AUTO else 1)
 
     def learn(self, topic: str, prefixes: Prefixes) -> None:
         """The latest records of a topic have these schemas."""

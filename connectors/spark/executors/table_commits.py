@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
+from connectors.spark.errors import explain
 from connectors.spark.executors.latest_rows import join_parts
 from connectors.spark.executors.results import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
 from connectors.spark.plan.evolution import Columns, merge_columns
 from connectors.spark.plan.rows import PreparedRows
-from connectors.spark.tables.executor_files import WriteTarget
+from connectors.spark.tables.executor_files import ExecutorFiles, WriteTarget
 from connectors.spark.tables.offset_ranges import OffsetRanges, include_range
 from connectors.spark.tables.writer import TableWriter
 
@@ -34,7 +36,8 @@ class TableCommits:
         """Commits all parts: files together as far as possible; changes that the driver has to apply, in between.
 
         ``sequences`` has by part what is added to the sequence of its changes. Raises RetriableError if the table has changed
-        meanwhile; a later job writes what is missing.
+        meanwhile, or a file was deleted; a later job writes what is missing. Raises ConnectError for files that only the host of
+        their executor has.
         """
         ends = dict(self.target.ends)
         groups = [(kind, list(group)) for kind, group in itertools.groupby(self.parts, lambda part: type(part[1]))]
@@ -51,12 +54,40 @@ class TableCommits:
                 ]
                 writer.commit(changes, partitions, ranges)
             else:
-                rows = join_parts([(result, part) for result, part in group if isinstance(part, WrittenPart)])
+                parts = [(result, part) for result, part in group if isinstance(part, WrittenPart)]
+                rows = join_parts(parts)
+                self._check_files(rows.files, {path: result.host for result, part in parts for path, _, _ in part.files})
                 before, self.may_be_committed = self.may_be_committed, True
                 if not writer.commit_files(rows, ranges, ends, partitions):
                     self.may_be_committed = before
                     raise RetriableError(f"table {self.table} has changed since Spark's executors wrote files for it")
             ends |= {tp: end for tp, (_, end) in ranges.items()}
+
+    def _check_files(self, files: ExecutorFiles, hosts: Mapping[str, str]) -> None:
+        """Raises ConnectError if the worker does not find files that executors wrote. ``hosts`` has the host of each."""
+        target = self.target.files
+        paths = [file.path for file in files.remaining()]
+        if target is None or not paths:
+            return
+        try:
+            missing = target.find_missing(paths)
+        except OSError as e:
+            raise explain(e, f"table {self.table}: looking for the files of Spark's executors") from e
+        if not missing:
+            return
+        path, host = missing[0], hosts[missing[0]]
+        seen = {socket.gethostname(), *(hosts[other] for other in paths if other not in missing)}
+        what = f"table {self.table}: data file {path}, which the executor on host {host or 'unknown'} wrote,"
+        if host in seen:
+            raise RetriableError(
+                f"{what} was deleted before it was committed, so its rows are written again. Run VACUUM and remove_orphan_files "
+                "only with a retention that is longer than a commit takes"
+            )
+        raise ConnectError(
+            f"{what} is not found by the worker on host {socket.gethostname()}, so nothing of it is committed: the table must be "
+            "in storage that is the same on every host of the cluster and on the worker, such as S3, HDFS, or a mounted share. "
+            "If it is, the file was deleted: restart the task, which writes its rows again"
+        )
 
 
 def needed_columns(parts: Sequence[TablePart]) -> PreparedRows | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from connect.errors import ConnectError
+from connectors.spark.errors import APPLICATION_ENDED_ADVICE
 from connectors.spark.session.gateway import connect_gateway, disconnect_gateway
 
 if TYPE_CHECKING:
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 def attach(port: int, token: str) -> tuple[Any, SparkSession]:
     """Returns the gateway and a session. Not on the main thread, where PySpark would replace the handler of SIGINT.
 
-    PySpark has one context per process, in class attributes; :func:`detach` clears them.
+    PySpark has one context per process, in class attributes; :func:`detach` clears them. Raises ConnectError when a cluster has
+    ended the application.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -22,7 +25,10 @@ def attach(port: int, token: str) -> tuple[Any, SparkSession]:
     gateway = connect_gateway(port, token)
     try:
         jvm = gateway.jvm
-        default = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().get()
+        found = jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+        if found.isEmpty():
+            raise ConnectError(APPLICATION_ENDED_ADVICE)
+        default = found.get()
         shared = jvm.JavaSparkContext(default.sparkContext())
         context = SparkContext(gateway=gateway, jsc=shared, conf=SparkConf(_jconf=shared.getConf()))
         session = SparkSession(context, default)

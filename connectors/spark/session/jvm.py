@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError
+from connectors.spark.errors import APPLICATION_ENDED, APPLICATION_ENDED_ADVICE
 from connectors.spark.session import class_archive
 from connectors.spark.session.gateway import close_connection_of_thread, connect_gateway
 from connectors.spark.session.settings import CLASS_PATH, JAVA_OPTIONS, LaunchPlan
@@ -106,8 +107,9 @@ class SparkJvm:
         except Exception as e:
             text = str(getattr(e, "java_exception", None) or e).strip()
             first = next(iter(text.splitlines()), type(e).__name__)
+            ended = f"; {APPLICATION_ENDED_ADVICE}" if any(sign in text for sign in APPLICATION_ENDED) else ""
             raise ConnectError(
-                f"Spark could not be started at {self._plan.master}: {first}; see the worker's log for Spark's output"
+                f"Spark could not be started at {self._plan.master}: {first}{ended}; see the worker's log for Spark's output"
             ) from e
         finally:
             self._remove_files()

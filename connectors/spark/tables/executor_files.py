@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs
 
 from connect.record import TopicPartition
 from connectors.spark.plan.deduplicate import DeduplicatedChanges
@@ -36,8 +37,18 @@ class FileTarget(Protocol):
     def write(self, rows: pa.Table) -> list[NewFile]:
         """Writes rows, one file per partition of the table. Until they are committed, the files belong to nobody."""
 
+    def find_missing(self, paths: Sequence[str]) -> list[str]:
+        """Those of the files that this process does not find, in their order. One request to the storage for each. Raises
+        OSError if it cannot tell."""
+
     def delete(self, paths: Collection[str]) -> None:
         """Deletes files that certainly no commit names, as far as possible."""
+
+
+def missing_files(files: fs.FileSystem, places: Mapping[str, str]) -> list[str]:
+    """The names of the files that the file system does not have; ``places`` are their paths by name. Raises OSError."""
+    found = files.get_file_info(list(places.values()))
+    return [name for name, info in zip(places, found, strict=True) if info.type == fs.FileType.NotFound]
 
 
 @dataclass(frozen=True, slots=True)

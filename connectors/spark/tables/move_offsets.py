@@ -16,7 +16,8 @@ from connectors.spark.tables.staging import Staging
 
 def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: Mapping[TopicPartition, int | None]) -> None:
     """Changes the offsets in every table below the location that has records of these partitions, whatever their topics were
-    routed to. Raises BadRequestError, before anything has changed, when an append table would get records twice."""
+    routed to. The table of transactions forgets them: the tables are at no consistent point any more. Raises BadRequestError,
+    before anything has changed, when an append table would get records twice."""
     staging = Staging(config.location, config.connector, config.spark.s3) if config.location else None
     found = []
     for name in sorted({*find_tables(config, lease), *_named_tables(config, offsets)}):
@@ -25,7 +26,8 @@ def move_offsets(config: SparkSinkConfig, lease: session.Lease | None, offsets: 
             ends = table.stored_ends()
         except Exception as e:
             raise explain(e, f"table {name} at {table.path}") from e
-        moved = {tp: end for tp, end in offsets.items() if tp in ends}
+        is_marker = config.transactions is not None and name == config.transactions.table
+        moved = {tp: None if is_marker else end for tp, end in offsets.items() if tp in ends}
         if config.of_table(name).repeats_rows and config.of_table(name).replay != "repeat":
             _refuse_replay(name, ends, moved)
         if moved:

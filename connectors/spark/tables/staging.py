@@ -77,8 +77,9 @@ class StagedFile:
             self._files.delete_file(self._path)
 
 
-def open_location(location: str, s3: S3Settings | None = None) -> tuple[fs.FileSystem, str]:
-    """The Arrow file system and path of a directory or URI. Raises ConnectError when Arrow cannot open it.
+def open_location(location: str, s3: S3Settings | None = None, key: str = "table.location") -> tuple[fs.FileSystem, str]:
+    """The Arrow file system and path of a directory or URI. Raises ConnectError, which names the config key, when Arrow cannot
+    open it.
 
     Spark knows S3 as ``s3a://``, Arrow as ``s3://``; both are accepted. Without settings, Arrow finds them in the environment.
     """
@@ -90,7 +91,7 @@ def open_location(location: str, s3: S3Settings | None = None) -> tuple[fs.FileS
             files, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))
             return files, path
     except (pa.ArrowException, ValueError, OSError) as e:
-        raise ConnectError(f"table.location {location} cannot be opened: {e}") from e
+        raise ConnectError(f"{key} {location} cannot be opened: {e}") from e
     return fs.LocalFileSystem(), location
 
 

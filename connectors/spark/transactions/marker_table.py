@@ -113,7 +113,7 @@ class TransactionsTable:
         state = self.writer.state(partitions, float("inf"))
         if any(state.ends.get(tp, 0) != end for tp, (_, end) in ranges.items()):
             raise ConnectError(
-                f"table {self.writer.name} does not have the offsets of round {number}: another task of the connector wrote i. "
+                f"table {self.writer.name} does not have the offsets of round {number}: another task of the connector wrote it. "
                 "Restart the task after the other one has stopped"
             )
         for old in expired:

@@ -84,7 +84,7 @@ class TransactionOrder:
     ) -> None:
         """``end_partition`` has the END events. ``timeout_ms``: how long after one its transaction's events may still become
         visible in other partitions. ``newest_lsn``: of the newest transaction that the tables have. ``is_aligned``: all
-        partitions start at a consistent point."""
+        partitions start at a consistent point; otherwise, the first point has all that was in them when it was looked for."""
         self._end_partition = end_partition
         self._timeout_ms = timeout_ms
         self._ends = PartitionRuns()
@@ -226,8 +226,8 @@ class TransactionOrder:
         return any(w.lacking and w.log_ends is None and now_ms >= w.deadline_ms for w in self._waiting)
 
     def set_log_ends(self, ends: Mapping[TopicPartition, int], now_ms: int) -> None:
-        """The ends of the partitions at this time; without effect if some are missing."""
-        if not ends.keys() >= self._parts.keys():
+        """The ends of all partitions at this time; without effect if some are missing."""
+        if not ends.keys() >= set(self.partitions()):
             return
         found = _LogEnds(ends, now_ms)
         if not self._is_aligned and self._barrier is None and self._waiting:
@@ -237,32 +237,46 @@ class TransactionOrder:
                 waiting.log_ends = found
 
     def _passes_barrier(self, now_ms: int) -> bool:
-        """Whether all partitions have what was in them when the first END event had arrived. Snapshots are not counted."""
+        """Whether all that was in the partitions when the first END event had arrived was read. Nothing counts the rows of
+        snapshots, and records that are read again, because offsets were moved, show rows of the past."""
         barrier = self._barrier
         if self._is_aligned:
             return True
-        return barrier is not None and all(
-            barrier.are_read(tp, runs.position, now_ms) for tp, runs in self._parts.items() if tp in barrier.offsets
-        )
+        return barrier is not None and all(barrier.are_read(tp, self.position(tp), now_ms) for tp in self.partitions())
+
+    def _before_barrier(self) -> int:
+        """How many of the waiting transactions the next point must have."""
+        if self._is_aligned or self._barrier is None:
+            return 0
+        offset = self._barrier.offsets[self._end_partition]
+        return sum(1 for w in self._waiting if w.end.offset < offset)
+
+    def _reaches_barrier(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether a point has all records of before the barrier."""
+        barrier = self._barrier
+        if self._is_aligned or barrier is None:
+            return True
+        return all(ends.get(tp, 0) >= min(barrier.offsets[tp], runs.position or 0) for tp, runs in self._parts.items())
 
     # -- points
 
     def find_point(self, now_ms: int) -> tuple[ConsistentPoint | None, list[IncompleteTransaction]]:
         """The newest consistent point, if there is one that the tables can reach; and transactions whose events will not come."""
         incomplete = list(self._settle(now_ms))
+        least = self._before_barrier()
         count = 0
         if self._passes_barrier(now_ms):
             count = sum(1 for _ in itertools.takewhile(lambda w: not w.lacking, self._waiting))
         lost = self._keys_without_end()
         while True:
-            count = self._without_repeated(count)
+            count = self._without_repeated(count if count >= least else 0)
             keys = {w.end.key for w in self._waiting[:count]} | lost
             ends, behind = self._cut(keys)
             # Events of a chosen transaction that are behind those of another one: only together with that.
             first = next((i for i, w in enumerate(self._waiting[:count]) if w.end.key in behind), None)
-            if first is None:
+            if first is None and (not count or self._reaches_barrier(ends)):
                 return self._as_point(ends, count), incomplete
-            count = first
+            count = first or 0
 
     def _without_repeated(self, count: int) -> int:
         """Leaves out END events that repeat earlier ones: rows are those of the past until the last of them."""

@@ -28,8 +28,9 @@ class TransactionReports:
         if found and now >= self._incomplete_at + _INTERVAL_S:
             self._incomplete_at, first = now, found[0]
             log.warning(
-                "Transaction %s has %d events of %s in the source, of which %d arrived; the others were filtered, or are no "
-                "longer in the topics. The round continues without them; the progress counts such transactions as incomplete",
+                "Transaction %s has %d events of %s in the source, of which %d arrived; the others were filtered, are no longer "
+                "in the topics, or are in the tables already. The round continues without them; the progress counts such "
+                "transactions as incomplete",
                 first.id,
                 first.expected,
                 first.collection,

@@ -133,10 +133,13 @@ class TransactionRounds:
         assert self._marker is not None
         stored = StoredRounds({}) if ends is None else self._read_rounds()
         self._marker.set_stored(stored.committed_ms)
+        tables = self._delivery.scheduler.tables
+        if self._config.names_need_record:
+            # Tables without offsets, which were reset over REST, are not known as those of the connector.
+            self._delivery.load_tables({name: () for name in stored.tables if name not in tables})
         for name in stored.tables:
-            table = self._delivery.scheduler.tables.get(name)
-            is_gone = self._config.names_need_record if table is None else table.writer is not None and table.columns is None
-            if is_gone:
+            table = tables.get(name)
+            if table is not None and table.writer is not None and table.columns is None:
                 raise ConnectError(
                     f"table {name} does not exist, but {self._settings.table} ({TABLE}) names a version of it. Restore it; or, "
                     f"to start over, remove {self._settings.table} too, and reset the consumer group"
@@ -212,7 +215,7 @@ class TransactionRounds:
             self._begin(is_flush=is_flush)
         if status.is_open and (is_flush or self._clock() >= status.retry_at):
             self._commit()
-        self._delivery.advance()
+        self._delivery.advance(starts_commits=False)  # a table is not committed without the others of its round
         self._request_next_put()
 
     def _is_full(self) -> bool:
@@ -238,7 +241,7 @@ class TransactionRounds:
         if due_at is None or not (is_flush or is_full or due_at <= now):
             return
         if intake.order.wants_log_ends(now_ms):
-            intake.order.set_log_ends(self._context.end_offsets(intake.order.data_partitions()), now_ms)
+            intake.order.set_log_ends(self._context.end_offsets(intake.order.partitions()), now_ms)
         point, incomplete = intake.order.find_point(now_ms)
         self._reports.report_incomplete(incomplete, now)
         is_empty = point is not None and not intake.held.has_any(point.ends) and not intake.order.is_ahead

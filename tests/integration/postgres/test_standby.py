@@ -117,7 +117,7 @@ def test_a_standby_may_be_promoted_while_the_task_starts(
     source.start(snapshot_mode="never", retriable_restart_connector_wait_ms="50")
     source.until("streaming")
     source.kill()
-    identified = []
+    identified: list[int] = []
 
     def identify_and_promote(replication: Any) -> ServerState:
         state = identify_system(replication)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,8 +27,6 @@ from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.support.spark_connect import connect_server
-
-collect_ignore = [] if os.environ.get("SLUICE_CHAOS_KILLS") else ["test_cluster_failures.py"]
 
 
 def json_converters(settings: Mapping[str, str]) -> tuple[Converter, Converter]:
@@ -255,7 +252,8 @@ def spark_props() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def _spark_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
+def shared_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
+    """The cluster of :func:`spark_cluster`, in whatever state the last test left it."""
     cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", dies_with_parent=True)
     yield cluster
     session.stop()
@@ -263,10 +261,10 @@ def _spark_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
 
 
 @pytest.fixture
-def spark_cluster(_spark_cluster: EmbeddedSparkCluster) -> EmbeddedSparkCluster:
+def spark_cluster(shared_cluster: EmbeddedSparkCluster) -> EmbeddedSparkCluster:
     """A standalone master and two workers with one core each, running; a test may kill them."""
-    _spark_cluster.start()
-    return _spark_cluster
+    shared_cluster.start()
+    return shared_cluster
 
 
 @pytest.fixture(scope="session")

@@ -42,12 +42,14 @@ class Case:
         return found
 
 
-def check_engines(case: Case, props: Mapping[str, str], run: Callable[..., Any], topic: Callable[..., Any]) -> None:
+def check_engines(
+    case: Case, props: Mapping[str, str], run: Callable[..., Any], topic: Callable[..., Any], events: int = 64
+) -> None:
     """The worker and Spark's executors write the rows of the model, with the same types, and refuse the same records.
 
     ``props`` choose the Spark; the executors' ranges are small.
     """
-    logs = case.logs()
+    logs = case.logs(events)
     model = Model(case.mode, case.delete_mode)
     for partition, log in enumerate(logs):
         model.apply([(partition, offset, event) for offset, event in enumerate(log) if event is not None])

@@ -56,11 +56,12 @@ class DeltaAccess:
 
 
 class IcebergAccess:
-    """A table below the warehouse of a Hadoop catalog; the second engine is PyIceberg."""
+    """A table below the warehouse of a Hadoop catalog, or a branch of it; the second engine is PyIceberg."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, branch: str | None = None) -> None:
         self.path = path
         self.log = path / "metadata"
+        self._branch = branch
 
     def versions(self) -> int:
         hint = self.log / "version-hint.text"
@@ -68,16 +69,20 @@ class IcebergAccess:
 
     def by_spark(self, spark: Any) -> pa.Table:
         configure_catalog(spark, self.path.parent)
-        return spark.sql(f"SELECT * FROM {self.name}").toArrow()
+        version = "" if self._branch is None else f" VERSION AS OF '{self._branch}'"
+        return spark.sql(f"SELECT * FROM {self.name}{version}").toArrow()
 
     @property
     def name(self) -> str:
         return f"{CATALOG}.`{self.path.name}`"
 
-    def by_second_engine(self) -> pa.Table:
+    def by_second_engine(self, where: str | None = None) -> pa.Table:
+        """``where``: a condition in PyIceberg's form."""
+        from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.table import StaticTable
 
-        return StaticTable.from_metadata(str(self.metadata_file())).scan().to_arrow()
+        scan = StaticTable.from_metadata(str(self.metadata_file())).scan(where or AlwaysTrue())
+        return (scan if self._branch is None else scan.use_ref(self._branch)).to_arrow()
 
     def metadata_file(self) -> Path:
         """The file with the newest metadata."""

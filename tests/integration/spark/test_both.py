@@ -12,6 +12,7 @@ from connect.errors import BadRequestError
 from connect.record import TopicPartition
 from connectors.spark import task
 from connectors.spark.connector import SparkSink
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.histories import Event, Model, make_history, sorted_rows
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -22,10 +23,6 @@ pytestmark = [
 
 P0 = TopicPartition("t", 0)
 METADATA = ("__source_ts", "__topic")
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
 
 
 def check(read: Any, events: Sequence[Event]) -> None:

@@ -24,8 +24,10 @@ from connectors.spark.tables.staging import open_location
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
 from tests.support.s3 import EmbeddedS3
 
-ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "8"))
-"""Number of commits of each process to the append table on a disk, a quarter of that on S3; a fifth of it to the upsert table."""
+ROUNDS = int(os.environ.get("SLUICE_COMMIT_ROUNDS", "10"))
+"""Number of commits of each process to the append table on a disk; a fifth of it to the upsert table."""
+S3_ROUNDS = max(5, ROUNDS // 4)
+"""The same on S3."""
 
 _WRITER = """
 import json, sys
@@ -136,12 +138,12 @@ def test_no_commit_of_two_processes_on_s3_is_lost(props: dict[str, Any], s3: Emb
     tables = [f"{own['table.location']}/{name}" for name in ("appended", "upserted")]
     optimizing = OptimizingSpark(own, tables, s3.storage_options)
     try:
-        run_writers(own, ROUNDS // 4, optimizing.optimize)
+        run_writers(own, S3_ROUNDS, optimizing.optimize)
         optimizing.optimize()
     finally:
         optimizing.close()
     assert optimizing.rounds
-    check_tables(own, ROUNDS // 4, s3.storage_options)
+    check_tables(own, S3_ROUNDS, s3.storage_options)
 
 
 def run_writers(props: dict[str, Any], rounds: int, meanwhile: Callable[[], None]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connect import crash_points
 from connect.errors import BadRequestError, ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark import session, task
@@ -17,28 +16,13 @@ from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from tests.integration.spark.change_events import fill
+from tests.integration.spark.crashes import Crash, crash_at
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
-
-
-def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
-    left = [hits]
-
-    def point(reached: str) -> None:
-        if reached == name:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Crash
-
-    monkeypatch.setattr(crash_points, "point", point)
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])

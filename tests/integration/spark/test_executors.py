@@ -20,6 +20,7 @@ from connectors.spark.config import parse_config
 from connectors.spark.executors.data_source import NAME, source_of
 from connectors.spark.executors.job import RangeJob
 from tests.integration.spark.conftest import ListRangeReader
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
 
 pytestmark = [
@@ -47,10 +48,6 @@ CASES = _CASES if HISTORIES > 1 else _CASES[:3]
 def test_engines_write_the_same_tables(props: Any, run: Any, topic: Any, case: Case, number: int) -> None:
     numbered = Case(case.number + 100 * number, case.table_format, case.mode, case.delete_mode, case.raw, case.settings)
     check_engines(numbered, props, run, topic)
-
-
-class Crash(BaseException):
-    """Stands for SIGKILL."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from connectors.spark.tables import open_table
 from connectors.spark.tables.delta import file_table
 from connectors.spark.tables.files import compaction
 from connectors.spark.tables.iceberg import table as iceberg_table
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.histories import PARTITIONS, Event, History, Model, Step, make_history, sorted_rows
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
 
@@ -37,10 +38,6 @@ FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
 STEPS = int(os.environ.get("SLUICE_HISTORY_STEPS", "8"))
 KINDS = [("upsert", "hard"), ("upsert", "soft"), ("append", "hard"), ("upsert", "ignore")]
 """By number of the history, in turn: write mode and delete mode."""
-
-
-class Crash(BaseException):
-    """Stands for SIGKILL."""
 
 
 class World:

@@ -14,6 +14,7 @@ from connect.record import TopicPartition
 from connectors.spark.connector import SparkSink
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
+from tests.integration.spark.crashes import Crash
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -23,10 +24,6 @@ pytestmark = [
 
 ROW = [field("id", "int64"), field("v", "string"), field("n", "int32")]
 ADDED = [*ROW, field("more", "string")]
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
 
 
 def at(ms: int) -> dt.datetime:

@@ -20,6 +20,8 @@ from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
 from tests.integration.spark import conftest
+from tests.integration.spark.crashes import Crash
+from tests.integration.spark.engines import Case, check_engines
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,10 +46,6 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     if request.param != LOCAL:
         session.stop()
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
 
 
 @pytest.fixture
@@ -182,6 +180,7 @@ def test_scd2_keeps_versions_or_is_refused(sink: Sink, kind: str) -> None:
     assert sorted((row["v"], row["__current"]) for row in sink.rows()) == [("v0", False), ("v1", True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None:
@@ -201,6 +200,16 @@ def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None
         assert found == [(p, offset, 2 * (offset % 100) + p, offset) for p in (0, 1) for offset in range(300)]
     else:
         assert sorted((row["id"], row["v"]) for row in rows) == [(id_, 200 + id_ // 2) for id_ in range(200)]
+
+
+@pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
+@pytest.mark.parametrize(
+    "case", [Case(10, "delta", "upsert"), Case(11, "delta", "append", raw=False)], ids=lambda case: case.mode
+)
+def test_worker_and_executors_of_the_cluster_write_the_same_tables(
+    settings: dict[str, str], run: Any, topic: Any, case: Case
+) -> None:
+    check_engines(case, settings, run, topic, events=32)
 
 
 @pytest.mark.parametrize("kind", [CLUSTER], indirect=True)

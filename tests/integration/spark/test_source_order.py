@@ -16,6 +16,7 @@ from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from connectors.spark.tables.source_order.order_state import FOLDER
+from tests.integration.spark.crashes import Crash
 from tests.integration.spark.table_access import CATALOG, DeltaAccess, IcebergAccess, TableAccess, catalog_props
 from tests.support.source_order_histories import Event, apply_in_order, make_arrival, make_history
 
@@ -29,10 +30,6 @@ pytestmark = [
 HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
 FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
 PARTITIONS = 3
-
-
-class Crash(BaseException):
-    """Stands for SIGKILL."""
 
 
 class Lake:
@@ -49,11 +46,12 @@ class Lake:
             self.settings |= {"table.format": "iceberg", "table.catalog": CATALOG}
             self.settings["table.properties.format-version"] = format_.removeprefix("iceberg ")
 
-    def rows(self) -> dict[int, str | None]:
-        """The rows that are not deleted, which both engines agree on."""
+    def rows(self, branch: str | None = None) -> dict[int, str | None]:
+        """The rows that are not deleted, which both engines agree on. Only Iceberg tables have branches."""
+        access = self.access if branch is None else IcebergAccess(self.access.path, branch)
         lease = session.lease(parse_config(self.settings).spark)
         try:
-            tables = [self.access.by_spark(lease.session()), self.access.by_second_engine()]
+            tables = [access.by_spark(lease.session()), access.by_second_engine()]
         finally:
             lease.release()
         found = []
@@ -159,6 +157,29 @@ def test_deletes_and_truncates_are_remembered_after_a_restart(lake: Lake, run: A
     assert lake.rows() == {3: "c", 5: "new"}
     assert figures(third)["outdated"] == 2
     third.close()
+
+
+@pytest.mark.parametrize("lake", ["iceberg 3"], indirect=True)
+def test_branch_has_an_order_of_its_own(lake: Lake, run: Any, topic: Any) -> None:
+    t = topic("t", schemas=False)
+    t.logs[1] = []
+    on_main = run(lake.settings, [t], raw=True, group={})
+    add(t, [Event("c", 1, 2, "a"), Event("c", 2, 4, "b"), Event("c", 3, 5, "c"), Event("d", 3, 9)])
+    commit(on_main)
+    on_main.close()
+    lake.settings["table.branch"] = "audit"
+    first = run(lake.settings, [t], raw=True, group={})
+    add(t, [Event("d", 1, 11), Event("u", 2, 12, "d"), Event("c", 4, 13, "e")])
+    commit(first)
+    first.close()
+    second = run(lake.settings, [t], raw=True, group={})
+    # Before a delete on the branch, before an update there, and before a delete on main.
+    add(t, [Event("u", 1, 10, "late"), Event("u", 2, 10, "late"), Event("u", 3, 8, "late"), Event("u", 4, 14, "f")], 1)
+    commit(second)
+    assert figures(second)["outdated"] == 3
+    second.close()
+    assert lake.rows("audit") == {2: "d", 4: "f"}
+    assert lake.rows() == {1: "a", 2: "b"}
 
 
 @pytest.mark.parametrize("lake", ["delta", "iceberg 3"], indirect=True)

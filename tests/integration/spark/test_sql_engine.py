@@ -98,7 +98,7 @@ def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], top
         source.headers[partition, 5] = [("note", b"x")]
     worker, by_row, in_sql = (
         _run(case, name, props, source)
-        for name in ({"spark.engine": "worker"}, {"executors.sql.transforms": "false"}, {"executors.sql.transforms": "true"})
+        for name in ({"spark.engine": "worker"}, {"executors.sql.transforms": "never"}, {"executors.sql.transforms": "always"})
     )
     assert by_row.sql_records == 0
     assert in_sql.sql_records > 10
@@ -118,7 +118,7 @@ def test_nothing_is_lost_doubled_or_shown_when_the_process_that_reads_dies(
         source.add(None, message(ROW_SCHEMA, {"id": number}))
     case = Case(0, "append", [_VALUE_STEPS[1]])
     settings = {**props, **case.config(), "spark.engine": "executors", "metadata.columns": "__offset"}
-    settings |= {"executors.sql.transforms": "true", "sasl.password": "hidden"}
+    settings |= {"executors.sql.transforms": "always", "sasl.password": "hidden"}
     running = ChainRun(settings, [source], {})
     marker = tmp_path / "died"
     running.reader = replace(running.reader, dies_at=300, marker=str(marker))

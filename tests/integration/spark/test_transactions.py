@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect import crash_points
 from connect.errors import RetriableError
 from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.tables.iceberg.library import IcebergHandle
+from tests.integration.spark.crashes import Crash, crash_at
 from tests.integration.spark.table_access import catalog_props
-from tests.integration.spark.transaction_source import Rows, TransactionSource
+from tests.integration.spark.transaction_source import (
+    TABLES,
+    TransactionSource,
+    all_topics,
+    commit,
+    create_source,
+    read_points,
+    transaction_settings,
+)
 from tests.support.iceberg_rest import TOKEN, rest_catalog
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
@@ -24,35 +31,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-TABLES = ("accounts", "savings")
 KEY = "spark.conf.spark.sql.catalog.rest"
 FOREIGN = 7
 """A row of another writer."""
-TIMEOUT_S = 120.0
-
-
-class Crash(BaseException):
-    """A simulated crash of the process."""
-
-
-def create_source(topic: Any, partitions: int = 1) -> TransactionSource:
-    topics = {name: topic(f"shop.public.{name}", schemas=False) for name in TABLES}
-    for one in topics.values():
-        for partition in range(partitions):
-            one.logs.setdefault(partition, [])
-    return TransactionSource(topics, topic("shop.transaction", schemas=False), partitions)
 
 
 @pytest.fixture
 def settings(props: dict[str, str]) -> dict[str, str]:
-    del props["topics"]
-    return {
-        **props,
-        "topics.regex": "shop.*",
-        "table.name.format": "${table}",
-        "write.mode": "upsert",
-        "commit.scope": "transaction",
-    }
+    return transaction_settings(props)
 
 
 @pytest.fixture
@@ -71,32 +57,6 @@ def rest_settings(settings: dict[str, str]) -> dict[str, str]:
     }
 
 
-def all_topics(source: TransactionSource) -> list[Any]:
-    return [*source.topics.values(), source.transactions]
-
-
-def read_points(settings: dict[str, str]) -> list[tuple[dict[str, Any], Rows]]:
-    """The rounds in order, each with the rows of the versions that it names."""
-    lease = session.lease(parse_config(settings).spark)
-    spark, location, catalog = lease.session(), settings.get("table.location"), settings.get("table.catalog")
-
-    def read(table: str, version: int | None = None) -> Any:
-        if catalog:
-            at = "" if version is None else f" VERSION AS OF {version}"
-            return spark.sql(f"SELECT * FROM {catalog}.{table}{at}")
-        at_version = {} if version is None else {"versionAsOf": version}
-        return spark.read.format("delta").options(**at_version).load(f"{location}/{table}")
-
-    found = []
-    for row in read("_sluice_transactions").orderBy("round").collect():
-        rows: Rows = {name: {} for name in TABLES}
-        for table, version in row.tables.items():
-            rows[table] = {one.id: one.v for one in read(table, version).collect()}
-        found.append((row.asDict(), rows))
-    lease.release()
-    return found
-
-
 def check(settings: dict[str, str], source: TransactionSource) -> list[str]:
     """Checks every point; returns their transactions."""
     found = []
@@ -105,27 +65,6 @@ def check(settings: dict[str, str], source: TransactionSource) -> list[str]:
         assert rows == source.history[row["transaction_id"]]
         found.append(row["transaction_id"])
     return found
-
-
-def commit(task_run: Any) -> None:
-    """Commits all transactions. A round may have to be repeated on a slow machine: tables are created one after the other."""
-    deadline = time.monotonic() + TIMEOUT_S
-    task_run.commit()
-    while task_run.task.progress()["transactions"]["waiting"]:
-        assert time.monotonic() < deadline
-        task_run.commit()
-
-
-def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
-    left = [hits]
-
-    def point(reached: str) -> None:
-        if reached == name:
-            left[0] -= 1
-            if left[0] == 0:
-                raise Crash
-
-    monkeypatch.setattr(crash_points, "point", point)
 
 
 def test_a_round_names_versions_with_whole_transactions(settings: dict[str, str], run: Any, topic: Any) -> None:

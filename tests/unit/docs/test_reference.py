@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from connect.plugins import Kind, PluginDesc, Plugins
+from connect.version import DISTRIBUTION
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
@@ -42,7 +43,7 @@ def test_every_key_has_a_page_and_documentation() -> None:
 def test_every_plugin_with_a_config_def_is_a_component() -> None:
     plugins = Plugins.discover()
     named = {name for component in pages.components(plugins) for name in component.names}
-    own = [d for d in plugins.all() if d.distribution == pages.OWN_DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
+    own = [d for d in plugins.all() if d.distribution == DISTRIBUTION and d.kind is not Kind.CONFIG_PROVIDER]
     assert own
     for desc in own:
         assert {desc.path, *desc.java_names, *desc.aliases} <= named
@@ -146,7 +147,7 @@ def test_write_rejects_a_component(tmp_path: Path) -> None:
 
 def test_classes_of_the_same_name_get_separate_pages() -> None:
     def desc(path: str) -> PluginDesc:
-        return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", pages.OWN_DISTRIBUTION)
+        return PluginDesc(Kind.CONNECTOR, path, (), (), "sink", "1", DISTRIBUTION)
 
     plugins = Plugins([desc("connect.testing:MemorySink"), desc("connect.testing.memory:MemorySink")])
     names = {component.name for component in pages.components(plugins)}

@@ -20,6 +20,7 @@ from pyarrow import fs
 from connect.errors import RetriableError
 from connectors.spark.tables.delta.layout import TableLayout
 from connectors.spark.tables.delta.log import Action
+from connectors.spark.tables.executor_files import missing_files
 from connectors.spark.tables.files.partition_values import PartitionValues
 
 APPEND_ROW_GROUP = 256 * 1024
@@ -92,8 +93,7 @@ class DataFileWriter:
     def check_exist(self, names: Sequence[str], place: str) -> None:
         """Raises RetriableError when files that were written and not committed yet are gone: VACUUM without retention deletes
         them, and a commit that names them would leave a table that nobody can read."""
-        found = self._files.get_file_info([f"{self._folder}/{name}" for name in names])
-        missing = [name for name, info in zip(names, found, strict=True) if info.type == fs.FileType.NotFound]
+        missing = missing_files(self._files, {name: f"{self._folder}/{name}" for name in names})
         if missing:
             self.delete(names)
             raise RetriableError(

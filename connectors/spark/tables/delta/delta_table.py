@@ -11,6 +11,7 @@ import pyarrow as pa
 from connect.record import TopicPartition
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables.delta.failed_task import note_failed_task
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from connectors.spark.tables.delta.sql_table import DeltaSqlTable
 from connectors.spark.tables.delta.suitability import UnsuitableTable
@@ -88,7 +89,7 @@ class DeltaTable:
         return self._table.progress()
 
     def _open(self) -> Table:
-        session = self._new_session()
+        session = self._session = self._new_session()
         return self._open_with_spark(session) if self._open_files is None else self._open_files(session)
 
     def _of_either_kind(self, call: Callable[[], Result]) -> Result:
@@ -106,4 +107,6 @@ class DeltaTable:
         except Exception as e:
             if is_jvm_gone(e):
                 self._session_ended = True
+            else:
+                note_failed_task(e, self._session)
             raise

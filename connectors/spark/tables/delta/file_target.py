@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from connectors.spark.tables.delta.change import TableChange
 from connectors.spark.tables.delta.data_files import APPEND_ROW_GROUP, UPSERT_ROW_GROUP, DataFileWriter
 from connectors.spark.tables.delta.known_version import KnownVersion
 from connectors.spark.tables.delta.layout import TableLayout
-from connectors.spark.tables.executor_files import NewFile
+from connectors.spark.tables.executor_files import NewFile, missing_files
 from connectors.spark.tables.staging import open_location
 
 
@@ -44,6 +44,10 @@ class DeltaFileTarget:
         with change.writing(writer):
             change.write_rows(writer, self.layout)
         return [NewFile(str(add["path"]), add, change.new_rows[str(add["path"])]) for add in change.adds]
+
+    def find_missing(self, paths: Sequence[str]) -> list[str]:
+        files, folder = open_location(self.path, self.s3)
+        return missing_files(files, {path: f"{folder}/{path}" for path in paths})
 
     def delete(self, paths: Collection[str]) -> None:
         self._writer().delete(paths)

@@ -30,8 +30,12 @@ class LoggedCommit:
     info: Mapping[str, Any] = field(default_factory=dict)
     adds: list[Action] = field(default_factory=list)
     removes: list[Action] = field(default_factory=list)
+    cdc: list[Action] = field(default_factory=list)
+    """Files of the change data feed."""
     transactions: dict[str, int] = field(default_factory=dict)
     changes_metadata: bool = False
+    metadata: Action | None = None
+    protocol: Action | None = None
 
     @property
     def operation(self) -> str:
@@ -85,12 +89,16 @@ class DeltaLog:
                 found.adds.append(action["add"])
             elif "remove" in action:
                 found.removes.append(action["remove"])
+            elif "cdc" in action:
+                found.cdc.append(action["cdc"])
             elif "txn" in action:
                 found.transactions[action["txn"]["appId"]] = int(action["txn"]["version"])
             elif "commitInfo" in action:
                 found.info = action["commitInfo"]
             elif "metaData" in action or "protocol" in action or "domainMetadata" in action:
                 found.changes_metadata = True
+                found.metadata = action.get("metaData", found.metadata)
+                found.protocol = action.get("protocol", found.protocol)
         return found
 
     def backwards(self, version: int) -> Iterator[LoggedCommit]:

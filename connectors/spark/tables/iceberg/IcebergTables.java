@@ -111,7 +111,11 @@ public class IcebergTables {
       }
       catalog.createTable(identifier(namespace, nameOrLocation), columns, partitions, properties);
     } catch (AlreadyExistsException e) {
-      return;
+      if (load(spark, catalog, namespace, nameOrLocation) == null) {
+        // Iceberg says that, too, when the catalog refuses the commit, for example because it does not lock the table.
+        throw new CommitFailedException(
+            "the catalog reports that another writer has created the table, but does not have it", new Object[0]);
+      }
     }
   }
 
@@ -439,21 +443,30 @@ public class IcebergTables {
   }
 
   /**
-   * Commits a change to a branch; returns the ID of its snapshot, or a conflict: then nothing was committed. Everything else that
-   * fails is thrown, and it is not known whether there was a commit.
+   * Commits a change to a branch; returns the ID of its snapshot, a conflict, or why the catalog did not lock the table: then
+   * nothing was committed. Everything else that fails is thrown, and it is not known whether there was a commit.
    */
   public static String commit(Table table, String branch, String request) throws Exception {
     JsonNode change = (JsonNode) MAPPER.readTree(request);
+    String refusal = apply(table, table, branch, change);
+    if (refusal != null) {
+      return refusal;
+    }
+    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
+  }
+
+  /** Applies a change to a table, or to that table in a transaction; returns null, or the answer for one that is refused. */
+  private static String apply(Table target, Table table, String branch, JsonNode change) throws Exception {
     try {
-      update(table, branch, change).commit();
+      update(target, branch, change).commit();
+      return null;
     } catch (ValidationException e) {
       return conflict(e);
     } catch (CommitFailedException e) {
-      return conflict(e);
+      return isLockFailure(e) ? answer("unlocked", e) : conflict(e);
     } catch (IllegalArgumentException e) {
       return conflictIfExpired(table, branch, change, e);
     }
-    return MAPPER.writeValueAsString(answer(table, branch, at(at(change, "summary"), COMMIT).asText()));
   }
 
   /** The update of a table, or of a table in a transaction. */
@@ -470,15 +483,9 @@ public class IcebergTables {
   /** A transaction with a change of a branch that is not committed yet, or a conflict as text. */
   public static Object stage(Table table, String branch, String request) throws Exception {
     BaseTransaction transaction = (BaseTransaction) table.newTransaction();
-    JsonNode change = (JsonNode) MAPPER.readTree(request);
-    try {
-      update(transaction.table(), branch, change).commit();
-    } catch (ValidationException e) {
-      return conflict(e);
-    } catch (CommitFailedException e) {
-      return conflict(e);
-    } catch (IllegalArgumentException e) {
-      return conflictIfExpired(table, branch, change, e);
+    String refusal = apply(transaction.table(), table, branch, (JsonNode) MAPPER.readTree(request));
+    if (refusal != null) {
+      return refusal;
     }
     return transaction;
   }
@@ -535,10 +542,19 @@ public class IcebergTables {
     return MAPPER.writeValueAsString(answers);
   }
 
-  private static String unsupported(Exception e) throws Exception {
+  /** Whether a Hive metastore has not locked the table. The class is not public. */
+  private static boolean isLockFailure(CommitFailedException e) {
+    return e.getCause() != null && e.getCause().getClass().getSimpleName().equals("LockException");
+  }
+
+  private static String answer(String name, Exception e) throws Exception {
     Map answer = new HashMap();
-    answer.put("unsupported", String.valueOf(e.getMessage()));
+    answer.put(name, String.valueOf(e.getMessage()));
     return MAPPER.writeValueAsString(answer);
+  }
+
+  private static String unsupported(Exception e) throws Exception {
+    return answer("unsupported", e);
   }
 
   private static Map answer(Table table, String branch, String id) {
@@ -568,9 +584,7 @@ public class IcebergTables {
   }
 
   private static String conflict(Exception e) throws Exception {
-    Map answer = new HashMap();
-    answer.put("conflict", String.valueOf(e.getMessage()));
-    return MAPPER.writeValueAsString(answer);
+    return answer("conflict", e);
   }
 
   private static SnapshotUpdate prepare(Table table, JsonNode change) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,13 +11,13 @@ from pyarrow import fs
 
 from connect.errors import ConnectError
 from connectors.spark.s3_settings import S3Settings, read_s3_settings
-from connectors.spark.tables.executor_files import NewFile
+from connectors.spark.tables.executor_files import NewFile, missing_files
 from connectors.spark.tables.iceberg.change import IcebergChange
 from connectors.spark.tables.iceberg.data_files import IcebergFileWriter
 from connectors.spark.tables.iceberg.partitioning import Partitioning
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot
 from connectors.spark.tables.iceberg.types import Json
-from connectors.spark.tables.staging import open_location
+from connectors.spark.tables.staging import open_location, path_in_file_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,10 @@ class IcebergFileTarget:
         with change.writing(writer):
             change.write_rows(writer, Partitioning.read(self.spec, self.schema))
         return [NewFile(str(entry["path"]), entry, change.new_rows[str(entry["path"])]) for entry in change.added]
+
+    def find_missing(self, paths: Sequence[str]) -> list[str]:
+        files, _ = open_location(self.data, self.s3)
+        return missing_files(files, {path: path_in_file_system(path) for path in paths})
 
     def delete(self, paths: Collection[str]) -> None:
         self._writer().delete(paths)

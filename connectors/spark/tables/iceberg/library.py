@@ -13,7 +13,7 @@ from connectors.spark.config import MAIN_BRANCH
 from connectors.spark.errors import root_cause
 from connectors.spark.session.java_classes import install_class
 from connectors.spark.tables.commit_group import AtomicCommitsUnsupported
-from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.conflicts import CommitConflict, TableNotLocked
 from connectors.spark.tables.iceberg.offsets import COMMIT
 from connectors.spark.tables.iceberg.types import Json
 
@@ -166,10 +166,13 @@ class IcebergHandle:
         return found
 
     def commit(self, change: Json) -> Json:
-        """Commits a change. Raises CommitConflict; after another error it is not known whether there was a commit."""
+        """Commits a change. Raises CommitConflict and TableNotLocked; after another error it is not known whether there was a
+        commit."""
         answer: Json = json.loads(self._java.commit(self._table, self._branch, json.dumps(change)))
         if "conflict" in answer:
             raise CommitConflict(answer["conflict"])
+        if "unlocked" in answer:
+            raise TableNotLocked(f"LockException: {answer['unlocked']}")
         return answer
 
     def stage(self, name: IcebergName, change: Json) -> StagedCommit:

@@ -22,7 +22,7 @@ from connect.record import TopicPartition
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.application_ids import Identify, StoredOffsets, ids_of
 from connectors.spark.tables.commit_group import CommitGroup, CommitGroupAborted
-from connectors.spark.tables.conflicts import CommitConflict
+from connectors.spark.tables.conflicts import CommitConflict, TableNotLocked
 from connectors.spark.tables.executor_files import FileTarget
 from connectors.spark.tables.files.compaction import MergedFile, choose_sources, merge_files
 from connectors.spark.tables.files.indexed_files import IndexedFiles, has_keys
@@ -169,7 +169,7 @@ class IcebergTable:
         crash_points.point("spark.staged")
         try:
             version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
-        except CommitGroupAborted:
+        except (CommitGroupAborted, TableNotLocked):
             self._order.abandoned(written.ordered)
             raise
         if version is None:
@@ -218,7 +218,7 @@ class IcebergTable:
             with contextlib.nullcontext() if is_locked else known.lock.held():
                 answer = commit_in_group(self.group, self._reader, self._settings.name, request) or handle.commit(request)
                 known.claim(handle, self._settings.writer_property)
-        except CommitGroupAborted:
+        except (CommitGroupAborted, TableNotLocked):
             known.writer.delete(change.written)
             raise
         except CommitConflict as e:

@@ -31,3 +31,6 @@ def test_file_that_an_executor_of_a_cluster_lacks_names_its_host_and_the_shared_
     assert message.startswith(f"table t: {missing.removeprefix('java.io.')}; executor 0 on host 10.1.2.3 does not have it")
     assert "table.location must be reachable under the same name from the worker and from all executors" in message
     assert "executor" not in explain(RuntimeError(trace.format(where="here executor driver")), "table t").message
+    without_place = RuntimeError(missing)
+    without_place.add_note("Lost task (b executor 1)")
+    assert "does not exist; executor 1 on host b does not have it" in explain(without_place, "table t").message

@@ -219,7 +219,7 @@ def test_other_converters_run_row_by_row() -> None:
 
 
 def test_chains_are_compiled_once_the_schema_is_known_and_the_job_is_large() -> None:
-    chains = SqlChains(parse_config({"topics": "t", "table.location": "/lake", "executors.sql.transforms": "true"}))
+    chains = SqlChains(parse_config({"topics": "t", "table.location": "/lake", "executors.sql.transforms": "always"}))
     reader = list_reader(ROUTER, {})
     large = [OffsetRange(P0, 0, sql_chain._FEWEST_RECORDS)]
     assert chains.are_wanted(reader)
@@ -229,9 +229,19 @@ def test_chains_are_compiled_once_the_schema_is_known_and_the_job_is_large() -> 
     assert found["t"].value.field_names == ("id", "v")
     assert chains.compile(reader, large)["t"] is found["t"]
     assert not chains.compile(reader, [OffsetRange(P0, 0, 10)])
-    off = SqlChains(parse_config({"topics": "t", "table.location": "/lake"}))
-    assert not off.are_wanted(reader)
     assert not chains.are_wanted(list_reader({}, {}))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of_one_step", "of_two_steps"), [("auto", False, True), ("always", True, True), ("never", False, False)]
+)
+def test_sql_is_wanted_for_at_least_two_steps_if_the_configuration_leaves_it_open(
+    wanted: str, of_one_step: bool, of_two_steps: bool
+) -> None:
+    chains = SqlChains(parse_config({"topics": "t", "table.location": "/lake", "executors.sql.transforms": wanted}))
+    two_steps = ROUTER | {"transforms": "r,again"}
+    assert chains.are_wanted(list_reader(ROUTER, {})) is of_one_step
+    assert chains.are_wanted(list_reader(two_steps, {})) is of_two_steps
 
 
 def test_prefixes_are_those_of_the_last_record_with_a_value() -> None:

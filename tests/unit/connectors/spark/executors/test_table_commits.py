@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from connect.errors import RetriableError
+from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.executors.results import NeededColumns, PartResult, StagedPart, TablePart, WrittenPart
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
-from connectors.spark.tables.executor_files import WriteTarget, WrittenRows
+from connectors.spark.tables.delta.file_target import DeltaFileTarget
+from connectors.spark.tables.delta.layout import TableLayout
+from connectors.spark.tables.executor_files import FileTarget, WriteTarget, WrittenRows
+from connectors.spark.tables.iceberg.file_target import IcebergFileTarget
+from connectors.spark.tables.iceberg.types import new_schema
 from connectors.spark.tables.offset_ranges import OffsetRanges
 from tests.unit.connectors.spark.delivery.fakes import changes, offsets_of
 
@@ -42,8 +49,8 @@ class Writer:
         return self._fits
 
 
-def part(first: int, of_table: TablePart) -> tuple[PartResult, TablePart]:
-    return PartResult(P0, first, first + 10, {"t": of_table}), of_table
+def part(first: int, of_table: TablePart, host: str = "") -> tuple[PartResult, TablePart]:
+    return PartResult(P0, first, first + 10, {"t": of_table}, host=host), of_table
 
 
 def written(path: str) -> WrittenPart:
@@ -72,6 +79,46 @@ def test_files_for_a_table_that_has_changed_may_be_deleted() -> None:
     with pytest.raises(RetriableError, match="table t has changed"):
         commits.commit(Writer(fits=False), {}, [P0])  # type: ignore[arg-type]  # a fake
     assert not commits.may_be_committed
+
+
+def delta_target(folder: Path) -> FileTarget:
+    return DeltaFileTarget(str(folder), None, TableLayout({"id": pa.int64()}), 0, 1000)
+
+
+def iceberg_target(folder: Path) -> FileTarget:
+    schema = new_schema({"id": pa.int64()})
+    return IcebergFileTarget(folder.as_uri(), f"{folder.as_uri()}/data/x", None, schema, {"spec-id": 0, "fields": []}, 1000)
+
+
+@pytest.mark.parametrize("make_target", [delta_target, iceberg_target])
+def test_files_that_the_worker_does_not_find_are_not_committed(tmp_path: Path, make_target: Callable[[Path], FileTarget]) -> None:
+    target, writer = make_target(tmp_path), Writer()
+    rows = pa.table({"id": [1]}, SCHEMA)
+    parts = []
+    for number, host in enumerate(["far", "far", "near", socket.gethostname()]):
+        [file] = target.write(rows)
+        parts.append(part(number * 10, WrittenPart(SCHEMA, [(file.path, file.entry, 1)]), host))
+    paths = [next(iter(result.paths()["t"])) for result, _ in parts]
+
+    def commit() -> TableCommits:
+        commits = TableCommits("t", WriteTarget({"id": pa.int64()}, files=target), parts)
+        commits.commit(writer, {}, [P0])  # type: ignore[arg-type]  # a fake
+        return commits
+
+    assert commit().may_be_committed
+    assert writer.found.pop()[0] == paths
+    target.delete(paths[3:])
+    with pytest.raises(RetriableError, match=rf"table t: data file {re.escape(paths[3])}, .* was deleted before it was"):
+        commit()
+    parts.pop()
+    target.delete(paths[:1])
+    with pytest.raises(RetriableError, match=rf"table t: data file {re.escape(paths[0])}, .* on host far wrote, was deleted"):
+        commit()
+    target.delete(paths[1:2])
+    with pytest.raises(ConnectError, match=rf"{re.escape(paths[0])}, .* on host far wrote, is not found by .* such as S3") as e:
+        commit()
+    assert not isinstance(e.value, RetriableError)
+    assert not writer.found
 
 
 def test_needed_columns_are_those_that_fit_together() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.plan.evolution import Columns
+from connectors.spark.tables import move_offsets
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges
 from connectors.spark.tables.table import TableState
 from connectors.spark.tables.writer import TableProgress
@@ -87,6 +89,17 @@ class VersionedTable:
         keys = batch.keys.to_pylist() if batch.keys is not None else images
         ids = [(key or image)[self.key] for key, image in zip(keys, images, strict=True)]
         return list(zip(batch.meta["sequence"].to_pylist(), ids, batch.meta["op"].to_pylist(), images, strict=True))
+
+    path = "memory"
+
+    def stored_ends(self) -> dict[TopicPartition, int]:
+        return dict(self.ends)
+
+    def move_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        for tp, end in offsets.items():
+            del self.ends[tp]
+            if end:
+                self.ends[tp] = end
 
     def compact(self) -> None:
         """Another version with the same rows."""
@@ -200,6 +213,18 @@ class Lake:
         if self._threads is not None:
             self._threads.close(10)
 
+    def move_back(self, partitions: Collection[TopicPartition], count: int) -> None:
+        """Ends the task, and moves the offsets of these partitions back over REST."""
+        self.stop()
+        offsets = {tp: max(0, self.group.get(tp, 0) - count) for tp in partitions}
+        names = [*(f"shop.public.{name}" for name in self.names), MARKER]
+        with (
+            mock.patch.object(move_offsets, "find_tables", return_value=names),
+            mock.patch.object(move_offsets, "open_table", lambda config, name, *others: self._open(name)),
+        ):
+            move_offsets.move_offsets(parse_config(self.config), None, offsets)
+        self.group |= offsets
+
     def points(self) -> list[tuple[str, dict[str, dict[int, Any]]]]:
         """By round: the newest transaction, and the values of the versions that it names."""
         found = []
@@ -213,8 +238,10 @@ class Lake:
 class Source:
     """Commits transactions to a lake's topics in Debezium's form, and remembers the rows after each."""
 
-    def __init__(self, lake: Lake, partitions: int) -> None:
+    def __init__(self, lake: Lake, partitions: int, *, has_positions: bool = True) -> None:
+        """Without positions, identifiers are those of MySQL."""
         self._lake = lake
+        self._has_positions = has_positions
         self._partitions = partitions
         self._rows: dict[str, dict[int, int]] = {name: {} for name in lake.names}
         self.history: dict[str, dict[str, dict[int, int]]] = {}
@@ -229,23 +256,27 @@ class Source:
     def commit(self, changes: Sequence[tuple[str, int, bool]], filtered: Collection[int] = ()) -> str:
         """Sets or deletes (False) rows ``(table, id, sets)``. Events with these numbers never reach the task."""
         self._xid += 1
+        self._lake.clock.advance(0.001)
         counts: dict[str, int] = {}
         for order, (table, id_, sets) in enumerate(changes, 1):
             self._lsn += 8
             number = counts[f"public.{table}"] = counts.get(f"public.{table}", 0) + 1
-            block = {"id": f"{self._xid}:{self._lsn}", "total_order": order, "data_collection_order": number}
+            block = {"id": self._identifier(), "total_order": order, "data_collection_order": number}
             is_filtered = order in filtered
             self._values += 1
             if not is_filtered:
                 self._rows[table] = {**self._rows[table], id_: self._values} if sets else _without(self._rows[table], id_)
             self._event(table, id_, "u" if sets else "d", self._values, block, "false", is_filtered=is_filtered)
         self._lsn += 8
-        name = f"{self._xid}:{self._lsn}"
+        name = self._identifier()
         collections = [{"data_collection": n, "event_count": c} for n, c in counts.items()]
         value = {"status": "END", "id": name, "event_count": len(changes), "data_collections": collections, "ts_ms": 1}
         self._send(self._lake.ends, None, json.dumps(value).encode())
         self.history[name] = {table: dict(rows) for table, rows in self._rows.items()}
         return name
+
+    def _identifier(self) -> str:
+        return f"{self._xid}:{self._lsn}" if self._has_positions else f"file=binlog.000001,pos={self._xid}"
 
     def repeat(self, count: int) -> None:
         """Sends the last records again, as after a crash before their offsets were stored."""

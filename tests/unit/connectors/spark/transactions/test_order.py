@@ -165,7 +165,7 @@ def test_events_that_do_not_come_are_given_up_at_the_end_of_the_topic_after_the_
     order.end("1", 10, written_ms=5_000, a=1, b=2)
     assert order.order.wants_log_ends(5_999) is False
     assert order.order.wants_log_ends(6_000) is True
-    order.order.set_log_ends({A: 1, B: 1}, 6_000)
+    order.order.set_log_ends({A: 1, B: 1, ENDS: 1}, 6_000)
     assert order.point(6_000) is None  # b has a record that was not read
     order.order.add(B, 0, None)
     point, incomplete = order.order.find_point(6_001)
@@ -196,10 +196,10 @@ def test_the_first_point_has_whole_snapshots() -> None:
     assert order.take() == ""
     order.end("1", 10, other=1)
     assert order.order.wants_log_ends(0)
-    order.order.set_log_ends({A: 1, B: 1}, 0)
+    order.order.set_log_ends({A: 1, B: 1, ENDS: 1}, 0)
     assert order.point() is None
     order.order.add(B, 0, ReadEvent(("public.b", "b")))
-    order.order.set_log_ends({A: 1, B: 1}, 0)
+    order.order.set_log_ends({A: 1, B: 1, ENDS: 1}, 0)
     assert order.take() == "1"
     assert order.order.done(ENDS) == 1
     order.order.add(A, 1, ReadEvent(("public.a", "a"), is_initial=False))

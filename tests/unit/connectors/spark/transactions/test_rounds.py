@@ -146,6 +146,47 @@ def test_a_failed_commit_is_repeated_before_the_row_is_written(tmp_path: Path) -
     lake.stop()
 
 
+def test_no_point_has_rows_of_the_past_while_records_are_read_again(tmp_path: Path) -> None:
+    lake, source = create(tmp_path)
+    a, b = TopicPartition("shop.public.a", 0), TopicPartition("shop.public.b", 0)
+    lake.start()
+    source.commit([(name, 1, True) for name in NAMES])
+    for _ in range(2):
+        source.commit([("a", 1, True)])
+    lake.deliver_all()
+    lake.move_back([a], 2)
+    lake.start()
+    assert lake.position == {**dict.fromkeys(lake.logs, 1), lake.ends: 3}
+    last = source.commit([("b", 1, True)])
+    lake.deliver(a, 1)
+    lake.deliver(b, 1)
+    lake.deliver(lake.ends, 1)
+    assert last not in check(lake, source)
+    lake.deliver(a, 1)
+    assert check(lake, source)[-1] == last
+    lake.stop()
+
+
+def test_transactions_without_positions_that_are_read_again_end_no_round(tmp_path: Path) -> None:
+    lake, _ = create(tmp_path)
+    source = Source(lake, 1, has_positions=False)
+    a = TopicPartition("shop.public.a", 0)
+    lake.start()
+    for name in ("a", "b", "a"):
+        last = source.commit([(name, 1, True)])
+    lake.deliver_all()
+    lake.move_back([a, lake.ends], 3)
+    lake.start()
+    lake.deliver(a, 2)
+    lake.deliver(lake.ends, 1)
+    lake.deliver(lake.ends, 1)
+    assert check(lake, source) == [last]
+    lake.clock.advance(200)
+    lake.deliver_all()
+    assert check(lake, source) == [last, last]
+    lake.stop()
+
+
 def test_a_missing_table_is_named(tmp_path: Path) -> None:
     lake, source = create(tmp_path)
     lake.start()
@@ -186,6 +227,7 @@ STEPS = st.lists(
         st.tuples(st.just("crash"), st.tuples(st.sampled_from([*NAMES, MARKER]), st.booleans())),
         st.tuples(st.just("repeat"), st.integers(1, 8)),
         st.tuples(st.just("compact"), st.sampled_from(NAMES)),
+        st.tuples(st.just("move"), st.tuples(st.sets(st.integers(0, 6), min_size=1), st.integers(1, 8))),
     ),
     min_size=5,
     max_size=60,
@@ -193,10 +235,13 @@ STEPS = st.lists(
 
 
 @settings(max_examples=ROUNDS, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=STEPS, partitions=st.integers(1, 2), max_records=st.sampled_from(["8", "1000"]))
-def test_points_equal_the_source_after_any_history(steps: list[Any], partitions: int, max_records: str) -> None:
+@given(steps=STEPS, partitions=st.integers(1, 2), max_records=st.sampled_from(["8", "1000"]), has_positions=st.booleans())
+def test_points_equal_the_source_after_any_history(
+    steps: list[Any], partitions: int, max_records: str, has_positions: bool
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        lake, source = create(Path(folder), partitions, commit_max_records=max_records)
+        lake, _ = create(Path(folder), partitions, commit_max_records=max_records)
+        source = Source(lake, partitions, has_positions=has_positions)
         source.snapshot("a", 1)
         lake.start()
         last = ""
@@ -210,7 +255,11 @@ def test_points_equal_the_source_after_any_history(steps: list[Any], partitions:
                 elif step == "crash":
                     _arm(lake, *value)
                 elif step == "repeat":
-                    source.repeat(value)
+                    if has_positions:  # otherwise, a new task cannot know that it has the transactions
+                        source.repeat(value)
+                elif step == "move":
+                    lake.move_back([tp for number, tp in enumerate(lake.logs) if number in value[0]], value[1])
+                    lake.start()
                 else:
                     lake.tables[value].compact()
                 check(lake, source)

@@ -1,0 +1,1 @@
+"""The Spark source: lake tables become topics."""

@@ -1,0 +1,190 @@
+"""Configuration of the Spark source: keys and typed values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connect.config.definition import ConfigDef, Importance
+from connect.config.types import ConfigType
+from connect.config.validators import at_least, one_of
+from connect.errors import ConfigError
+from connectors.spark.config import CONF_PREFIX, DELTA, ICEBERG, PARQUET
+from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
+
+QUERY = "query"
+ENVELOPE, FLAT = "envelope", "flat"
+SNAPSHOT, LATEST = "snapshot", "latest"
+FORMAT, LOCATION, TABLE = "source.format", "source.location", "source.table"
+TOPIC, TOPIC_PREFIX = "topic", "topic.prefix"
+START, ON_GAP = "source.start", "source.on.gap"
+FAIL = "fail"
+ASSIGNED_TABLES = "spark.source.tables"
+"""The locations of a task's tables; the connector sets it."""
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]{0,200}")
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
+
+
+def _check_format(name: str, value: object) -> None:
+    if value in (ICEBERG, PARQUET, QUERY):
+        raise ConfigError.invalid(name, value, f"{value} is not supported yet; {DELTA} works")
+    if value != DELTA:
+        raise ConfigError.invalid(name, value, f"Expected {DELTA}")
+
+
+def _check_start(name: str, value: object) -> None:
+    if value not in (SNAPSHOT, LATEST) and not str(value).isdecimal():
+        raise ConfigError.invalid(name, value, f"Expected {SNAPSHOT}, {LATEST}, or the number of a version")
+
+
+def _check_topic(name: str, value: object) -> None:
+    if value and not _TOPIC.fullmatch(str(value)):
+        raise ConfigError.invalid(name, value, "Expected up to 249 letters, digits, '.', '_', and '-'")
+
+
+def _check_prefix(name: str, value: object) -> None:
+    if not _PREFIX.fullmatch(str(value)):
+        raise ConfigError.invalid(name, value, "Expected up to 200 letters, digits, '.', '_', and '-'")
+
+
+def config_def() -> ConfigDef:
+    """The keys, in groups as the reference page shows them."""
+    high, medium, low = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+    t = ConfigType
+    d = ConfigDef()
+    d.define(FORMAT, t.STRING, DELTA, validator=_check_format, importance=high, group="Tables",
+             doc="Format of the tables: delta.")  # fmt: skip
+    d.define(LOCATION, t.LIST, importance=high, group="Tables",
+             doc="Directories or URIs of the tables, separated by commas; with source.table, one directory or URI that "
+             "contains the tables.")  # fmt: skip
+    d.define(TABLE, t.LIST, "", importance=high, group="Tables",
+             doc="Names of the tables in source.location, separated by commas. Default: source.location names the tables "
+             "themselves.")  # fmt: skip
+    d.define("key.columns", t.LIST, "", importance=high, group="Tables",
+             doc="Columns that identify a row, in every table of the connector. They become the record key, and a row that a "
+             "version replaces becomes one update. Default: records have no key, and such a row is a delete and an "
+             "insert.")  # fmt: skip
+    d.define(TOPIC, t.STRING, "", validator=_check_topic, importance=high, group="Topics",
+             doc="Topic of a single table, instead of topic.prefix.")  # fmt: skip
+    d.define(TOPIC_PREFIX, t.STRING, "", validator=_check_prefix, importance=high, group="Topics",
+             doc="The topic of a table is <topic.prefix>.<table name>; the name is the last part of its location, with _ for "
+             "characters that topics cannot have. It is also the name of the connector in source blocks.")  # fmt: skip
+    d.define("source.value.format", t.STRING, ENVELOPE, validator=one_of(ENVELOPE, FLAT), importance=medium, group="Topics",
+             doc="envelope: Debezium's change events, with before, after, source, and op. flat: the row after the change, with "
+             "its op in the header __op; a delete is a tombstone, which needs key.columns.")  # fmt: skip
+    d.define("tombstones.on.delete", t.BOOLEAN, True, importance=low, group="Topics",
+             doc="Whether a tombstone follows each delete event of a record with a key, so that log compaction removes the "
+             "key.")  # fmt: skip
+    d.define(START, t.STRING, SNAPSHOT, validator=_check_start, importance=high, group="Reading",
+             doc="Where a table without a stored offset starts: snapshot reads all rows of the newest version and then the "
+             "changes, latest only later changes, and a number the changes of this version and later ones.")  # fmt: skip
+    d.define(ON_GAP, t.STRING, FAIL, validator=one_of(FAIL, SNAPSHOT), importance=medium, group="Reading",
+             doc="What happens if changes can no longer be read, because the log or files were cleaned up or the table was "
+             "replaced: fail fails the task, snapshot reads the whole table again.")  # fmt: skip
+    d.define("poll.interval.ms", t.LONG, 500, validator=at_least(1), importance=medium, group="Reading",
+             doc="How often the task looks for a new version of a table.")  # fmt: skip
+    d.define("batch.max.rows", t.INT, 5_000, validator=at_least(1), importance=low, group="Reading",
+             doc="Maximum number of rows that the task reads at a time.")  # fmt: skip
+    d.define("source.pairing.max.rows", t.LONG, 500_000, validator=at_least(1), importance=low, group="Reading",
+             doc="Maximum number of deleted rows of a version that the task holds to pair them with inserted rows of the same "
+             "key. A version that deletes more is read several times, once for each part of the keys.")  # fmt: skip
+    d.define("source.transaction.max.records", t.LONG, 500_000, validator=at_least(1), importance=low, group="Reading",
+             doc="About how many records a transaction has at most with transaction.boundary=connector, where a version is one "
+             "transaction; larger versions are divided.")  # fmt: skip
+    return d
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table to read."""
+
+    location: str
+    name: str
+    database: str
+    """The name of the directory that contains the table."""
+    topic: str
+    s3: S3Settings | None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSourceConfig:
+    """Typed values of the keys."""
+
+    tables: tuple[SourceTable, ...]
+    name: str
+    keys: tuple[str, ...]
+    value_format: str
+    tombstones: bool
+    start: str | int
+    on_gap: str
+    poll_interval_s: float
+    batch_rows: int
+    pairing_rows: int
+    transaction_records: int
+
+
+def parse_config(props: Mapping[str, str]) -> SparkSourceConfig:
+    """Parses the configuration. Raises ConfigError that names the key."""
+    values = config_def().parse(props)
+    tables = _parse_tables(values, {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)})
+    assigned = props.get(ASSIGNED_TABLES)
+    if assigned is not None:
+        chosen = set(assigned.split(","))
+        tables = tuple(table for table in tables if table.location in chosen)
+    start = values[START]
+    return SparkSourceConfig(
+        tables=tables,
+        name=values[TOPIC_PREFIX] or props.get("name", "spark-source"),
+        keys=tuple(values["key.columns"]),
+        value_format=values["source.value.format"],
+        tombstones=values["tombstones.on.delete"],
+        start=int(start) if start.isdecimal() else start,
+        on_gap=values[ON_GAP],
+        poll_interval_s=values["poll.interval.ms"] / 1000,
+        batch_rows=values["batch.max.rows"],
+        pairing_rows=values["source.pairing.max.rows"],
+        transaction_records=values["source.transaction.max.records"],
+    )
+
+
+def _parse_tables(values: Mapping[str, Any], conf: Mapping[str, str]) -> tuple[SourceTable, ...]:
+    locations = [_absolute(one) for one in values[LOCATION]]
+    names = values[TABLE]
+    if not locations:
+        raise ConfigError.invalid(LOCATION, "", "Expected the directory or URI of a table")
+    if names:
+        if len(locations) > 1:
+            raise ConfigError.invalid(
+                LOCATION, ",".join(values[LOCATION]), f"{TABLE} needs one directory that contains the tables"
+            )
+        for name in names:
+            if not name.strip("/") or ".." in name.split("/"):
+                raise ConfigError.invalid(TABLE, name, "Expected the name of a directory in source.location")
+        locations = [f"{locations[0]}/{name.strip('/')}" for name in names]
+    topic, prefix = values[TOPIC], values[TOPIC_PREFIX]
+    if bool(topic) == bool(prefix):
+        what = f"{TOPIC_PREFIX} is set too; remove one of them" if topic else f"set {TOPIC}, or {TOPIC_PREFIX}"
+        raise ConfigError.invalid(TOPIC, topic, what)
+    if topic and len(locations) > 1:
+        raise ConfigError.invalid(TOPIC, topic, f"there are {len(locations)} tables; set {TOPIC_PREFIX} instead")
+    found: dict[str, SourceTable] = {}
+    for location in locations:
+        *_, database, name = ["", *location.rstrip("/").split("/")]
+        own = topic or f"{prefix}.{_NOT_IN_TOPICS.sub('_', name)}"
+        for other in found.values():
+            if other.location == location:
+                raise ConfigError.invalid(LOCATION, location, "the table is named twice")
+            if other.topic == own:
+                raise ConfigError.invalid(LOCATION, location, f"its topic {own} is that of {other.location}; use two connectors")
+        found[location] = SourceTable(location, name, database, own, read_s3_settings(conf, location))
+    return tuple(found.values())
+
+
+def _absolute(location: str) -> str:
+    if "://" in location or location.startswith("file:"):
+        return with_s3a_scheme(location.rstrip("/"))
+    return str(Path(location).expanduser().absolute())

@@ -1,0 +1,1 @@
+"""Reads Delta tables from their log, without Spark."""

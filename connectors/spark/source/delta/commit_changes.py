@@ -1,0 +1,242 @@
+"""The changes of one commit, in an order that depends only on the commit, its files, the key columns, and ``pairing_rows``.
+
+With a change data feed, the commit names files of changes. Otherwise they follow from its ``add`` and ``remove`` actions:
+
+- A file that is added, and not removed: its rows, without those in its deletion vector, are inserts.
+- A file that is removed, and not added: its rows, without those in its deletion vector, are deletes.
+- A file that is both gets another deletion vector: rows that are only in the new one are deletes, those only in the old one
+  inserts.
+
+Without key columns, the deletes come first, in the order of the commit's ``remove`` actions and of the rows in their files, then
+the inserts. With key columns, :mod:`connectors.spark.source.pairing` defines the order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connect.errors import ConnectError, SchemaError
+from connectors.spark.plan.evolution import cast_column
+from connectors.spark.source.delta.file_rows import DeltaFiles, FileRows
+from connectors.spark.source.pairing import pair_rows
+from connectors.spark.source.table_feed import (
+    CREATE_CODE,
+    DELETE_CODE,
+    UPDATE_CODE,
+    FeedChanges,
+    TableSchema,
+    deleted,
+    inserted,
+)
+from connectors.spark.tables.delta.log import Action, LoggedCommit
+
+CHANGE_TYPE = "_change_type"
+_INSERT, _DELETE, _BEFORE, _AFTER = "insert", "delete", "update_preimage", "update_postimage"
+_CODES = {_INSERT: CREATE_CODE, _DELETE: DELETE_CODE, _BEFORE: DELETE_CODE, _AFTER: CREATE_CODE}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanges:
+    """Changes, and the schema of their rows."""
+
+    schema: TableSchema
+    changes: FeedChanges
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReader:
+    """Reads the changes of commits. Memory: one row group, ``batch_rows`` rows, and for pairing ``pairing_rows`` rows."""
+
+    files: DeltaFiles
+    keys: tuple[str, ...]
+    pairing_rows: int
+    batch_rows: int
+
+    def read(
+        self, commit: LoggedCommit, old: TableSchema, new: TableSchema, *, is_partitioned: bool
+    ) -> Iterator[SchemaChanges | None]:
+        """Yields the changes of a commit, and None in between to return to the caller often. ``old`` and ``new`` are the schemas
+        before and after it. Raises UnreadableFile.
+        """
+        self.files.forget_vectors()
+        if commit.cdc:
+            yield from self._read_feed(commit.cdc, new)
+            return
+        removed, added = self._row_sets(commit, is_partitioned)
+        deletes_schema = new if can_read_as(old, new) else old
+        deletes = _Rows(self, removed, deletes_schema)
+        inserts = _Rows(self, added, new)
+        if self.keys and removed and added and deletes_schema is new:
+            yield from self._paired(deletes, inserts, new)
+            return
+        for rows in deletes.read():
+            yield SchemaChanges(deletes_schema, deleted(rows))
+        for rows in inserts.read():
+            yield SchemaChanges(new, inserted(rows))
+
+    def _paired(
+        self, deletes: _Rows | _FeedRows, inserts: _Rows | _FeedRows, schema: TableSchema
+    ) -> Iterator[SchemaChanges | None]:
+        keys = {name: schema.types[name] for name in self.keys}
+        for changes in pair_rows(deletes, inserts, keys, self.pairing_rows, self.batch_rows):
+            yield None if changes is None else SchemaChanges(schema, changes)
+
+    def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
+        """Deleted and inserted rows, by file."""
+        if is_partitioned:
+            _require_partition_values(commit)
+        removes = {action["path"]: action for action in commit.removes if action.get("dataChange", True)}
+        adds = {action["path"]: action for action in commit.adds if action.get("dataChange", True)}
+        removed, added = [], []
+        for path, action in removes.items():
+            if path not in adds:
+                removed.append(self._all_rows(action))
+                continue
+            before, after = self.files.deleted_rows(action), self.files.deleted_rows(adds[path])
+            file = self.files.described(adds[path])
+            if len(gone := np.setdiff1d(after, before, assume_unique=True)):
+                removed.append(FileRows(file, only=gone))
+            if len(restored := np.setdiff1d(before, after, assume_unique=True)):
+                added.append(FileRows(file, only=restored))
+        added += [self._all_rows(action) for path, action in adds.items() if path not in removes]
+        return removed, added
+
+    def _all_rows(self, action: Action) -> FileRows:
+        without = self.files.deleted_rows(action)
+        return FileRows(self.files.described(action), without=without if len(without) else None)
+
+    def _read_feed(self, actions: Sequence[Action], schema: TableSchema) -> Iterator[SchemaChanges | None]:
+        sets = [FileRows(self.files.described(action)) for action in actions]
+        if self.keys:
+            deletes = _FeedRows(_Rows(self, sets, schema), (_DELETE, _BEFORE))
+            yield from self._paired(deletes, _FeedRows(_Rows(self, sets, schema), (_INSERT, _AFTER)), schema)
+            return
+        columns = {**schema.types, CHANGE_TYPE: pa.string()}
+        for one in sets:
+            yield from _adjacent_changes(one.read(self.files.files, columns, self.batch_rows), schema)
+
+
+def _require_partition_values(commit: LoggedCommit) -> None:
+    for action in commit.removes:
+        if action.get("partitionValues") is None:
+            raise ConnectError(
+                f"version {commit.version} removes the file {action['path']} without its partition values, so its rows are "
+                "unknown: the writer of the table is too old (extendedFileMetadata)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of several files, in order."""
+
+    reader: CommitReader
+    sets: Sequence[FileRows]
+    schema: TableSchema
+
+    def count(self) -> int:
+        return sum(one.count(self.reader.files.files) for one in self.sets)
+
+    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
+        for one in self.sets:
+            yield from one.read(self.reader.files.files, columns or self.schema.types, self.reader.batch_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _FeedRows:
+    """The rows of change files that have certain types."""
+
+    rows: _Rows
+    types: tuple[str, ...]
+
+    def count(self) -> int:
+        return self.rows.count()
+
+    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
+        wanted = {**(columns or self.rows.schema.types), CHANGE_TYPE: pa.string()}
+        for rows in self.rows.read(wanted):
+            kept = rows.filter(pc.is_in(rows[CHANGE_TYPE], pa.array(self.types)))
+            if kept.num_rows:
+                yield kept.drop_columns([CHANGE_TYPE])
+
+
+def _adjacent_changes(parts: Iterator[pa.Table], schema: TableSchema) -> Iterator[SchemaChanges]:
+    """Changes of rows without a key: a pre-image and the post-image that follows it are an update.
+
+    The last row of a part waits for the next part, so that the result does not depend on the size of the parts.
+    """
+    waiting: pa.Table | None = None
+    for part in itertools.chain(parts, [None]):
+        rows = waiting if part is None else part if waiting is None else pa.concat_tables([waiting, part])
+        if rows is None:
+            return
+        types = rows[CHANGE_TYPE].to_pylist()
+        end = len(types) - (part is not None and types[-1] == _BEFORE)
+        waiting = rows.slice(end) if end < len(types) else None
+        if end:
+            yield SchemaChanges(schema, _update_neighbors(rows.slice(0, end).drop_columns([CHANGE_TYPE]), types[:end]))
+
+
+def _update_neighbors(rows: pa.Table, types: Sequence[str]) -> FeedChanges:
+    codes: list[int] = []
+    before: list[int | None] = []
+    after: list[int | None] = []
+    place = 0
+    while place < len(types):
+        kind = types[place]
+        if kind not in _CODES:
+            raise ConnectError(f"a file of the change data feed has the change type {kind!r}, which is not supported")
+        if kind == _BEFORE and place + 1 < len(types) and types[place + 1] == _AFTER:
+            codes.append(UPDATE_CODE)
+            before.append(place)
+            after.append(place + 1)
+            place += 2
+            continue
+        code = _CODES[kind]
+        codes.append(code)
+        before.append(place if code == DELETE_CODE else None)
+        after.append(place if code == CREATE_CODE else None)
+        place += 1
+    images = (rows.take(pa.array(places, pa.int64())) for places in (before, after))
+    return FeedChanges(np.array(codes, np.uint8), *images)
+
+
+def can_read_as(old: TableSchema, new: TableSchema) -> bool:
+    """Whether rows of the old schema are rows of the new one without loss: its columns are there, and no type is narrower."""
+    if old is new:
+        return True
+    types = new.types
+    for column in old.columns:
+        if column.name not in types:
+            return False
+        try:
+            cast_column(pa.chunked_array([pa.nulls(0, column.type)]), types[column.name], column.name)
+        except SchemaError:
+            return False
+        if _is_narrower(types[column.name], column.type):
+            return False
+    return True
+
+
+def _is_narrower(type_: pa.DataType, than: pa.DataType) -> bool:
+    t = pa.types
+    if t.is_struct(type_) and t.is_struct(than):
+        return any(type_.get_field_index(f.name) < 0 or _is_narrower(type_.field(f.name).type, f.type) for f in than)
+    if t.is_list(type_) and t.is_list(than):
+        return _is_narrower(type_.value_type, than.value_type)
+    if t.is_map(type_) and t.is_map(than):
+        return _is_narrower(type_.key_type, than.key_type) or _is_narrower(type_.item_type, than.item_type)
+    if t.is_decimal(type_) and t.is_decimal(than):
+        return bool(type_.scale < than.scale or type_.precision - type_.scale < than.precision - than.scale)
+    if t.is_nested(type_) or t.is_nested(than) or type_ == than:
+        return False
+    if t.is_integer(than) and t.is_floating(type_):
+        return bool(than.bit_width * 2 > type_.bit_width)
+    if t.is_integer(than) and t.is_decimal(type_):
+        return bool(type_.precision - type_.scale < (20 if than.bit_width == 64 else 10))
+    return bool(type_.bit_width < than.bit_width)

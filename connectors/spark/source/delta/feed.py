@@ -1,0 +1,307 @@
+"""Reads one Delta table: a snapshot, then the changes of one version after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyarrow import fs
+
+from connect.errors import ConfigError, ConnectError
+from connect.suggestions import did_you_mean
+from connectors.spark.source.config import LATEST, SNAPSHOT
+from connectors.spark.source.delta.commit_changes import CommitReader
+from connectors.spark.source.delta.file_rows import DeltaFiles, FileRows, open_files
+from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
+from connectors.spark.source.errors import VersionGapError
+from connectors.spark.source.offsets import FeedPosition
+from connectors.spark.source.table_feed import (
+    READ_CODE,
+    FeedBatch,
+    FeedChanges,
+    FeedItem,
+    FeedVersion,
+    TableSchema,
+    VersionEnd,
+    Waiting,
+    inserted,
+)
+from connectors.spark.tables.delta.log import LoggedCommit
+from connectors.spark.tables.files.live_files import UnreadableFile
+
+_LIST_INTERVAL_S = 10.0
+"""How often a backlog looks for the newest version, which its lag is relative to."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFeedSettings:
+    """How to read a table. ``start`` is SNAPSHOT, LATEST, or the first version whose changes are read."""
+
+    keys: tuple[str, ...]
+    start: str | int
+    pairing_rows: int
+    batch_rows: int
+
+    @property
+    def order(self) -> str:
+        """See :class:`connectors.spark.source.table_feed.FeedVersion`."""
+        return f"{','.join(self.keys)}/{self.pairing_rows}" if self.keys else ""
+
+
+class DeltaFeed:
+    """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
+
+    def __init__(
+        self, files: fs.FileSystem, folder: str, location: str, settings: DeltaFeedSettings, position: FeedPosition | None
+    ) -> None:
+        """``location`` names the table in messages; without a position, the feed starts as the settings say."""
+        self._files = files
+        self._log_folder = f"{folder}/_delta_log"
+        self._location = location
+        self._settings = settings
+        self._states = DeltaStates(files, folder, location)
+        self._data: DeltaFiles = open_files(files, folder)
+        self._reader = CommitReader(self._data, settings.keys, settings.pairing_rows, settings.batch_rows)
+        self._position = position
+        self._schemas: dict[TableSchema, TableSchema] = {}
+        self._newest = -1
+        self._listed_at = 0.0
+        self._rows = 0
+        self._phase = "starting"
+
+    @property
+    def position(self) -> FeedPosition | None:
+        """What follows is next; None before the start of a feed without a stored offset."""
+        return self._position
+
+    def figures(self) -> Mapping[str, Any]:
+        found: dict[str, Any] = {"phase": self._phase, "rows": self._rows}
+        position = self._position
+        if position is not None:
+            found |= {"version": position.version, "row": position.row, "newest_version": self._newest}
+            found["lag_versions"] = max(0, self._newest - position.version + (not position.snapshot))
+        return found
+
+    def move_to(self, position: FeedPosition | None) -> None:
+        """Sets the position of the next call of ``items``."""
+        self._position = position
+
+    def start_again(self) -> None:
+        """Makes the next call of ``items`` start with a snapshot of the newest version."""
+        self._settings = replace(self._settings, start=SNAPSHOT)
+        self._position = None
+
+    # --- reading
+
+    def items(self) -> Iterator[FeedItem]:
+        listed = self._list()
+        if self._position is None:
+            self._position = self._first_position(listed)
+        if self._position.snapshot:
+            yield from self._snapshot(self._position, listed)
+            listed = self._list()
+        definition = self._definition_before(self._position, listed)
+        while True:
+            position = self._position
+            commit = self._states.log.commit(position.version)
+            if commit is None:
+                yield from self._wait_for(position)
+                continue
+            self._phase = "changes"
+            self._newest = max(self._newest, position.version)
+            if time.monotonic() - self._listed_at > _LIST_INTERVAL_S:
+                self._list()
+            definition, old = self._after(definition, commit), definition
+            yield from self._changes(position, commit, old, definition)
+            self._position = self._position.after_version()
+            self._position = replace(self._position, table_id=definition.table_id)
+            yield VersionEnd()
+
+    def _list(self) -> LogFiles:
+        listed = self._states.list_log()
+        self._newest, self._listed_at = listed.newest, time.monotonic()
+        return listed
+
+    def _first_position(self, listed: LogFiles) -> FeedPosition:
+        start = self._settings.start
+        if start == SNAPSHOT:
+            return FeedPosition(listed.newest, snapshot=True)
+        return FeedPosition(listed.newest + 1 if start == LATEST else int(start))
+
+    def _definition_before(self, position: FeedPosition, listed: LogFiles) -> TableDefinition:
+        """What the table was before a version, or, for its oldest version, at it. Raises VersionGapError."""
+        version = position.version
+        if version > listed.newest + 1:
+            raise self._gap(
+                listed, f"table {self._location} has no version {version - 1}: it may have been replaced, or the offset is wrong"
+            )
+        if version <= listed.newest and version < listed.oldest:
+            raise self._gap(listed, f"the log of table {self._location} no longer has version {version}")
+        state = None if version == 0 else self._states.read(version - 1, listed, with_files=False)
+        if state is None and version <= listed.newest:
+            state = self._states.read(version, listed, with_files=False)
+        if state is None:
+            raise self._gap(listed, f"the log of table {self._location} no longer has version {version}")
+        definition = TableDefinition(self._location, state.metadata, state.protocol)
+        self._check(position, definition, listed)
+        return definition
+
+    def _check(self, position: FeedPosition, definition: TableDefinition, listed: LogFiles) -> None:
+        """Raises an error unless the position is one of this table, with these settings."""
+        if position.table_id not in (None, definition.table_id):
+            raise self._gap(
+                listed,
+                f"table {self._location} was replaced: its id is {definition.table_id}, and the offset is of {position.table_id}",
+            )
+        # An offset that a user wrote has no id, and is taken as it is.
+        stored = (position.order or "") if position.table_id is not None else self._settings.order
+        if position.row and not position.snapshot and stored != self._settings.order:
+            raise ConnectError(
+                f"the offset of table {self._location} is in the middle of version {position.version}, which was read with other "
+                f"key.columns or another source.pairing.max.rows ({stored or 'no keys'}). Set them back until the version is "
+                "complete, or PATCH the offset to row 0"
+            )
+        self._position = replace(position, table_id=definition.table_id)
+
+    def _gap(self, listed: LogFiles, message: str) -> VersionGapError:
+        return VersionGapError(message, oldest=listed.oldest, newest=listed.newest)
+
+    def _after(self, definition: TableDefinition, commit: LoggedCommit) -> TableDefinition:
+        if commit.metadata is None and commit.protocol is None:
+            return definition
+        metadata, protocol = commit.metadata or definition.metadata, commit.protocol or definition.protocol
+        return TableDefinition(self._location, metadata, protocol)
+
+    def _schema(self, definition: TableDefinition) -> TableSchema:
+        found = definition.schema
+        found = self._schemas.setdefault(found, found)
+        check_keys(self._settings.keys, found, self._location)
+        return found
+
+    def _snapshot(self, position: FeedPosition, listed: LogFiles) -> Iterator[FeedItem]:
+        """Rows of the snapshot from the position on: files by age and path, rows by their number."""
+        self._phase = "snapshot"
+        state = self._states.read(position.version, listed, with_files=True)
+        if state is None:
+            raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version} of the snapshot")
+        definition = TableDefinition(self._location, state.metadata, state.protocol)
+        self._check(position, definition, listed)
+        schema = self._schema(definition)
+        version = FeedVersion(definition.table_id, position.version, self._commit_ms(position.version), True, "")
+        row = 0
+        for action in sorted(state.files.values(), key=lambda add: (int(add.get("modificationTime") or 0), add["path"])):
+            with self._naming_missing(position.version):
+                without = self._data.deleted_rows(action)
+                rows = FileRows(self._data.described(action), without=without if len(without) else None)
+                count = rows.count(self._data.files) if row < position.row else 0
+                if row + count <= position.row and count:
+                    row += count  # a restart: these rows are done
+                    continue
+                for table in rows.read(self._data.files, schema.types, self._settings.batch_rows):
+                    yield from self._unread(version, schema, inserted(table, READ_CODE), row)
+                    row += table.num_rows
+        self._data.forget_vectors()
+        assert self._position is not None
+        self._position = self._position.after_version()
+        yield VersionEnd()
+
+    def _changes(
+        self, position: FeedPosition, commit: LoggedCommit, old: TableDefinition, new: TableDefinition
+    ) -> Iterator[FeedItem]:
+        if not (commit.adds or commit.removes or commit.cdc):
+            return
+        schema = self._schema(new)
+        before = schema if old is new else self._schemas.setdefault(old.schema, old.schema)
+        ms = self._commit_ms(commit.version, commit)
+        version = FeedVersion(new.table_id, commit.version, ms, False, self._settings.order)
+        row = 0
+        with self._naming_missing(commit.version):
+            for found in self._reader.read(commit, before, schema, is_partitioned=bool(new.partition_columns)):
+                if found is None:
+                    yield Waiting(is_idle=False)
+                    continue
+                yield from self._unread(version, found.schema, found.changes, row)
+                row += len(found.changes)
+
+    def _unread(self, version: FeedVersion, schema: TableSchema, changes: FeedChanges, row: int) -> Iterator[FeedItem]:
+        """The changes that the position has not passed, with the position after them."""
+        position = self._position
+        assert position is not None
+        end = row + len(changes)
+        if end <= position.row:
+            yield Waiting(is_idle=False)
+            return
+        skipped = max(0, position.row - row)
+        rest = changes.slice(skipped, len(changes) - skipped) if skipped else changes
+        self._position = replace(position, row=end, order=version.order or None)
+        self._rows += len(rest)
+        yield FeedBatch(version, schema, rest, row + skipped)
+
+    def _commit_ms(self, version: int, commit: LoggedCommit | None = None) -> int:
+        commit = commit or self._states.log.commit(version)
+        info = {} if commit is None else commit.info
+        ms = info.get("inCommitTimestamp", info.get("timestamp"))
+        if ms is not None:
+            return int(ms)
+        found = self._commit_file(version)
+        return 0 if found.mtime_ns is None else found.mtime_ns // 1_000_000
+
+    # --- waiting
+
+    def _commit_file(self, version: int) -> fs.FileInfo:
+        return self._files.get_file_info([f"{self._log_folder}/{version:020d}.json"])[0]
+
+    def _wait_for(self, position: FeedPosition) -> Iterator[FeedItem]:
+        """Waits until the log has a version. Raises VersionGapError if it never will, or if the table was replaced."""
+        previous = max(position.version - 1, 0)
+        listed = self._list()
+        if position.version <= listed.newest:
+            if position.version not in listed.commits:
+                raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
+            return
+        known = self._fingerprint(previous)
+        self._phase = "waiting"
+        while True:
+            yield Waiting(is_idle=True)
+            if self._fingerprint(previous) != known:
+                # Cleaned up, or another table.
+                self._definition_before(position, self._list())
+                return
+            if self._commit_file(position.version).type is not fs.FileType.NotFound:
+                return
+
+    def _fingerprint(self, version: int) -> tuple[object, ...]:
+        info = self._commit_file(version)
+        return info.type, info.size, info.mtime_ns
+
+    @contextlib.contextmanager
+    def _naming_missing(self, version: int) -> Iterator[None]:
+        """Names the version when a file of it is missing or damaged."""
+        try:
+            yield
+        except UnreadableFile as e:
+            raise self._missing_file(version, e) from e
+
+    def _missing_file(self, version: int, error: UnreadableFile) -> ConnectError:
+        """The error for a file that a version needs."""
+        if not isinstance(error.__cause__, FileNotFoundError):
+            return ConnectError(f"version {version} of table {self._location}: {error.message}")
+        newest = self._list().newest
+        return VersionGapError(
+            f"version {version} of table {self._location} cannot be read any more: {error.message}",
+            oldest=min(version + 1, newest + 1),
+            newest=newest,
+        )
+
+
+def check_keys(keys: Sequence[str], schema: TableSchema, location: str) -> None:
+    """Raises ConfigError for a key column that the table does not have."""
+    names = [column.name for column in schema.columns]
+    for key in keys:
+        if key not in names:
+            raise ConfigError(
+                f"table {location} has no column {key} (key.columns){did_you_mean(key, names, '; ')}", key="key.columns"
+            )

@@ -1,0 +1,121 @@
+"""What every table format delivers: rows of a snapshot, then the changes of one version after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
+
+Codes = np.ndarray[Any, np.dtype[np.uint8]]
+READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table."""
+
+    name: str
+    type: pa.DataType
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns of a version, in order. Equal ones are the same object, so that they are compiled once."""
+
+    columns: tuple[TableColumn, ...]
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        return {column.name: column.type for column in self.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedChanges:
+    """Changes of rows, in order. ``operations`` has the code of each change's ``op``.
+
+    ``before`` and ``after`` have a row per change, which counts only if the operation has that image; None if none has.
+    """
+
+    operations: Codes
+    before: pa.Table | None
+    after: pa.Table | None
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def slice(self, start: int, length: int) -> FeedChanges:
+        """``length`` changes from ``start`` on."""
+        return FeedChanges(
+            self.operations[start : start + length],
+            None if self.before is None else self.before.slice(start, length),
+            None if self.after is None else self.after.slice(start, length),
+        )
+
+
+def inserted(rows: pa.Table, code: int = CREATE_CODE) -> FeedChanges:
+    """Changes that insert these rows."""
+    return FeedChanges(np.full(rows.num_rows, code, np.uint8), None, rows)
+
+
+def deleted(rows: pa.Table) -> FeedChanges:
+    """Changes that delete these rows."""
+    return FeedChanges(np.full(rows.num_rows, DELETE_CODE, np.uint8), rows, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedVersion:
+    """What all changes of a version share."""
+
+    table_id: str
+    version: int
+    ts_ms: int
+    """When the version was committed, in ms since 1970."""
+    is_snapshot: bool
+    order: str
+    """What the order of the changes depends on, besides the table: a row number counts only with the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedBatch:
+    """Some changes of a version, or rows of a snapshot. ``first_row`` is the number of the first change in its version."""
+
+    version: FeedVersion
+    schema: TableSchema
+    changes: FeedChanges
+    first_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionEnd:
+    """A version, or the snapshot, is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing to deliver at the moment. ``is_idle``: nor soon, because the newest version is complete."""
+
+    is_idle: bool
+
+
+FeedItem = FeedBatch | VersionEnd | Waiting
+
+
+class TableFeed(Protocol):
+    """Reads one table. Used by one thread; ``figures`` by any."""
+
+    def items(self) -> Iterator[FeedItem]:
+        """What follows the feed's position, without end. Returns to the caller often, with Waiting if need be.
+
+        Raises TableAbsentError, VersionGapError, and other ConnectErrors; ``items`` may be called again then.
+        """
+        ...
+
+    def figures(self) -> Mapping[str, Any]:
+        """How far the feed is, for the progress of the task."""
+        ...

@@ -1,0 +1,136 @@
+"""Tables -> topic -> tables through a broker and one worker: the copy equals the original, types and nested values included."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.errors import NotFoundError
+from sluice.demo.delta_table import DeltaTableReader
+from sluice.embedded import jars
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports
+from tests.support.delta_writer import DeltaWriter, Row
+
+COLUMNS: dict[str, pa.DataType] = {
+    "id": pa.int64(),
+    "tiny": pa.int8(),
+    "ratio": pa.float64(),
+    "ok": pa.bool_(),
+    "note": pa.string(),
+    "data": pa.binary(),
+    "amount": pa.decimal128(38, 4),
+    "day": pa.date32(),
+    "at": pa.timestamp("us", "UTC"),
+    "clock": pa.timestamp("us"),
+    "lines": pa.list_(pa.struct([("sku", pa.string()), ("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])),
+    "place": pa.struct([("x", pa.float32()), ("d", pa.date32())]),
+}
+
+
+def row(number: int, note: str = 'a "note"\n') -> Row:
+    moment = dt.datetime(2024, 1, 1) + dt.timedelta(seconds=number, microseconds=number)
+    if number % 7 == 6:
+        return {"id": number}
+    return {
+        "id": number,
+        "tiny": number % 100,
+        "ratio": number / 3,
+        "ok": number % 2 == 0,
+        "note": f"{note} {number} \U0001f600",
+        "data": bytes([number % 256]),
+        "amount": decimal.Decimal(number) / 4,
+        "day": moment.date(),
+        "at": moment.replace(tzinfo=dt.UTC),
+        "clock": moment,
+        "lines": [{"sku": f"s{number}", "n": None, "at": moment.replace(tzinfo=dt.UTC)}, None],
+        "place": {"x": 0.5, "d": moment.date()},
+    }
+
+
+@pytest.mark.timeout(300)
+def test_copy_of_a_table_equals_the_table_after_snapshot_and_changes(tmp_path: Path, broker: EmbeddedBroker) -> None:
+    table = DeltaWriter(tmp_path / "lake" / "orders", COLUMNS, group_rows=100).create([row(i) for i in range(300)])
+    table.delete(lambda r: r["id"] % 50 == 0)
+    prefix = f"feed{os.getpid()}"
+    copy = tmp_path / "copy" / "orders"
+    worker = _start_worker(tmp_path, broker, prefix, table.folder, copy.parent)
+    try:
+        _wait_until_equal(worker, copy, table, tmp_path)
+        table.update(lambda r: r["id"] % 10 == 1, lambda r: row(r["id"], "changed"))
+        table.rewrite(lambda r: r["id"] % 10 == 2, lambda r: None if r["id"] < 100 else row(r["id"], "rewritten"))
+        table.optimize()
+        table.insert([row(i) for i in range(1000, 1010)])
+        _wait_until_equal(worker, copy, table, tmp_path)
+    finally:
+        worker.terminate()
+        worker.wait(60)
+
+
+def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, source: Path, copies: Path) -> subprocess.Popen[bytes]:
+    jars.ensure_jars("spark")
+    files = {
+        "worker": {
+            "bootstrap.servers": broker.bootstrap,
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "offset.storage.file.filename": str(home / "offsets"),
+            "offset.flush.interval.ms": "500",
+            "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
+        },
+        "source": {
+            "name": "orders-feed",
+            "connector.class": "SparkSource",
+            "source.location": str(source),
+            "topic.prefix": prefix,
+            "key.columns": "id",
+            "poll.interval.ms": "100",
+        },
+        "sink": {
+            "name": "orders-copy",
+            "connector.class": "SparkSink",
+            "topics": f"{prefix}.orders",
+            "table.location": str(copies),
+            "table.name.format": "${table}",
+            "write.mode": "upsert",
+            "freshness.ms": "500",
+        },
+    }
+    paths = []
+    for name, properties in files.items():
+        path = home / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        paths.append(str(path))
+    environment = {**os.environ, "SLUICE_SPARK_JARS": str(jars.folder_of(jars.jar_set("spark")))}
+    command = [str(Path(sys.executable).parent / "connect-standalone"), *paths]
+    with (home / "worker.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+
+def _wait_until_equal(worker: subprocess.Popen[bytes], copy: Path, table: DeltaWriter, home: Path) -> None:
+    # Through Arrow, so that a decimal has its scale and a timestamp Arrow's time zone.
+    rows = pa.Table.from_pylist(table.rows(), pa.schema(list(COLUMNS.items()))).to_pylist()
+    expected = sorted(map(_complete, rows))
+    found: list[Any] = []
+    deadline = time.monotonic() + 60
+    while found != expected:
+        assert worker.poll() is None, (home / "worker.log").read_text()[-4000:]
+        assert time.monotonic() < deadline, f"{len(found)} of {len(expected)} rows; {(home / 'worker.log').read_text()[-4000:]}"
+        time.sleep(0.2)
+        try:
+            found = sorted(map(_complete, DeltaTableReader(copy).read().to_pylist()))
+        except NotFoundError:
+            continue
+
+
+def _complete(values: Row) -> list[Any]:
+    return [values["id"], *(repr(values.get(name)) for name in COLUMNS)]

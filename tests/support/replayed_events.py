@@ -1,0 +1,95 @@
+"""Runs the source task over tables and replays its events into rows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from connect.converters.json.converter import JsonConverter
+from connect.data.struct import Struct
+from connect.record import SourceRecord
+from connect.testing import MemoryOffsets, SourceHarness
+from connectors.spark.source.task import SparkSourceTask
+
+FAST = {"topic": "t", "poll.interval.ms": "1"}
+
+
+def read_all(folder: Path, offsets: MemoryOffsets | None = None, **config: str) -> list[SourceRecord]:
+    """All records up to the newest version, with their offsets stored."""
+    keys = {name.replace("_", "."): value for name, value in config.items()}
+    with SourceHarness(SparkSourceTask(), {**FAST, "source.location": str(folder), **keys}, offsets) as harness:
+        records = poll_all(harness)
+        harness.commit()
+    return records
+
+
+def poll_all(harness: SourceHarness) -> list[SourceRecord]:
+    """Polls until every table of the task has no more changes. Raises what ends the task."""
+    records = harness.poll()
+    while not is_complete(harness.task.progress()):
+        records += harness.poll()
+    return records
+
+
+def is_complete(progress: Mapping[str, Any]) -> bool:
+    tables = progress["table_progress"].values()
+    return all(one["phase"] == "waiting" and one["lag_versions"] == 0 for one in tables)
+
+
+def plain(value: Any) -> Any:
+    """A struct as a dict."""
+    if isinstance(value, Struct):
+        return {f.name: plain(v) for f, v in zip(value.schema.fields or (), value.values, strict=True)}
+    return [plain(v) for v in value] if isinstance(value, list) else value
+
+
+def events(records: Iterable[SourceRecord]) -> list[tuple[str, Any, Any]]:
+    """Operation, before, and after of each event; tombstones are left out."""
+    shown = [plain(record.value) for record in records if record.value is not None]
+    return [(value["op"], value["before"], value["after"]) for value in shown]
+
+
+def frozen(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, default=str)
+
+
+class Replayed:
+    """The rows that events add up to."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+
+    def apply(self, record: SourceRecord) -> None:
+        """Applies an event. Raises AssertionError if it deletes a row that is not there."""
+        if record.value is None:
+            return
+        value = plain(record.value)
+        if value["before"] is not None:
+            before = frozen(_without_new_columns(value["before"]))
+            assert self.rows[before] > 0, f"there is no row {before}"
+            self.rows[before] -= 1
+        if value["after"] is not None:
+            self.rows[frozen(_without_new_columns(value["after"]))] += 1
+
+
+def _without_new_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A column that is null counts as one that is not there: rows get new columns without an event."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def as_counter(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    return Counter(frozen(_without_new_columns(row)) for row in rows)
+
+
+def in_json(record: SourceRecord) -> tuple[bytes | None, bytes | None]:
+    """Key and value as JsonConverter writes them, one record at a time."""
+    key, value = JsonConverter(), JsonConverter()
+    key.configure({}, True)
+    value.configure({}, False)
+    return (
+        key.from_connect_data(record.topic, record.key_schema, record.key),
+        value.from_connect_data(record.topic, record.value_schema, record.value),
+    )
