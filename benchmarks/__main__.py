@@ -33,6 +33,7 @@ ALL = (
     "lake_backlog",
     "lake_tables",
     "lake_cluster",
+    "lake_transforms",
     "lake_feed",
     "spark_start",
     "registry_converters",

@@ -48,6 +48,7 @@ DELTA = "delta"
 ICEBERG = "iceberg"
 PARQUET = "parquet"
 AUTO = "auto"
+ALWAYS, NEVER = "always", "never"
 WORKER = "worker"
 EXECUTORS = "executors"
 ENGINE = "spark.engine"
@@ -287,6 +288,10 @@ def config_def() -> ConfigDef:
              doc="Number of records that a task must lag behind so that spark.engine=auto uses Spark's executors.")  # fmt: skip
     d.define("executors.max.records", t.LONG, 5_000_000, validator=at_least(1), importance=low, group="Engine",
              doc="Maximum number of records of one job in Spark's executors, and so of a commit.")  # fmt: skip
+    d.define("executors.sql.transforms", t.STRING, AUTO, validator=one_of(AUTO, ALWAYS, NEVER), importance=low, group="Engine",
+             doc="Whether Spark SQL computes transformations in Spark's executors, for JsonConverter with schemas, as far as SQL "
+             "gives their results: auto if there are at least two. Constants of theirs are visible in Spark's plans. With never, "
+             "they run row by row.")  # fmt: skip
     define_transaction_keys(d)
     return d
 
@@ -427,6 +432,8 @@ class SparkSinkConfig:
     engine: str = WORKER
     executors_min_records: int = 1_000_000
     executors_max_records: int = 5_000_000
+    executors_sql_transforms: str = AUTO
+    """Whether Spark SQL may compute transformations in Spark's executors."""
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     """By name: the settings of tables that have some of their own."""
     table_schemas: Mapping[str, OfTable] = field(default_factory=dict)
@@ -561,6 +568,7 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         engine=values[ENGINE],
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
+        executors_sql_transforms=values["executors.sql.transforms"],
         variants=_parse_variants(values),
         transactions=parse_transactions(
             props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from confluent_kafka import Message
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.plugins import Plugins
-from connect.record import SinkRecord
+from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import FailedRead, OffsetRange, RangeBatch, RawRecord
 from connect.transforms.chain import build_steps
 from worker.errors.config import error_settings
@@ -20,7 +21,7 @@ from worker.errors.handler import ErrorHandler
 from worker.errors.stages import StageError
 from worker.kafka.range_consumer import read_range
 from worker.model import TaskId
-from worker.sink.decoding import build_raw_batch, decode, to_consumed_record
+from worker.sink.decoding import RawMessage, build_raw_batch, decode, to_consumed_record
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformationChain
 
@@ -49,10 +50,20 @@ class KafkaRangeReader:
     """The connector's configuration, with its transformations and ``errors.*``."""
     raw: bool = False
     """Whether records stay undecoded."""
+    with_timestamp_types: bool = False
 
     def converters(self) -> tuple[Converter, Converter]:
         found = self._converters()
         return found.key, found.value
+
+    def undecoded(self) -> KafkaRangeReader:
+        return replace(self, raw=True, with_timestamp_types=True)
+
+    def decoder(self) -> KafkaRangeDecoder:
+        return KafkaRangeDecoder(self)
+
+    def chain_config(self) -> Mapping[str, str]:
+        return self.connector
 
     def _converters(self) -> Converters:
         plugins = Plugins.discover()
@@ -64,29 +75,29 @@ class KafkaRangeReader:
         return Converters(key, value, header)
 
     def read(self, offset_range: OffsetRange) -> Iterator[RangeBatch]:
-        decoder = None if self.raw else _RangeDecoder(self)
+        decoder = None if self.raw else KafkaRangeDecoder(self)
         try:
             end = offset_range.first
             for messages in read_range(self.consumer, offset_range, _MAX_MESSAGES):
                 end = (messages[-1].offset() or 0) + 1
-                raw = build_raw_batch(offset_range.partition, messages)
+                raw = build_raw_batch(offset_range.partition, messages, with_types=self.with_timestamp_types)
                 if decoder is None:
                     yield RangeBatch(raw, None, (), end)
                     continue
-                records, failures, is_over = decoder.decode(offset_range, messages)
-                yield RangeBatch(raw, records, failures, end)
-                if is_over:
+                batch = decoder.decode_messages(raw, messages)
+                yield batch
+                if batch.ends_range:
                     return
             if end < offset_range.end:
-                nothing = build_raw_batch(offset_range.partition, ())
+                nothing = build_raw_batch(offset_range.partition, (), with_types=self.with_timestamp_types)
                 yield RangeBatch(nothing, None if decoder is None else (), (), offset_range.end)
         finally:
             if decoder is not None:
                 decoder.close()
 
 
-class _RangeDecoder:
-    """Converts and transforms the messages of one range, as a sink task's loop does."""
+class KafkaRangeDecoder:
+    """Converts and transforms the messages of one range, as a sink task's loop does (:class:`connect.sink.RangeDecoder`)."""
 
     def __init__(self, reader: KafkaRangeReader) -> None:
         self._converters = reader._converters()
@@ -94,14 +105,19 @@ class _RangeDecoder:
         self._errors = ErrorHandler(reader.task, error_settings(reader.connector, "sink"))
         self._errors.open(threading.Event().wait)  # the clock of retries
 
-    def decode(self, offset_range: OffsetRange, messages: Sequence[Message]) -> tuple[list[SinkRecord], list[FailedRead], bool]:
-        """The records and failures of messages, and whether a failure ends the range."""
+    def decode(self, raw: RawBatch) -> RangeBatch:
+        messages: Any = [RawMessage(raw, index) for index in range(len(raw))]
+        return self.decode_messages(raw, messages)
+
+    def decode_messages(self, raw: RawBatch, messages: Sequence[Message]) -> RangeBatch:
+        """The records and failures of messages, which are those of ``raw``."""
         failures = self._errors.start_batch()
-        found = decode(self._converters, offset_range.partition, messages, failures)
+        found = decode(self._converters, TopicPartition(raw.topic, raw.partition), messages, failures)
         if self._chain:
             found = self._chain.apply_batch(found, failures)  # type: ignore[assignment]
         records = [record for record in found if isinstance(record, SinkRecord)]
-        return records, [_failed_read(failure, messages[at]) for at, failure in failures], not failures.are_tolerated
+        failed = [_failed_read(failure, messages[at]) for at, failure in failures]
+        return RangeBatch(raw, records, failed, raw.offsets[-1] + 1, not failures.are_tolerated)
 
     def close(self) -> None:
         self._chain.close()

@@ -146,9 +146,9 @@ class JsonConverter(Converter, HeaderConverter):
         return self._fixed_schema
 
     @property
-    def replaces_null_with_default(self) -> bool:
-        """Whether a null becomes the default of its field (``replace.null.with.default``)."""
-        return self._read.replace_null_with_default
+    def read_options(self) -> ReadOptions:
+        """How messages are read (``replace.null.with.default``, ``conversion.strict``)."""
+        return self._read
 
     def _parse_fixed(self, content: str | None) -> Schema | None:
         if not content:

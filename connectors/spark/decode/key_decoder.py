@@ -127,6 +127,20 @@ class KeyDecoder:
             parts.append((positions, table_of_struct(convert_values(keys, self._schemas.key_column(schema), describe))))
         return scatter(parts, len(records))
 
+    def decode_columns(self, schema: Schema | None, keys: pa.Array | None, operations: pa.Array) -> pa.Table | None:
+        """The keys of records in columns, None if all are null. Raises DataError or Arrow's errors, which name no record."""
+        wanted = self._wanted(operations)
+        if schema is None or keys is None or wanted == []:
+            return None
+        if wanted is not None:
+            keys = keys.take(pa.array([at if is_wanted else None for at, is_wanted in enumerate(wanted)], pa.int64()))
+        if keys.null_count == len(keys):
+            return None
+        column = self._schemas.key_column(schema)
+        if schema.type is not Type.STRUCT:
+            keys = pa.StructArray.from_arrays([keys], [self._schemas.key_name()])
+        return table_of_struct(column.finish(keys))
+
     def _schemaless_records(self, rows: list[dict[str, object]], describe: Callable[[int], str]) -> pa.Table:
         lines = [dump_value(row, at, describe) for at, row in enumerate(rows)]
         state = self._inferred.state()

@@ -16,6 +16,7 @@ from connect.errors import DataError
 from connect.record import SinkRecord
 from connectors.spark.decode import schema_inference
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, empty_rows, make_meta
+from connectors.spark.decode.column_decoder import ColumnDecoder, ColumnRecords
 from connectors.spark.decode.decoded_values import DecodedValues
 from connectors.spark.decode.json import NotBatchable
 from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder
@@ -72,6 +73,7 @@ class TopicDecoder:
         self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, reads_defaults=reads_defaults)
         self._documents = JsonRecordDecoder(schemas, inferred, source, values, rescues=rescues)
         self._records = RecordDecoder(schemas, inferred, source, self._batches, self._documents)
+        self._columns = ColumnDecoder(schemas, source)
         self._keys = KeyDecoder(schemas, self._inferred_key_schema, keys, with_schemas=key_schemas, needs_keys=needs_keys)
         self._old_keys = OldKeyDecoder(self._keys, with_schemas=key_schemas) if needs_keys else None
 
@@ -106,6 +108,25 @@ class TopicDecoder:
                 old_keys = self._old_keys and self._old_keys.decode_records(chosen, values.operations)
                 found.append(self._change_batch(raw, sequence, values, keys, old_keys))
             return found
+
+    def decode_columns(self, records: ColumnRecords) -> ChangeBatch:
+        """Like :meth:`decode_records`, for records in columns; ``sequence`` is 0 for all. Raises one of ``DECODE_ERRORS``, which
+        name no record."""
+        values = self._columns.decode(records)
+        keys = self._keys.decode_columns(records.key_schema, records.keys, values.operations)
+        count = len(records.offsets)
+        source = values.source or SourceColumns(pa.nulls(count, pa.int64()))
+        meta = make_meta(
+            pa.repeat(pa.scalar(0, pa.int64()), count),
+            values.operations,
+            source.ms,
+            pa.repeat(pa.scalar(records.partition, pa.int32()), count),
+            records.offsets,
+            source.names,
+            source.positions,
+        )
+        image = values.image if values.image.num_columns else empty_rows(count)
+        return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 
     def _of_raw(self, raw: RawBuffer, sequence: int, values: DecodedValues, *, exactly: bool) -> ChangeBatch:
         keys = self._raw_keys(raw, values, exactly=exactly)

@@ -6,14 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
-from connect.sink import OffsetRange, RangeReader, SinkTaskContext
+from connect.sink import OffsetRange, Offsets, RangeReader, SinkTaskContext
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import EXECUTORS, WORKER, SparkSinkConfig
 from connectors.spark.delivery.commit_threads import CommitThreads
@@ -23,6 +23,7 @@ from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.job_runner import JobRunner
 from connectors.spark.executors.ranges import find_gap, plan_ranges
 from connectors.spark.executors.results import PartResult, StagedPart, TablePart, UnknownTable
+from connectors.spark.executors.sql_chain import SqlChains
 from connectors.spark.executors.table_commits import TableCommits, needed_columns
 from connectors.spark.plan.rows import PreparedRows
 from connectors.spark.tables.executor_files import WriteTarget
@@ -69,9 +70,18 @@ class _Job:
 
 
 @dataclass(slots=True)
+class _Schedule:
+    """When to look for work again."""
+
+    next_at: float = float("-inf")
+    backoff: Backoff = field(default_factory=lambda: Backoff(_RETRY_FIRST_S, _RETRY_MAX_S))
+
+
+@dataclass(slots=True)
 class _Figures:
     jobs: int = 0
     records: int = 0
+    sql_records: int = 0
     staged_parts: int = 0
     last_job_ms: int | None = None
     backlog: int | None = None
@@ -99,12 +109,12 @@ class ExecutorEngine:
         self._runner = JobRunner(owner, config.spark, new_session)
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
-        self._next_at = float("-inf")
-        self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
+        self._schedule = _Schedule()
         self._begun: set[str] = set()
         self._figures = _Figures()
         self._failed_reads: dict[tuple[TopicPartition, int], Future[None]] = {}
         self._max_records = self._least_records
+        self._chains = SqlChains(config)
 
     # -- on the task's thread
 
@@ -114,11 +124,11 @@ class ExecutorEngine:
             return
         self._take_step(0.0)
         now = self._clock()
-        if self._job is None and now >= self._next_at:
+        if self._job is None and now >= self._schedule.next_at:
             self._look_for_work(now)
         if self.is_active:
             # Without records, only the engine asks for calls.
-            next_at = now + _RUNNING_CHECK_S if self._job is not None else self._next_at
+            next_at = now + _RUNNING_CHECK_S if self._job is not None else self._schedule.next_at
             requested_at = self._delivery.requests.next_at
             next_at = next_at if requested_at is None else min(next_at, requested_at)
             self._context.timeout(int(max(0.001, next_at - now) * 1000))
@@ -129,8 +139,8 @@ class ExecutorEngine:
                 step()
             except RetriableError as e:
                 self._abandon()
-                delay_s = self._backoff.next_delay_s()
-                self._next_at = self._clock() + delay_s
+                delay_s = self._schedule.backoff.next_delay_s()
+                self._schedule.next_at = self._clock() + delay_s
                 log.warning("Records will be written by Spark's executors again in %.1f s: %s", delay_s, e.message)
             except BaseException:
                 self._abandon()
@@ -142,15 +152,16 @@ class ExecutorEngine:
         lag = sum(max(0, end - positions[tp]) for tp, end in ends.items())
         self._figures.backlog = lag
         if not self._choose_engine(lag):
-            self._next_at = now + (_LAG_CHECK_S if positions else _POLL_MIN_S)
+            self._schedule.next_at = now + (_LAG_CHECK_S if positions else _POLL_MIN_S)
             return
-        ranges = self._plan(self._positions(), ends)
+        reader = self._context.range_reader()
+        ranges = self._plan(self._positions(), ends, reader)
         if not ranges:
             interval_ms = self._config.commit_interval_ms
             wait_ms = self._config.freshness_ms if interval_ms is None else interval_ms
-            self._next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
+            self._schedule.next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
             return
-        self._job = _Job(ranges, frozenset(self._context.assignment()), self._context.range_reader())
+        self._job = _Job(ranges, frozenset(self._context.assignment()), reader)
         self._submit(self._run_job, self._check_results)
 
     def _positions(self) -> dict[TopicPartition, int]:
@@ -184,7 +195,7 @@ class ExecutorEngine:
     def _least_records(self) -> int:
         return min(self._config.commit_max_records, self._config.executors_max_records)
 
-    def _plan(self, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+    def _plan(self, positions: Offsets, ends: Offsets, reader: RangeReader) -> list[OffsetRange]:
         first: list[OffsetRange] = []
         others = dict(positions)
         for topic in {tp.topic for tp in positions} - self._begun:
@@ -197,6 +208,8 @@ class ExecutorEngine:
             first += [OffsetRange(tp, positions[tp], min(ends[tp], positions[tp] + _FIRST_RECORDS)) for tp in waiting[:1]]
         appends = not self._config.table.upserts
         limit = self._config.executors_max_records if appends else self._max_records
+        if self._chains.are_wanted(reader) and not all(self._chains.knows(tp.topic) for tp in others):
+            limit = min(limit, self._least_records)  # the records of a first job tell the schema for SQL
         parallelism = self._runner.parallelism() if any(ends.get(tp, 0) > at for tp, at in others.items()) else 1
         return sorted([*first, *plan_ranges(others, ends, limit, parallelism)])
 
@@ -216,6 +229,8 @@ class ExecutorEngine:
         unfinished: dict[str, list[TablePart]] = {}
         for part in parts:
             router.learn(part.knowledge)
+            if part.prefixes is not None:
+                self._chains.learn(part.partition.topic, part.prefixes)
             for table, of_table in part.tables.items():
                 unfinished.setdefault(table, []).append(of_table)
         needed = {table: found for table, those in unfinished.items() if (found := needed_columns(those)) is not None}
@@ -253,7 +268,7 @@ class ExecutorEngine:
         """All tables have the records of the job."""
         job, delivery, figures = self._running, self._delivery, self._figures
         self._job = None
-        self._backoff.reset()
+        self._schedule.backoff.reset()
         ends: dict[TopicPartition, int] = {}
         for part in job.parts:
             ends[part.partition] = max(part.end, ends.get(part.partition, 0))
@@ -261,6 +276,7 @@ class ExecutorEngine:
             delivery.router.ignored_tombstones += part.ignored_tombstones
             delivery.router.unrouted += part.unrouted
             figures.records += part.records
+            figures.sql_records += part.sql_records
         for tp, end in ends.items():
             delivery.offsets.seek(tp, end)
         self._context.offset(ends)
@@ -274,7 +290,7 @@ class ExecutorEngine:
         # What the driver has to apply passes through its memory.
         most = self._config.executors_max_records
         self._max_records = self._least_records if staged else min(most, self._max_records * 2)
-        self._next_at = float("-inf")
+        self._schedule.next_at = float("-inf")
 
     @property
     def _running(self) -> _Job:
@@ -304,7 +320,9 @@ class ExecutorEngine:
         job, delivery = self._running, self._delivery
         tables = list(delivery.scheduler.tables.items())
         job.targets = {name: table.open_writer().write_target(job.partitions) for name, table in tables}
-        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, delivery.router.knowledge()))
+        wants_prefixes, chains = self._chains.are_wanted(job.reader), self._chains.compile(job.reader, job.ranges)
+        knowledge = delivery.router.knowledge()
+        parts = self._runner.run(RangeJob(self._config, job.reader, job.ranges, job.targets, knowledge, wants_prefixes, chains))
         self._figures.last_job_ms = int((time.monotonic() - started) * 1000)
         return parts
 
@@ -350,7 +368,7 @@ class ExecutorEngine:
         self.is_active = self.is_active or self._config.engine == EXECUTORS
         if self.is_active:
             self._context.pause(*partitions)
-        self._next_at = float("-inf")
+        self._schedule.next_at = float("-inf")
         self._context.timeout(1)
 
     def close(self) -> None:
@@ -366,13 +384,7 @@ class ExecutorEngine:
         figures = self._figures
         found: dict[str, Any] = {"in_use": EXECUTORS if self.is_active else WORKER}
         if self._config.may_use_executors:
-            found |= {
-                "backlog": figures.backlog,
-                "jobs": figures.jobs,
-                "records": figures.records,
-                "staged_parts": figures.staged_parts,
-                "last_job_ms": figures.last_job_ms,
-            }
+            found |= asdict(figures)
         return found
 
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks import spark_sql_transforms
 from connect.errors import ConnectError
 from connect.record import ConnectRecord
 from connect.record_format import record_from_json, record_to_json
@@ -108,20 +107,6 @@ def test_sql_gives_the_results_of_the_vectors(spark: Any) -> None:
 
 def _shown(record: ConnectRecord | None) -> Any:
     return None if record is None else comparable_record(record_to_json(record))
-
-
-@pytest.mark.parametrize("name", list(spark_sql_transforms.CHAINS)[-1:])  # the longest
-def test_rows_that_pass_through_spark_are_those_of_the_transformations(spark: Any, tmp_path: Path, name: str) -> None:
-    folder = str(tmp_path)
-    spark_sql_transforms.write_messages(folder, 500)
-    work = spark_sql_transforms.Work(folder, spark_sql_transforms.CHAINS[name])
-    for partition in range(spark_sql_transforms.PARTITIONS):
-        spark_sql_transforms.write_transformed(work, partition)
-    expected = spark_sql_transforms.read_rows(folder)
-    assert expected.num_rows == 500
-    spark_sql_transforms.prepare(spark)
-    spark_sql_transforms.run_sql(spark, work)
-    assert spark_sql_transforms.read_rows(folder).equals(expected)
 
 
 @settings(max_examples=int(os.environ.get("SLUICE_SQL_ROUNDS", "1")), deadline=None, suppress_health_check=list(HealthCheck))
