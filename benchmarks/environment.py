@@ -70,12 +70,13 @@ class BenchmarkEnvironment:
             "listeners": f"http://127.0.0.1:{port}",
             **worker,
         }
-        files = [_write(folder / "worker.properties", settings)]
-        files += [_write(folder / f"connector-{i}.properties", c) for i, c in enumerate(connectors)]
+        files = [write_properties(folder / "worker.properties", settings)]
+        files += [write_properties(folder / f"connector-{i}.properties", c) for i, c in enumerate(connectors)]
         return [sys.executable, "-m", "sluice.run.standalone", *files], port
 
 
-def _write(path: Path, properties: Mapping[str, str]) -> str:
+def write_properties(path: Path, properties: Mapping[str, str]) -> str:
+    """Writes a property file; returns its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
     return str(path)
 

@@ -1,4 +1,5 @@
-"""Topic -> Iceberg table, beside the same work for a Delta table, and Spark's own append to an Iceberg table.
+"""Topic -> Iceberg table, beside the same work for a Delta table, Iceberg's sink for Apache Kafka Connect, and Spark's own append
+to an Iceberg table.
 
 1,000,000 change events of 400 bytes are appended (``SLUICE_BENCH_RECORDS``), from the launch of a worker to the last row; then
 commits of 1,000 changes follow, one after the other, into a table that is appended to and into one of 200,000 rows that is
@@ -8,17 +9,20 @@ upserted. The peer reads the same rows from a Parquet file, so it neither consum
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.delta_log import LakeLog, TableLog
 from benchmarks.environment import BenchmarkEnvironment, environment
+from benchmarks.iceberg_connect import iceberg_connect
 from benchmarks.iceberg_log import IcebergLog
 from benchmarks.lake_events import EventFormat, RandomChanges, inserts, produce
 from benchmarks.lake_worker import (
     MEMORY,
     TIMEOUT_S,
+    Flow,
     create_topics,
     event_format,
     follow_load,
@@ -77,6 +81,16 @@ def _spark_append(here: BenchmarkEnvironment, source: Path) -> Figures:
         return measured.figures(RECORDS)
 
 
+def _iceberg_sink(here: BenchmarkEnvironment) -> dict[str, Any]:
+    """Iceberg's own sink, in a worker of Apache Kafka Connect, appends the rows of the same topic."""
+    with iceberg_connect(here, "changes", _LOAD_MS // 2) as sink_:
+        sink_.wait_for_rows(1, TIMEOUT_S)
+        rows, cpu_s, started = sink_.log.rows, sink_.process.cpu_s(), time.monotonic()
+        sink_.wait_for_rows(RECORDS, TIMEOUT_S)
+        flow = Flow(RECORDS - rows, time.monotonic() - started, sink_.process.cpu_s() - cpu_s)
+        return {**sink_.process.figures(RECORDS).as_dict(), "flowing": flow.as_dict()}
+
+
 def main() -> None:
     ensure_jars("spark-iceberg")
     form = event_format()
@@ -86,6 +100,7 @@ def main() -> None:
         delta, delta_flow, source = _append(here, form, "delta")
         ours, flow, _ = _append(here, form, "iceberg")
         theirs = _spark_append(here, source)
+        iceberg_sink = _iceberg_sink(here)
         small = {
             f"{mode}_{table_format}": _small_commits(here, form, table_format, mode)
             for mode in ("append", "upsert")
@@ -98,6 +113,7 @@ def main() -> None:
         bytes_per_record=size,
         flowing=flow,
         delta={**delta.as_dict(), "flowing": delta_flow},
+        iceberg_sink=iceberg_sink,
         spark_append=theirs.as_dict(),
         small_commits=small,
     )

@@ -49,7 +49,7 @@ def lake(tmp_path: Path, broker: EmbeddedBroker, cluster: EmbeddedSparkCluster, 
         "spark.engine": "executors",
         "executors.max.records": str(JOB_RECORDS),
     }
-    made = Lake(tmp_path, broker, unique_name("lake"), "delta", "a", settings)
+    made = Lake(tmp_path, broker, unique_name("lake"), {"append": "delta", "upsert": "delta"}, "a", settings)
     yield made
     made.end()
 
