@@ -17,7 +17,7 @@ from tests.cluster.worker_process import WorkerProcess
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1500)]
 
 ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "1"))
-KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "3"))
+KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "2"))
 STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
 SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
 WORKERS = 3
@@ -59,7 +59,9 @@ def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broke
     outcome.assert_received_once()
 
 
-@pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(
+    "exactly_once", [pytest.param(False, id="at_least_once", marks=pytest.mark.long), pytest.param(True, id="exactly_once")]
+)
 def test_workers_killed_one_after_the_other_lose_no_records(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     settings = {**QUICK, **(EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
     with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
@@ -137,7 +139,9 @@ class Disturber:
             self._cluster.exchange("PUT", f"/connectors/{self._counting.source}/{call}")
 
 
-@pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(
+    "exactly_once", [pytest.param(False, id="at_least_once"), pytest.param(True, id="exactly_once", marks=pytest.mark.long)]
+)
 def test_task_runs_on_at_most_one_worker(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     delivery = EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS}
     settings = {**QUICK, "scheduled.rebalance.max.delay.ms": "0", **delivery}

@@ -43,8 +43,6 @@ EXACTLY_ONCE = {
     "consumer.isolation.level": "read_committed",
 }
 
-both_deliveries = pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-
 
 def settings(exactly_once: bool) -> dict[str, str]:
     return {**QUICK, **(EXACTLY_ONCE if exactly_once else {})}
@@ -64,7 +62,9 @@ def find_worker_with_tasks(cluster: Cluster, counting: Counting) -> WorkerProces
     return next(worker for worker in cluster.workers if worker.worker_id == tasks[0]["worker_id"])
 
 
-@both_deliveries
+@pytest.mark.parametrize(
+    "exactly_once", [pytest.param(False, id="at_least_once", marks=pytest.mark.long), pytest.param(True, id="exactly_once")]
+)
 def test_instances_of_a_frozen_worker_move_and_run_only_once(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
     with Cluster(broker, tmp_path, 2, settings(exactly_once)) as cluster:
         cluster.start()
@@ -119,6 +119,7 @@ def test_worker_cut_off_from_the_broker_stops_its_instances(tmp_path: Path) -> N
     outcome.assert_duplicates_bounded(1, int(counting.rate * (FLUSH_S + SLACK_S)))
 
 
+@pytest.mark.long  # the test with the proxy covers the worker's side
 def test_worker_that_loses_its_network_stops_its_instances(tmp_path: Path) -> None:
     with ExitStack() as stack:
         try:

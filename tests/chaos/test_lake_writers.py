@@ -100,7 +100,7 @@ class Care:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(1.0):
+            while not self._stop.wait(4.0):
                 for table in self._tables:
                     # On local disks, commits are safe in one JVM only, so a writer in another one takes the lock.
                     # Commits that the sinks have planned meanwhile then conflict.
