@@ -110,7 +110,10 @@ class DeltaWriter:
     def commit(self, actions: Sequence[Mapping[str, Any]]) -> int:
         version = len(self.versions)
         info = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "TEST"}}
-        self.commit_file(version).write_text("\n".join(map(json.dumps, [info, *actions])))
+        file = self.commit_file(version)
+        draft = file.with_suffix(".draft")
+        draft.write_text("\n".join(map(json.dumps, [info, *actions])))
+        draft.rename(file)
         self.versions.append([dict(row) for row in self.rows()])
         return version
 
