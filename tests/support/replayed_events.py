@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -84,11 +85,17 @@ def as_counter(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return Counter(frozen(_without_new_columns(row)) for row in rows)
 
 
-def in_json(record: SourceRecord) -> tuple[bytes | None, bytes | None]:
-    """Key and value as JsonConverter writes them, one record at a time."""
+@functools.cache
+def _converters() -> tuple[JsonConverter, JsonConverter]:
     key, value = JsonConverter(), JsonConverter()
     key.configure({}, True)
     value.configure({}, False)
+    return key, value
+
+
+def in_json(record: SourceRecord) -> tuple[bytes | None, bytes | None]:
+    """Key and value as JsonConverter writes them, one record at a time."""
+    key, value = _converters()
     return (
         key.from_connect_data(record.topic, record.key_schema, record.key),
         value.from_connect_data(record.topic, record.value_schema, record.value),
