@@ -1,0 +1,235 @@
+"""Finds the newest metadata of an Iceberg table: in its directory, or by PyIceberg in a catalog that Spark's settings name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+from pyiceberg import exceptions
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.suggestions import did_you_mean
+from connectors.jdbc.urls.connection_url import parse_connection_url
+from connectors.spark.s3_settings import S3A_PREFIX, is_s3, read_s3_settings, with_s3a_scheme
+from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError
+from connectors.spark.source.iceberg.metadata import TableMetadata, parse_metadata
+from connectors.spark.tables.staging import open_location
+
+CATALOGS = "spark.sql.catalog."
+HADOOP, JDBC = "hadoop", "jdbc"
+_TYPES = {"hive": "hive", "rest": "rest", "glue": "glue", JDBC: "sql"}
+"""The types of catalogs by their names in Spark's settings, as PyIceberg calls them."""
+_IMPLEMENTATIONS = {
+    "org.apache.iceberg.hadoop.HadoopCatalog": HADOOP,
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.jdbc.JdbcCatalog": JDBC,
+}
+_METADATA = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
+_OF_CATALOG = re.compile(r"\d+-[0-9a-fA-F-]{36}(\.gz)?\.metadata\.json(\.gz)?")
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+class TableHome(Protocol):
+    """Where a table's metadata is found."""
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        """The newest metadata, and the file system of the table's files. Raises TableAbsentError."""
+        ...
+
+    def has_changed(self, known: TableMetadata) -> bool:
+        """Whether there may be newer metadata, or the table was replaced."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableDirectory:
+    """A table in a directory with numbered metadata files, as Hadoop catalogs and tables by path have."""
+
+    files: fs.FileSystem
+    folder: str
+    location: str
+    """Names the table in messages."""
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        path = self._newest()
+        try:
+            with self.files.open_input_file(path) as stream:
+                content = bytes(stream.read())
+            node = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+            return parse_metadata(node, path, self.location), self.files
+        except (ValueError, KeyError, TypeError, gzip.BadGzipFile) as e:
+            raise ConnectError(
+                f"the metadata {path} of table {self.location} cannot be read: {e}. Restore the file from a backup"
+            ) from e
+
+    def has_changed(self, known: TableMetadata) -> bool:
+        version = int(_METADATA.fullmatch(PurePosixPath(known.source).name)[1])  # type: ignore[index]  # it was found so
+        return self._find(version + 1) is not None or self._find(version) is None
+
+    def _newest(self) -> str:
+        version = self._hinted_version()
+        path = None if version is None else self._find(version)
+        if version is None or path is None:
+            return self._listed()
+        # Writers change the hint after their commit, and some readers before them.
+        while (later := self._find(version + 1)) is not None:
+            version, path = version + 1, later
+        return path
+
+    def _hinted_version(self) -> int | None:
+        try:
+            with self.files.open_input_file(f"{self.folder}/metadata/version-hint.text") as stream:
+                return int(stream.read())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _find(self, version: int) -> str | None:
+        paths = [f"{self.folder}/metadata/v{version}{ending}" for ending in _ENDINGS]
+        return next((str(info.path) for info in self.files.get_file_info(paths) if info.type is fs.FileType.File), None)
+
+    def _listed(self) -> str:
+        infos = self.files.get_file_info(fs.FileSelector(f"{self.folder}/metadata", allow_not_found=True))
+        found = [(int(match[1]), str(info.path)) for info in infos if (match := _METADATA.fullmatch(info.base_name))]
+        if found:
+            return max(found)[1]
+        if any(_OF_CATALOG.fullmatch(info.base_name) for info in infos):
+            raise ConfigError(
+                f"the Iceberg table at {self.location} belongs to a catalog, which knows its newest metadata: set table.catalog "
+                "and source.table instead of source.location",
+                key="source.location",
+            )
+        raise TableAbsentError(f"there is no Iceberg table at {self.location}{self._similar_folder()}")
+
+    def _similar_folder(self) -> str:
+        parent, _, name = self.folder.rpartition("/")
+        siblings = self.files.get_file_info(fs.FileSelector(parent, allow_not_found=True))
+        names = [info.base_name for info in siblings if info.type is fs.FileType.Directory and info.base_name != name]
+        return did_you_mean(name, names, "; ")
+
+
+class CatalogTableHome:
+    """A table of a catalog."""
+
+    def __init__(self, name: str, catalog: Catalog, identifier: tuple[str, ...], conf: Mapping[str, str]) -> None:
+        """``conf``: Spark's settings, without the prefix of connector keys."""
+        self._name = name
+        self._catalog = catalog
+        self._identifier = identifier
+        self._conf = conf
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        with _explained(self._name):
+            try:
+                table = self._catalog.load_table(self._identifier)
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError) as e:
+                raise TableAbsentError(f"there is no Iceberg table {self._name}{self._similar_table()}") from e
+        node = json.loads(table.metadata.model_dump_json())
+        metadata = parse_metadata(node, table.metadata_location, self._name)
+        return metadata, self._open_files(metadata.location, table.io)
+
+    def has_changed(self, known: TableMetadata) -> bool:
+        with _explained(self._name):
+            try:
+                return bool(self._catalog.load_table(self._identifier).metadata_location != known.source)
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
+                return True
+
+    def _similar_table(self) -> str:
+        try:
+            names = [found[-1] for found in self._catalog.list_tables(self._identifier[:-1])]
+        except (exceptions.NoSuchNamespaceError, exceptions.RESTError):
+            return ""
+        return did_you_mean(self._identifier[-1], names, "; ")
+
+    def _open_files(self, location: str, io: Any) -> fs.FileSystem:
+        if not is_s3(location) or any(key.startswith(S3A_PREFIX) for key in self._conf):
+            files, _ = open_location(location, read_s3_settings(self._conf, location), "the location of the table")
+            return files
+        scheme, netloc, _ = PyArrowFileIO.parse_location(location)
+        own = io if isinstance(io, PyArrowFileIO) else PyArrowFileIO(io.properties)
+        return own.fs_by_scheme(scheme, netloc)
+
+
+def open_table(catalog: str, identifier: tuple[str, ...], conf: Mapping[str, str]) -> TableHome:
+    """The table ``identifier`` (namespaces and name) of a catalog. Raises ConfigError, RetriableError, and other
+    ConnectErrors."""
+    key = f"{CATALOGS}{catalog}"
+    given = {name.removeprefix(f"{key}."): value for name, value in conf.items() if name.startswith(f"{key}.")}
+    name = ".".join((catalog, *identifier))
+    kind = _kind(key, given)
+    if kind == HADOOP:
+        warehouse = given.get("warehouse", "").rstrip("/")
+        if not warehouse:
+            raise _missing(key, "warehouse")
+        location = with_s3a_scheme("/".join((warehouse, *identifier)))
+        files, folder = open_location(location, read_s3_settings(conf, location), f"spark.conf.{key}.warehouse")
+        return TableDirectory(files, folder, name)
+    with _explained(name):
+        return CatalogTableHome(name, load_catalog(catalog, **_properties(key, kind, given)), identifier, conf)
+
+
+def _kind(key: str, given: Mapping[str, str]) -> str:
+    implementation = given.get("catalog-impl")
+    if implementation is not None:
+        if implementation not in _IMPLEMENTATIONS:
+            raise ConfigError.invalid(f"spark.conf.{key}.catalog-impl", implementation, f"Expected {', '.join(_IMPLEMENTATIONS)}")
+        return _IMPLEMENTATIONS[implementation]
+    kind = given.get("type")
+    if kind is None:
+        raise _missing(key, "type")
+    if kind.lower() not in (HADOOP, *_TYPES):
+        raise ConfigError.invalid(f"spark.conf.{key}.type", kind, f"Expected {', '.join((HADOOP, *_TYPES))}")
+    return kind.lower()
+
+
+def _missing(key: str, name: str) -> ConfigError:
+    return ConfigError(f"table.catalog needs spark.conf.{key}.{name}", key="table.catalog")
+
+
+def _properties(key: str, kind: str, given: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's properties of a catalog: most have the same names."""
+    found = {name: value for name, value in given.items() if name not in ("catalog-impl", "io-impl", "type")}
+    if "uri" not in found and kind != "glue":
+        raise _missing(key, "uri")
+    if kind == JDBC:
+        target = parse_connection_url(
+            found["uri"], found.pop("jdbc.user", None), found.pop("jdbc.password", None), {}, key=f"spark.conf.{key}.uri"
+        )
+        found["uri"] = target.url.render_as_string(hide_password=False)
+        # The tables of the catalog are there; reading must not create them.
+        found["init_catalog_tables"] = "false"
+    if found.pop("s3.path-style-access", "true").lower() == "false":
+        found["s3.force-virtual-addressing"] = "true"
+    return {**found, "type": _TYPES[kind]}
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Raises errors of PyIceberg as ours, inside a with block."""
+    try:
+        yield
+    except (exceptions.UnauthorizedError, exceptions.ForbiddenError, exceptions.OAuthError) as e:
+        raise ConnectError(
+            f"the catalog refuses to load table {name}: {e}. Check its credential, token, and permissions "
+            "(spark.conf.spark.sql.catalog.*)"
+        ) from e
+    except (exceptions.ServerError, exceptions.ServiceUnavailableError, exceptions.TooManyRequestsError, OSError) as e:
+        raise RetriableError(f"the catalog of table {name} does not answer: {e}") from e
+    except (exceptions.NotInstalledError, ImportError) as e:
+        raise ConnectError(f"the catalog of table {name} needs a package that is not installed: {e}") from e
+    except ConnectError:
+        raise
+    except (ValueError, TypeError, KeyError, pa.ArrowException, exceptions.RESTError) as e:
+        raise UnsupportedTableError(f"PyIceberg cannot load table {name} from its catalog: {e}") from e
