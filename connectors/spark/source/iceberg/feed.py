@@ -92,7 +92,8 @@ class IcebergFeed:
                     metadata = self._load()
                 continue
             self._progress.phase = "changes"
-            yield from self._changes(replace(position, version=snapshot.version), snapshot, metadata)
+            place = replace(position, version=snapshot.version, snapshot_id=snapshot.parent)
+            yield from self._changes(place, snapshot, metadata)
             self._progress.position = FeedPosition(snapshot.version + 1, table_id=metadata.table_id, snapshot_id=snapshot.id)
             yield VersionEnd()
             if time.monotonic() - self._loaded_at > _LOAD_INTERVAL_S:
