@@ -5,6 +5,7 @@ Format: "JSON single-value serialization" in appendix D of Iceberg's specificati
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -68,6 +69,8 @@ def default_value(node: Any, type_: pa.DataType, name: str) -> pa.Scalar:
             return pa.scalar(bytes.fromhex(node), type_)
         if t.is_timestamp(type_) and type_.tz:
             return pa.scalar(node, pa.string()).cast(type_)
+        if t.is_time(type_):
+            return pa.scalar(datetime.time.fromisoformat(node), type_)
         if t.is_temporal(type_) or t.is_decimal(type_):
             return pa.scalar(node, pa.string()).cast(type_)
         return pa.scalar(node, type_)
