@@ -99,7 +99,7 @@ class IcebergWriter:
         table_id: str = "00000000-0000-0000-0000-000000000001",
         group_rows: int = 3,
     ) -> None:
-        """``spec``: identity fields of the partition spec, of integers."""
+        """``spec``: identity fields of the partition spec; ``type`` is that of PyIceberg, by default of integers."""
         self.folder = folder
         self.schemas = [self._schema(0, fields)]
         self.spec = list(spec)
@@ -256,7 +256,7 @@ class IcebergWriter:
     def write_metadata(self) -> None:
         current = {} if self._current is None else {"main": {"snapshot-id": self._current, "type": "branch"}}
         fields = self._fields
-        specs = [{**one, "transform": "identity"} for one in self.spec]
+        specs = [{**{k: v for k, v in one.items() if k != "type"}, "transform": "identity"} for one in self.spec]
         node = {
             "format-version": self._format,
             "table-uuid": self._id,
@@ -370,7 +370,9 @@ class IcebergWriter:
 
     def _manifest(self, content: int, snapshot: int, sequence: int, entries: Sequence[tuple[int, File]]) -> Manifest:
         path = str(self.folder / "metadata" / f"{next(self._numbers):05d}-m.avro")
-        types = [NestedField(1000 + i, one["name"], LongType(), required=False) for i, one in enumerate(self.spec)]
+        types = [
+            NestedField(1000 + i, one["name"], one.get("type", LongType()), required=False) for i, one in enumerate(self.spec)
+        ]
         file_type = data_file_with_partition(StructType(*types), 3)
         schema = manifest_entry_schema_with_data_file(3, file_type)
         records = []

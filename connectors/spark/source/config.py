@@ -85,7 +85,8 @@ def config_def() -> ConfigDef:
              "key.")  # fmt: skip
     d.define(START, t.STRING, SNAPSHOT, validator=_check_start, importance=high, group="Reading",
              doc="Where a table without a stored offset starts: snapshot reads all rows of the newest version and then the "
-             "changes, latest only later changes, and a number the changes of this version and later ones.")  # fmt: skip
+             "changes, latest only later changes, and a number the changes of this version and later ones. A version of Iceberg "
+             "is a sequence number or the ID of a snapshot.")  # fmt: skip
     d.define(ON_GAP, t.STRING, FAIL, validator=one_of(FAIL, SNAPSHOT), importance=medium, group="Reading",
              doc="What happens if changes can no longer be read, because the log or files were cleaned up or the table was "
              "replaced: fail fails the task, snapshot reads the whole table again.")  # fmt: skip

@@ -226,4 +226,4 @@ def _partition_value(value: Any, name: str, column: str) -> pa.Scalar:
         return pa.scalar(str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value)))
     if t.is_temporal(type_) and isinstance(value, int):
         return pa.scalar(value, _INT if t.is_date32(type_) else _LONG).cast(type_)
-    return pa.scalar(value, type_)
+    return pa.scalar(float(value) if t.is_floating(type_) else value, type_)

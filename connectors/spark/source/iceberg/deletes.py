@@ -25,6 +25,7 @@ from connectors.spark.tables.iceberg import puffin
 
 NO_ROWS: Rows = np.empty(0, np.int64)
 _BATCH_ROWS = 50_000
+_KEPT_KEYS_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
@@ -37,10 +38,18 @@ class DeleteReader:
     """Its name in messages."""
     _positions: dict[str, Mapping[str, Rows]] = field(default_factory=dict)
     _matches: dict[tuple[str, str], Rows] = field(default_factory=dict)
+    """By data file and file of equality deletes."""
+    _equal_keys: dict[str, pa.ChunkedArray] = field(default_factory=dict)
+    """By file of equality deletes, at most :data:`_KEPT_KEYS_BYTES` and one file."""
 
     def forget(self) -> None:
         """Releases what was read."""
         self._positions.clear()
+        self._equal_keys.clear()
+        self._matches.clear()
+
+    def forget_matches(self) -> None:
+        """Releases what was computed of data files that were read."""
         self._matches.clear()
 
     def live_file(self, entry: FileEntry) -> LiveFile:
@@ -101,7 +110,7 @@ class DeleteReader:
         if known is not None:
             return known
         columns = self._equality_columns(delete)
-        gone = pa.chunked_array([_keys(rows) for rows in self._read(delete, columns)] or [pa.array([], pa.binary())])
+        gone = self._keys_of(delete, columns)
         found, first = [], 0
         for rows in self._read(data, columns):
             matches = pc.is_in(_keys(rows), gone).to_numpy(zero_copy_only=False)
@@ -109,6 +118,14 @@ class DeleteReader:
             first += rows.num_rows
         self._matches[data.path, delete.path] = rows_found = np.concatenate(found) if found else NO_ROWS
         return rows_found
+
+    def _keys_of(self, delete: FileEntry, columns: IcebergColumns) -> pa.ChunkedArray:
+        if delete.path not in self._equal_keys:
+            if sum(keys.nbytes for keys in self._equal_keys.values()) > _KEPT_KEYS_BYTES:
+                self._equal_keys.clear()
+            parts = [_keys(rows) for rows in self._read(delete, columns)]
+            self._equal_keys[delete.path] = pa.chunked_array(parts, pa.binary())
+        return self._equal_keys[delete.path]
 
     def _read(self, entry: FileEntry, columns: IcebergColumns) -> Iterator[pa.Table]:
         return FileRows(self.live_file(entry)).read(self.files, columns, _BATCH_ROWS)

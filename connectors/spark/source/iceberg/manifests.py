@@ -213,6 +213,7 @@ def _named(record: Any, labels: _Labels) -> dict[str, Any]:
         if within is not None:
             value = _named(value, within)
         elif name == "partition":
-            value = tuple(value[i] for i in range(len(value)))
+            # As a text, because NaN does not equal itself.
+            value = tuple("NaN" if value[i] != value[i] else value[i] for i in range(len(value)))
         found[name] = value
     return found

@@ -100,6 +100,7 @@ class IcebergChangeReader:
         for entry in self._manifests.live(snapshot):
             if entry.is_data:
                 yield self._all_rows(entry, table.deletes_of(entry))
+                self._deletes.forget_matches()
             else:
                 table.add(entry)
         self._deletes.forget()

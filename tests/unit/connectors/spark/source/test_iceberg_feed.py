@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table import StaticTable
+from pyiceberg.types import DoubleType
 
 from connect.errors import ConnectError
 from connect.record import SourceRecord
@@ -33,6 +35,7 @@ from tests.support.replayed_events import (
 )
 
 TABLE_ID = "00000000-0000-0000-0000-000000000001"
+LONG, TEXT = ({**one} for one in ID_AND_TEXT)
 NewTable = Callable[..., IcebergWriter]
 
 
@@ -163,6 +166,19 @@ def test_positions_apply_only_to_files_of_their_partition(new_table: NewTable) -
     assert changes(table, key_columns="id") == [("u", row(1, "a"), row(1, "c")), ("u", row(2, "a"), row(2, "c"))]
 
 
+def test_positions_apply_to_the_partition_of_nan(new_table: NewTable) -> None:
+    number = {"id": 1, "name": "n", "required": False, "type": "double"}
+    table = new_table(
+        fields=[number, TEXT], version=2, spec=[{"name": "n", "source-id": 1, "field-id": 1000, "type": DoubleType()}]
+    )
+    rows = [{"n": math.nan, "v": "a"}, {"n": math.nan, "v": "b"}]
+    table.commit("append", [table.data(rows, names=["v"])])
+    table.delete(lambda r: r["v"] == "a")
+    ((op, before, _),) = changes(table)
+    assert (op, before["v"]) == ("d", "a")
+    assert math.isnan(before["n"])
+
+
 def test_vector_that_replaces_positions_after_an_upgrade_gives_only_new_rows(new_table: NewTable) -> None:
     table = new_table(version=2).insert([row(i) for i in range(4)])
     table.delete(lambda r: r["id"] == 0)
@@ -209,9 +225,6 @@ def test_equality_deletes_spare_rows_of_their_own_snapshot(new_table: NewTable) 
 
 
 # --- schemas
-
-
-LONG, TEXT = ({**one} for one in ID_AND_TEXT)
 
 
 def test_columns_follow_their_ids_through_renames_drops_additions_and_wider_types(new_table: NewTable) -> None:
