@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
@@ -33,6 +32,8 @@ _IMPLEMENTATIONS = {
     "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
     "org.apache.iceberg.jdbc.JdbcCatalog": JDBC,
 }
+_UNAVAILABLE = ("OperationalError", "InterfaceError")
+"""Errors of SQLAlchemy, which only connectors/jdbc may import: the database of a catalog is down."""
 
 
 class CatalogTableHome:
@@ -147,5 +148,11 @@ def _explained(name: str) -> Iterator[None]:
         raise ConnectError(f"the catalog of table {name} needs a package that is not installed: {e}") from e
     except ConnectError:
         raise
-    except (ValueError, TypeError, KeyError, pa.ArrowException, exceptions.RESTError) as e:
-        raise UnsupportedTableError(f"PyIceberg cannot load table {name} from its catalog: {e}") from e
+    except Exception as e:
+        if type(e).__name__ in _UNAVAILABLE:
+            raise RetriableError(f"the catalog of table {name} does not answer: {e}") from e
+        found = " ".join(line.strip() for line in str(e).splitlines()[:3])
+        raise UnsupportedTableError(
+            f"PyIceberg cannot load table {name} from its catalog: {found}. If the table has a feature or type that PyIceberg "
+            "does not know, copy it into one without it with Spark, and read the copy"
+        ) from e

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from connect.errors import ConnectError
 from connectors.spark.source.errors import UnsupportedTableError
 from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.iceberg.columns import IcebergColumns, identity_values
@@ -59,7 +60,13 @@ class DeleteReader:
                 f"the file {entry.path} of table {self.table} has the format {entry.format}, and SparkSource reads Parquet. "
                 "Rewrite the data files as Parquet with Spark (CALL <catalog>.system.rewrite_data_files), and read from there on"
             )
-        values = identity_values(entry.partition, self.metadata.specs.get(entry.spec, {}))
+        spec = self.metadata.specs.get(entry.spec)
+        if spec is None and entry.partition:
+            raise ConnectError(
+                f"the file {entry.path} of table {self.table} has the partition spec {entry.spec}, which the table's metadata no "
+                "longer has. Rewrite the data files with Spark (CALL <catalog>.system.rewrite_data_files), and read from there on"
+            )
+        values = identity_values(entry.partition, spec or {})
         return LiveFile(0, {"values": values}, entry.path, 0, entry.rows)
 
     def paths(self, delete: FileEntry) -> Iterable[str]:

@@ -69,7 +69,8 @@ class TableMetadata:
 
     def schema_of(self, snapshot: Snapshot) -> Json:
         """The schema of the table when the snapshot was committed."""
-        return self.schemas[self.current_schema_id if snapshot.schema_id is None else snapshot.schema_id]
+        current = self.schemas[self.current_schema_id]
+        return current if snapshot.schema_id is None else self.schemas.get(snapshot.schema_id, current)
 
     def read_schema(self, snapshot: Snapshot) -> Json:
         """The schema with which all rows of a snapshot are read: of the newest one the table's own."""

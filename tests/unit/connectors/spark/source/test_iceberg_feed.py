@@ -19,9 +19,11 @@ from pyiceberg.types import DoubleType
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
+from connectors.spark.source.iceberg.deletes import applies
+from connectors.spark.source.iceberg.manifests import FileEntry
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
-from tests.support.iceberg_writer import DATA, ID_AND_TEXT, File, IcebergWriter, Row
+from tests.support.iceberg_writer import DATA, EQUALITY, ID_AND_TEXT, POSITIONS, File, IcebergWriter, Row
 from tests.support.replayed_events import (
     FAST,
     as_counter,
@@ -421,3 +423,30 @@ def test_unused_entries_of_older_manifests_do_not_count(simple: IcebergWriter) -
     simple.state.manifests[-1] = simple._manifest(0, old.snapshot + 1, simple.version + 1, list(moved.entries))
     simple.commit("append", [simple.data([row(6)])])
     assert changes(simple) == [("c", None, row(6))]
+
+
+_DATA = File("a", DATA, 1, 5, partition=(1,))
+_EQUALITY = File("e", EQUALITY, 1, 6, partition=(1,))
+_POSITIONS = File("p", POSITIONS, 1, 5, partition=(1,))
+
+
+@pytest.mark.parametrize(
+    ("delete", "expected"),
+    [
+        (_EQUALITY, True),
+        (replace(_EQUALITY, sequence=5), False),  # rows of the same snapshot stay
+        (replace(_EQUALITY, partition=(2,)), False),
+        (replace(_EQUALITY, partition=()), True),  # for the whole table
+        (_POSITIONS, True),
+        (replace(_POSITIONS, sequence=4), False),
+        (replace(_POSITIONS, partition=(2,)), False),
+        (replace(_POSITIONS, of="a"), True),
+        (replace(_POSITIONS, of="b"), False),
+    ],
+)
+def test_deletes_apply_by_partition_sequence_and_file(delete: File, expected: bool) -> None:
+    assert applies(_entry(delete), _entry(_DATA)) is expected
+
+
+def _entry(file: File) -> FileEntry:
+    return FileEntry(file.path, file.content, file.format, file.rows, file.sequence, 0, file.partition, file.of)

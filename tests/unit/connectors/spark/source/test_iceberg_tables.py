@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark import SparkSource
 from connectors.spark.source.offsets import table_partition
@@ -337,6 +337,23 @@ def test_missing_table_of_a_catalog_is_named_with_the_nearest_one(
     assert "there is no Iceberg table lake.shop.customer; did you mean customers?; waiting until" in caplog.text
 
 
+def test_table_that_pyiceberg_does_not_know_is_refused(tmp_path: Path, jdbc: dict[str, str], catalog: Catalog) -> None:
+    table = catalog.create_table("shop.documents", ARROW)
+    metadata = Path(table.metadata_location.removeprefix("file://"))
+    metadata.write_text(metadata.read_text().replace('"type":"string"', '"type":"variant"'))
+    config = {**jdbc, "source.format": "iceberg", "source.table": "documents", "topic": "t"}
+    (problem,) = _errors(config)["table.catalog"]
+    assert "cannot load table lake.shop.documents from its catalog" in problem
+    assert "'variant'" in problem
+    assert "copy it into one without it with Spark" in problem
+
+
+def test_catalog_whose_database_is_down_is_asked_again(jdbc: dict[str, str]) -> None:
+    down = {**jdbc, f"{CONF}.uri": "jdbc:sqlite:/nowhere/c.db", "source.format": "iceberg", "source.table": "t"}
+    with SourceHarness(SparkSourceTask(), {**FAST, **down}) as harness, pytest.raises(RetriableError, match="does not answer"):
+        harness.task.poll()
+
+
 def test_rest_catalog_is_read_with_its_token(tmp_path: Path) -> None:
     with rest_catalog(tmp_path) as uri:
         writer = load_catalog("lake", type="rest", uri=uri, token=TOKEN)
@@ -367,6 +384,11 @@ def test_hadoop_catalog_is_the_directory_below_its_warehouse(tmp_path: Path) -> 
         ({f"{CONF}.type": "hadoop"}, "table.catalog", "needs spark.conf.spark.sql.catalog.lake.warehouse"),
         ({f"{CONF}.catalog-impl": "x.Y"}, f"{CONF}.catalog-impl", "Expected org.apache.iceberg.hadoop.HadoopCatalog"),
         ({f"{CONF}.type": "jdbc", f"{CONF}.uri": "jdbc:x"}, f"{CONF}.uri", "the sub-protocol is not supported"),
+        (
+            {f"{CONF}.type": "hive", f"{CONF}.uri": "thrift://x"},
+            "table.catalog",
+            "needs a package that is not installed",
+        ),
         ({"source.format": "delta"}, "table.catalog", "delta tables are at a location; set source.location"),
         ({"source.location": "/lake"}, "table.catalog", "the catalog places its tables; remove source.location"),
         ({"source.table": ""}, "source.table", "Expected the names of tables in table.catalog"),
