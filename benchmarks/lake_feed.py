@@ -1,4 +1,5 @@
 """A Delta table -> topic by the Spark source: its rows, then the changes of later versions; beside Spark that only reads them.
+Then the same rows and versions of an Iceberg table.
 
 1,000,000 rows in ten files (``SLUICE_BENCH_RECORDS`` for more) and, after them, versions that replace 100,000 rows each with
 deletion vectors, all with a key, JSON without schemas. ``changes`` is a second worker that reads only those versions. The peer
@@ -13,7 +14,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,9 @@ from benchmarks.lake_worker import MEMORY, TIMEOUT_S, number, spark_jars
 from benchmarks.measure import Figures, Measured, report
 from connectors.spark.plan.evolution import spark_json_field
 from connectors.spark.tables.delta.deletion_vectors import encode_vector_file, vector_file_name
+from connectors.spark.tables.iceberg.puffin import encode_puffin
+from connectors.spark.tables.iceberg.types import file_schema, new_schema
+from tests.support.iceberg_writer import DATA, POSITIONS, File, IcebergWriter
 
 RECORDS = number("RECORDS", 1_000_000)
 FILES = 10
@@ -50,8 +54,26 @@ def _rows(first: int, count: int, chance: np.random.Generator) -> pa.Table:
     )
 
 
-class _Table:
-    """Writes the versions of the table."""
+class _Table(Protocol):
+    """Writes the versions of a table."""
+
+    format: str
+    folder: Path
+    first_change: str
+    """The first version that replaces rows."""
+
+    def create(self) -> None:
+        """The first version has all rows."""
+        ...
+
+    def replace_rows(self) -> None:
+        """A version that replaces one tenth of each file's rows."""
+        ...
+
+
+class _DeltaTable:
+    format = "delta"
+    first_change = "1"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +83,6 @@ class _Table:
         (folder / "_delta_log").mkdir(parents=True)
 
     def create(self) -> None:
-        """Version 0 has all rows."""
         adds = [self._add(n * RECORDS // FILES, RECORDS // FILES) for n in range(FILES)]
         fields = [spark_json_field(f.name, f.type) for f in _rows(0, 1, self._chance).schema]
         metadata = {
@@ -77,7 +98,6 @@ class _Table:
         self._files = adds
 
     def replace_rows(self) -> None:
-        """A version that replaces one tenth of each file's rows."""
         part = CHANGED // FILES
         start = (self._version - 1) * part
         actions: list[dict[str, Any]] = []
@@ -108,12 +128,51 @@ class _Table:
         self._version += 1
 
 
+class _IcebergTable:
+    format = "iceberg"
+    first_change = "2"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._chance = np.random.default_rng(1)
+        self._schema = new_schema({field.name: field.type for field in _rows(0, 1, self._chance).schema})
+        self._table = IcebergWriter(folder, self._schema["fields"])
+        self._vectors: list[File] = []
+
+    def create(self) -> None:
+        self._files = [self._data(n * RECORDS // FILES, RECORDS // FILES) for n in range(FILES)]
+        self._table.commit("append", self._files)
+
+    def replace_rows(self) -> None:
+        part = CHANGED // FILES
+        version = self._table.version + 1
+        start = (version - 2) * part
+        gone = np.arange(start + part, dtype=np.int64)
+        content, places = encode_puffin([(file.path, gone) for file in self._files])
+        puffin = self.folder / "data" / f"{version}.puffin"
+        puffin.write_bytes(content)
+        vectors = [
+            File(str(puffin), POSITIONS, len(gone), version, "PUFFIN", file.path, offset, length)
+            for file, (offset, length) in zip(self._files, places, strict=True)
+        ]
+        added = [self._data(place * RECORDS // FILES + start, part) for place in range(FILES)]
+        self._table.commit("overwrite", [*vectors, *added], self._vectors)
+        self._vectors = vectors
+
+    def _data(self, first: int, count: int) -> File:
+        path = self.folder / "data" / f"{uuid.uuid4()}.parquet"
+        rows = _rows(first, count, self._chance)
+        pq.write_table(rows.cast(file_schema(self._schema, rows.column_names)), path, row_group_size=128 * 1024)
+        return File(str(path), DATA, count, self._table.version + 1)
+
+
 def _run(here: BenchmarkEnvironment, table: _Table, name: str, start: str, records: int) -> tuple[Figures, Figures]:
     """Figures of a worker from its launch, and of the time from its first record on."""
     topic = here.create_topic(name)
     connector = {
         "name": name,
         "connector.class": "SparkSource",
+        "source.format": table.format,
         "source.location": str(table.folder),
         "topic": topic,
         "key.columns": "id",
@@ -138,21 +197,31 @@ def _spark_read(here: BenchmarkEnvironment, folder: Path) -> Figures:
         return measured.figures(RECORDS)
 
 
+def _read_versions(here: BenchmarkEnvironment, table: _Table) -> dict[str, Any]:
+    """Figures of a worker that reads the changes of all versions, after they were written."""
+    for _ in range(VERSIONS):
+        table.replace_rows()
+    changes, flowing = _run(here, table, f"{table.format}-changes", table.first_change, VERSIONS * CHANGED)
+    return {**changes.as_dict(), "flowing": flowing.as_dict()}
+
+
 def main() -> None:
     with environment() as here:
-        table = _Table(here.home / "orders")
-        table.create()
-        snapshot, flowing = _run(here, table, "rows", "snapshot", RECORDS)
-        theirs = _spark_read(here, table.folder)
-        for _ in range(VERSIONS):
-            table.replace_rows()
-        changes, changes_flowing = _run(here, table, "changes", "1", VERSIONS * CHANGED)
+        delta, iceberg = _DeltaTable(here.home / "orders"), _IcebergTable(here.home / "iceberg" / "orders")
+        delta.create()
+        snapshot, flowing = _run(here, delta, "rows", "snapshot", RECORDS)
+        theirs = _spark_read(here, delta.folder)
+        changes = _read_versions(here, delta)
+        iceberg.create()
+        iceberg_snapshot, iceberg_flowing = _run(here, iceberg, "iceberg-rows", "snapshot", RECORDS)
+        iceberg_changes = _read_versions(here, iceberg)
         report(
             "lake_feed",
             snapshot,
             None,
             flowing=flowing.as_dict(),
-            changes={**changes.as_dict(), "flowing": changes_flowing.as_dict()},
+            changes=changes,
+            iceberg={**iceberg_snapshot.as_dict(), "flowing": iceberg_flowing.as_dict(), "changes": iceberg_changes},
             spark_read=theirs.as_dict(),
             cpu_times_peer=round(snapshot.cpu_s / theirs.cpu_s, 2),
         )

@@ -104,7 +104,8 @@ class _Location:
         return str(NonEmpty())
 
 
-def _check_catalog(name: str, value: object) -> None:
+def check_catalog(name: str, value: object) -> None:
+    """Raises ConfigError unless the value names a catalog, or is empty."""
     if value and not all(part.strip() for part in str(value).split(".")):
         raise ConfigError.invalid(name, value, "Expected the name of a catalog, and of namespaces in it after dots")
 
@@ -194,7 +195,7 @@ def config_def() -> ConfigDef:
     d.define("table.location", t.STRING, "", validator=_Location(), importance=high, group="Table",
              doc="Directory or URI (such as s3://bucket/path) that contains one directory per table, named like the table. "
              "Required without table.catalog.")  # fmt: skip
-    d.define(CATALOG, t.STRING, "", validator=_check_catalog, importance=high, group="Table",
+    d.define(CATALOG, t.STRING, "", validator=check_catalog, importance=high, group="Table",
              doc="Catalog of Iceberg tables, optionally with a namespace (catalog.namespace), instead of table.location. "
              "spark.conf.spark.sql.catalog.<catalog> and its properties configure it. Dots in table names separate further "
              "namespaces.")  # fmt: skip

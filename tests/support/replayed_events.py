@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,40 @@ def _without_new_columns(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_counter(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
     return Counter(frozen(_without_new_columns(row)) for row in rows)
+
+
+def check_every_version(records: Iterable[SourceRecord], rows: Mapping[int, Iterable[Mapping[str, Any]]]) -> None:
+    """Requires that events add up to the rows of each version, from that of the first event on."""
+    replayed = Replayed()
+    by_version: dict[int, list[SourceRecord]] = {}
+    for record in records:
+        by_version.setdefault((record.source_offset or {})["version"], []).append(record)
+    for version in sorted(rows):
+        for record in by_version.get(version, []):
+            replayed.apply(record)
+        if by_version and version >= min(by_version):
+            assert +replayed.rows == as_counter(rows[version]), f"version {version}"
+
+
+def check_restarts(
+    records: Sequence[SourceRecord], read: Callable[[MemoryOffsets], Sequence[SourceRecord]], cuts: Iterable[int]
+) -> None:
+    """Promise 5: a restart at any record continues with the next one."""
+    for cut in cuts:
+        record = records[cut]
+        assert record.source_partition is not None
+        offsets = MemoryOffsets()
+        offsets.store(record.source_partition, record.source_offset)
+        is_event_of_tombstone = cut + 1 < len(records) and records[cut + 1].value is None
+        first = cut if is_event_of_tombstone else cut + 1
+        assert [_identity(r) for r in read(offsets)] == [_identity(r) for r in records[first:]]
+
+
+def _identity(record: SourceRecord) -> tuple[Any, ...]:
+    value = plain(record.value)
+    if value is not None:
+        del value["ts_ms"]
+    return plain(record.key), value, record.source_offset
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
-from connectors.spark.config import CONF_PREFIX, DELTA, ICEBERG, PARQUET
+from connectors.spark.config import CATALOG, CONF_PREFIX, DELTA, ICEBERG, PARQUET, check_catalog
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 QUERY = "query"
@@ -30,10 +30,10 @@ _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def _check_format(name: str, value: object) -> None:
-    if value in (ICEBERG, PARQUET, QUERY):
-        raise ConfigError.invalid(name, value, f"{value} is not supported yet; {DELTA} works")
-    if value != DELTA:
-        raise ConfigError.invalid(name, value, f"Expected {DELTA}")
+    if value in (PARQUET, QUERY):
+        raise ConfigError.invalid(name, value, f"{value} is not supported yet; {DELTA} and {ICEBERG} work")
+    if value not in (DELTA, ICEBERG):
+        raise ConfigError.invalid(name, value, f"Expected {DELTA} or {ICEBERG}")
 
 
 def _check_start(name: str, value: object) -> None:
@@ -57,13 +57,17 @@ def config_def() -> ConfigDef:
     t = ConfigType
     d = ConfigDef()
     d.define(FORMAT, t.STRING, DELTA, validator=_check_format, importance=high, group="Tables",
-             doc="Format of the tables: delta.")  # fmt: skip
-    d.define(LOCATION, t.LIST, importance=high, group="Tables",
+             doc="Format of the tables: delta or iceberg.")  # fmt: skip
+    d.define(LOCATION, t.LIST, "", importance=high, group="Tables",
              doc="Directories or URIs of the tables, separated by commas; with source.table, one directory or URI that "
-             "contains the tables.")  # fmt: skip
+             "contains the tables. Required without table.catalog.")  # fmt: skip
+    d.define(CATALOG, t.STRING, "", validator=check_catalog, importance=high, group="Tables",
+             doc="Catalog of Iceberg tables, optionally with a namespace (catalog.namespace), instead of source.location. "
+             "spark.conf.spark.sql.catalog.<catalog>.type (rest, hive, jdbc, glue, or hadoop) and the catalog's properties "
+             "configure it as for the sink. Needs source.table.")  # fmt: skip
     d.define(TABLE, t.LIST, "", importance=high, group="Tables",
-             doc="Names of the tables in source.location, separated by commas. Default: source.location names the tables "
-             "themselves.")  # fmt: skip
+             doc="Names of the tables in source.location or table.catalog, separated by commas. Default: source.location names "
+             "the tables themselves.")  # fmt: skip
     d.define("key.columns", t.LIST, "", importance=high, group="Tables",
              doc="Columns that identify a row, in every table of the connector. They become the record key, and a row that a "
              "version replaces becomes one update. Default: records have no key, and such a row is a delete and an "
@@ -81,7 +85,8 @@ def config_def() -> ConfigDef:
              "key.")  # fmt: skip
     d.define(START, t.STRING, SNAPSHOT, validator=_check_start, importance=high, group="Reading",
              doc="Where a table without a stored offset starts: snapshot reads all rows of the newest version and then the "
-             "changes, latest only later changes, and a number the changes of this version and later ones.")  # fmt: skip
+             "changes, latest only later changes, and a number the changes of this version and later ones. A version of Iceberg "
+             "is a sequence number or the ID of a snapshot.")  # fmt: skip
     d.define(ON_GAP, t.STRING, FAIL, validator=one_of(FAIL, SNAPSHOT), importance=medium, group="Reading",
              doc="What happens if changes can no longer be read, because the log or files were cleaned up or the table was "
              "replaced: fail fails the task, snapshot reads the whole table again.")  # fmt: skip
@@ -105,15 +110,20 @@ class SourceTable:
     location: str
     name: str
     database: str
-    """The name of the directory that contains the table."""
+    """The name of the directory, namespace, or catalog that contains the table."""
     topic: str
     s3: S3Settings | None
+    catalog: str = ""
+    """Empty for a table at a location. Otherwise ``location`` is the name of the table with its catalog and namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSourceConfig:
     """Typed values of the keys."""
 
+    format: str
+    conf: Mapping[str, str]
+    """Of Spark, without the prefix of connector keys."""
     tables: tuple[SourceTable, ...]
     name: str
     keys: tuple[str, ...]
@@ -130,13 +140,16 @@ class SparkSourceConfig:
 def parse_config(props: Mapping[str, str]) -> SparkSourceConfig:
     """Parses the configuration. Raises ConfigError that names the key."""
     values = config_def().parse(props)
-    tables = _parse_tables(values, {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)})
+    conf = {k.removeprefix(CONF_PREFIX): v for k, v in props.items() if k.startswith(CONF_PREFIX)}
+    tables = _parse_tables(values, conf)
     assigned = props.get(ASSIGNED_TABLES)
     if assigned is not None:
         chosen = set(assigned.split(","))
         tables = tuple(table for table in tables if table.location in chosen)
     start = values[START]
     return SparkSourceConfig(
+        format=values[FORMAT],
+        conf=conf,
         tables=tables,
         name=values[TOPIC_PREFIX] or props.get("name", "spark-source"),
         keys=tuple(values["key.columns"]),
@@ -152,19 +165,8 @@ def parse_config(props: Mapping[str, str]) -> SparkSourceConfig:
 
 
 def _parse_tables(values: Mapping[str, Any], conf: Mapping[str, str]) -> tuple[SourceTable, ...]:
-    locations = [_absolute(one) for one in values[LOCATION]]
-    names = values[TABLE]
-    if not locations:
-        raise ConfigError.invalid(LOCATION, "", "Expected the directory or URI of a table")
-    if names:
-        if len(locations) > 1:
-            raise ConfigError.invalid(
-                LOCATION, ",".join(values[LOCATION]), f"{TABLE} needs one directory that contains the tables"
-            )
-        for name in names:
-            if not name.strip("/") or ".." in name.split("/"):
-                raise ConfigError.invalid(TABLE, name, "Expected the name of a directory in source.location")
-        locations = [f"{locations[0]}/{name.strip('/')}" for name in names]
+    catalog = values[CATALOG]
+    locations = _catalog_names(values) if catalog else _locations(values)
     topic, prefix = values[TOPIC], values[TOPIC_PREFIX]
     if bool(topic) == bool(prefix):
         what = f"{TOPIC_PREFIX} is set too; remove one of them" if topic else f"set {TOPIC}, or {TOPIC_PREFIX}"
@@ -173,15 +175,46 @@ def _parse_tables(values: Mapping[str, Any], conf: Mapping[str, str]) -> tuple[S
         raise ConfigError.invalid(TOPIC, topic, f"there are {len(locations)} tables; set {TOPIC_PREFIX} instead")
     found: dict[str, SourceTable] = {}
     for location in locations:
-        *_, database, name = ["", *location.rstrip("/").split("/")]
+        *_, database, name = ["", *location.rstrip("/").split("." if catalog else "/")]
         own = topic or f"{prefix}.{_NOT_IN_TOPICS.sub('_', name)}"
         for other in found.values():
             if other.location == location:
                 raise ConfigError.invalid(LOCATION, location, "the table is named twice")
             if other.topic == own:
                 raise ConfigError.invalid(LOCATION, location, f"its topic {own} is that of {other.location}; use two connectors")
-        found[location] = SourceTable(location, name, database, own, read_s3_settings(conf, location))
+        s3 = None if catalog else read_s3_settings(conf, location)
+        found[location] = SourceTable(location, name, database, own, s3, catalog.partition(".")[0])
     return tuple(found.values())
+
+
+def _locations(values: Mapping[str, Any]) -> list[str]:
+    locations = [_absolute(one) for one in values[LOCATION]]
+    names = values[TABLE]
+    if not locations:
+        raise ConfigError.invalid(LOCATION, "", "Expected the directory or URI of a table")
+    if not names:
+        return locations
+    if len(locations) > 1:
+        raise ConfigError.invalid(LOCATION, ",".join(values[LOCATION]), f"{TABLE} needs one directory that contains the tables")
+    for name in names:
+        if not name.strip("/") or ".." in name.split("/"):
+            raise ConfigError.invalid(TABLE, name, "Expected the name of a directory in source.location")
+    return [f"{locations[0]}/{name.strip('/')}" for name in names]
+
+
+def _catalog_names(values: Mapping[str, Any]) -> list[str]:
+    """The names of tables of a catalog, with it and their namespaces."""
+    catalog = values[CATALOG]
+    if values[FORMAT] != ICEBERG:
+        raise ConfigError.invalid(CATALOG, catalog, f"{values[FORMAT]} tables are at a location; set {LOCATION}")
+    if values[LOCATION]:
+        raise ConfigError.invalid(CATALOG, catalog, f"the catalog places its tables; remove {LOCATION}")
+    if not values[TABLE]:
+        raise ConfigError.invalid(TABLE, "", f"Expected the names of tables in {CATALOG}")
+    for name in values[TABLE]:
+        if not all(part.strip() for part in name.split(".")):
+            raise ConfigError.invalid(TABLE, name, "Expected the name of a table, and of namespaces before it")
+    return [f"{catalog}.{name}" for name in values[TABLE]]
 
 
 def _absolute(location: str) -> str:

@@ -12,8 +12,8 @@ from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.source import SourceTask
 from connect.suggestions import did_you_mean
 from connect.version import sluice_version
-from connectors.spark.config import CONF_PREFIX
-from connectors.spark.source.config import ASSIGNED_TABLES, config_def, parse_config
+from connectors.spark.config import CATALOG, CONF_PREFIX
+from connectors.spark.source.config import ASSIGNED_TABLES, LOCATION, config_def, parse_config
 from connectors.spark.source.offsets import TABLE, find_offset_problem
 
 
@@ -107,7 +107,7 @@ def _partition_problem(partition: Mapping[str, Any], locations: list[str]) -> st
 
 def _add_error(values: list[ConfigValue], error: ConnectError) -> None:
     key = error.key if isinstance(error, ConfigError) else None
-    named = next((value for value in values if value.name == key), None)
-    if named is None:
-        named = next(value for value in values if value.name == "source.location")
+    by_name = {value.name: value for value in values}
+    place = CATALOG if by_name[CATALOG].value else LOCATION
+    named = by_name.get(key or place, by_name[place])
     named.errors.append(error.message)

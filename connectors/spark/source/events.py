@@ -70,6 +70,7 @@ class _Shared(NamedTuple):
     table_version: int
     now_ms: int
     order: str
+    snapshot_id: int | None
 
 
 _SLOTS = {name: Slot(number) for number, name in enumerate(_Shared._fields)}
@@ -110,7 +111,9 @@ class FeedEvents:
         now = time.time_ns() // 1_000_000
         marker = "true" if version.is_snapshot else "false"
         sequence = f'["{version.version}","'
-        shared = _Shared(sequence, version.ts_ms, marker, version.table_id, version.version, now, version.order)
+        shared = _Shared(
+            sequence, version.ts_ms, marker, version.table_id, version.version, now, version.order, version.snapshot_id
+        )
         changes = batch.changes
         if settings.value_format == FLAT and not settings.keys and DELETE_CODE in changes.operations:
             raise ConnectError(
@@ -375,4 +378,5 @@ class _ChangeReader:
         # A delete whose tombstone was not written is repeated with it.
         done = int(row[self._row_number]) + is_last
         is_snapshot = shared.snapshot == "true"
-        return build_offset(FeedPosition(shared.table_version, done, is_snapshot, shared.table_id, shared.order or None))
+        order = shared.order or None
+        return build_offset(FeedPosition(shared.table_version, done, is_snapshot, shared.table_id, order, shared.snapshot_id))

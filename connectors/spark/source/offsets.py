@@ -10,8 +10,8 @@ from connect.errors import DataError
 from connect.suggestions import did_you_mean
 
 TABLE = "table"
-ID, VERSION, ROW, SNAPSHOT, ORDER = "id", "version", "row", "snapshot", "order"
-_KEYS = (VERSION, ROW, SNAPSHOT, ID, ORDER)
+ID, VERSION, ROW, SNAPSHOT, ORDER, SNAPSHOT_ID = "id", "version", "row", "snapshot", "order", "snapshot_id"
+_KEYS = (VERSION, ROW, SNAPSHOT, ID, ORDER, SNAPSHOT_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class FeedPosition:
     """The first ``row`` changes of a version are done, and all versions before it; with ``snapshot``, the first ``row`` rows of
     the snapshot at that version.
 
-    ``table_id`` and ``order`` are None in an offset that a user wrote without them: they are not checked then.
+    ``table_id``, ``order``, and ``snapshot_id`` are None in an offset that a user wrote without them: they are not checked then.
     """
 
     version: int
@@ -27,6 +27,8 @@ class FeedPosition:
     snapshot: bool = False
     table_id: str | None = None
     order: str | None = None
+    snapshot_id: int | None = None
+    """Of an Iceberg table: the snapshot that is read, or the one before the changes that follow."""
 
     def after_version(self) -> FeedPosition:
         """The start of the next version."""
@@ -45,6 +47,8 @@ def build_offset(position: FeedPosition) -> dict[str, Any]:
         offset[ID] = position.table_id
     if position.order:
         offset[ORDER] = position.order
+    if position.snapshot_id is not None:
+        offset[SNAPSHOT_ID] = position.snapshot_id
     return offset
 
 
@@ -54,7 +58,8 @@ def parse_offset(offset: Mapping[str, Any]) -> FeedPosition:
     if problem is not None:
         raise DataError(f"the stored offset {dict(offset)} cannot be read: {problem}; stop the connector and alter or remove it")
     row = offset.get(ROW) or 0
-    return FeedPosition(offset[VERSION], row, bool(offset.get(SNAPSHOT)), offset.get(ID), offset.get(ORDER))
+    is_snapshot = bool(offset.get(SNAPSHOT))
+    return FeedPosition(offset[VERSION], row, is_snapshot, offset.get(ID), offset.get(ORDER), offset.get(SNAPSHOT_ID))
 
 
 def find_offset_problem(offset: Mapping[str, Any]) -> str | None:
@@ -62,7 +67,7 @@ def find_offset_problem(offset: Mapping[str, Any]) -> str | None:
     for name, value in offset.items():
         if name not in _KEYS:
             return f"an offset has no {name!r}{did_you_mean(name, _KEYS, '; ')}; it has {', '.join(_KEYS)}"
-        if name in (VERSION, ROW) and value is not None and (type(value) is not int or value < 0):
+        if name in (VERSION, ROW, SNAPSHOT_ID) and value is not None and (type(value) is not int or value < 0):
             return f"{name} must be an integer of at least 0, not {value!r}"
         if name == SNAPSHOT and value is not None and type(value) is not bool:
             return f"{name} must be true or false, not {value!r}"

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
+from connectors.spark.source.offsets import FeedPosition
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
@@ -79,6 +80,8 @@ class FeedVersion:
     is_snapshot: bool
     order: str
     """What the order of the changes depends on, besides the table: a row number counts only with the same one."""
+    snapshot_id: int | None = None
+    """See :class:`connectors.spark.source.offsets.FeedPosition`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,19 @@ FeedItem = FeedBatch | VersionEnd | Waiting
 
 class TableFeed(Protocol):
     """Reads one table. Used by one thread; ``figures`` by any."""
+
+    @property
+    def position(self) -> FeedPosition | None:
+        """What follows is next; None before the start of a feed without a stored offset."""
+        ...
+
+    def move_to(self, position: FeedPosition | None) -> None:
+        """Sets the position of the next call of ``items``."""
+        ...
+
+    def start_again(self) -> None:
+        """Makes the next call of ``items`` start with a snapshot of the newest version."""
+        ...
 
     def items(self) -> Iterator[FeedItem]:
         """What follows the feed's position, without end. Returns to the caller often, with Waiting if need be.

@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError, RetriableError
 from connect.text_records import MixedTextRecords
+from connectors.spark.config import ICEBERG
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.source.config import SNAPSHOT, SourceTable, SparkSourceConfig
-from connectors.spark.source.delta.feed import DeltaFeed, DeltaFeedSettings, check_keys
+from connectors.spark.source.delta.feed import DeltaFeed
 from connectors.spark.source.delta.table_state import DeltaStates, TableDefinition
 from connectors.spark.source.errors import TableAbsentError, VersionGapError, with_remedy
 from connectors.spark.source.events import FeedEvents, FeedEventSettings
+from connectors.spark.source.feed_progress import FeedSettings, check_keys
 from connectors.spark.source.offsets import FeedPosition, build_offset, table_partition
-from connectors.spark.source.table_feed import FeedBatch, FeedItem, VersionEnd, Waiting
+from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
 from connectors.spark.tables.staging import open_location
+
+if TYPE_CHECKING:
+    from connectors.spark.source.iceberg.table_home import TableHome
 
 log = logging.getLogger(__name__)
 
@@ -145,10 +150,25 @@ class SourceTableReader:
         return None if offset == self._stored else offset
 
 
-def _open_feed(table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> DeltaFeed:
+def _open_feed(table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> TableFeed:
+    own = FeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
+    if settings.format == ICEBERG:
+        # Imported here because PyIceberg takes as long as the rest together.
+        from connectors.spark.source.iceberg.feed import IcebergFeed
+
+        return IcebergFeed(_iceberg_home(table, settings), table.location, own, position)
     files, folder = _open(table.location, table.s3)
-    own = DeltaFeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
     return DeltaFeed(files, folder, table.location, own, position)
+
+
+def _iceberg_home(table: SourceTable, settings: SparkSourceConfig) -> TableHome:
+    from connectors.spark.source.iceberg.table_home import TableDirectory
+
+    if table.catalog:
+        from connectors.spark.source.iceberg.catalog import open_table
+
+        return open_table(table.catalog, tuple(table.location.split(".")[1:]), settings.conf)
+    return TableDirectory(*_open(table.location, table.s3), table.location)
 
 
 def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
@@ -157,15 +177,23 @@ def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
 
 def check_table(table: SourceTable, settings: SparkSourceConfig) -> None:
     """Raises ConnectError if a table exists and cannot be read with these settings."""
-    files, folder = _open(table.location, table.s3)
-    states = DeltaStates(files, folder, table.location)
     try:
-        listed = states.list_log()
-        state = states.read(listed.newest, listed, with_files=False)
+        if settings.format == ICEBERG:
+            from connectors.spark.source.iceberg.feed import check_iceberg_table
+
+            check_iceberg_table(_iceberg_home(table, settings), table.location, settings.keys)
+        else:
+            _check_delta_table(table, settings)
     except TableAbsentError:
         return
     except OSError as e:
         raise ConnectError(f"cannot read table {table.location}: {e}") from e
+
+
+def _check_delta_table(table: SourceTable, settings: SparkSourceConfig) -> None:
+    states = DeltaStates(*_open(table.location, table.s3), table.location)
+    listed = states.list_log()
+    state = states.read(listed.newest, listed, with_files=False)
     if state is not None:
         schema = TableDefinition(table.location, state.metadata, state.protocol).schema
         check_keys(settings.keys, schema, table.location)

@@ -9,6 +9,9 @@
 | TIMESTAMP                                            | io.debezium.time.ZonedTimestamp (ISO 8601 text in UTC, microseconds) |
 | TIMESTAMP_NTZ                                        | io.debezium.time.MicroTimestamp (microseconds)                 |
 | ARRAY, MAP, STRUCT                                   | array, map, struct                                             |
+| of Iceberg: time                                     | io.debezium.time.MicroTime (microseconds)                      |
+| timestamp_ns, timestamptz_ns                         | io.debezium.time.NanoTimestamp; ZonedTimestamp, nanoseconds    |
+| uuid, fixed                                          | io.debezium.data.Uuid (text), bytes                            |
 
 The Spark sink reads each of them back as the same column type (a decimal with 38 digits).
 """
@@ -34,7 +37,9 @@ from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import sql_type
 
 ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
-MICRO_TIMESTAMP = "io.debezium.time.MicroTimestamp"
+MICRO_TIMESTAMP, NANO_TIMESTAMP = "io.debezium.time.MicroTimestamp", "io.debezium.time.NanoTimestamp"
+MICRO_TIME = "io.debezium.time.MicroTime"
+UUID = "io.debezium.data.Uuid"
 DATE = "io.debezium.time.Date"
 _PRECISION = "connect.decimal.precision"
 _PRIMITIVES = {
@@ -81,7 +86,13 @@ def column_schema(type_: pa.DataType, *, optional: bool = True) -> Schema:
     if t.is_timestamp(type_):
         if type_.tz:
             return Schema(Type.STRING, optional=optional, name=ZONED_TIMESTAMP, version=1)
-        return Schema(Type.INT64, optional=optional, name=MICRO_TIMESTAMP, version=1)
+        return Schema(Type.INT64, optional=optional, name=_of_unit(type_), version=1)
+    if t.is_time64(type_):
+        return Schema(Type.INT64, optional=optional, name=MICRO_TIME, version=1)
+    if type_ == pa.uuid():
+        return Schema(Type.STRING, optional=optional, name=UUID, version=1)
+    if t.is_fixed_size_binary(type_):
+        return Schema(Type.BYTES, optional=optional)
     if t.is_struct(type_):
         return Schema(Type.STRUCT, optional=optional, fields=[(f.name, column_schema(f.type)) for f in type_])
     if t.is_list(type_):
@@ -90,6 +101,10 @@ def column_schema(type_: pa.DataType, *, optional: bool = True) -> Schema:
         key = column_schema(type_.key_type, optional=False)
         return Schema(Type.MAP, optional=optional, key_schema=key, value_schema=column_schema(type_.item_type))
     raise SchemaError(f"the type {sql_type(type_)} is not supported")
+
+
+def _of_unit(type_: pa.DataType) -> str:
+    return NANO_TIMESTAMP if type_.unit == "ns" else MICRO_TIMESTAMP
 
 
 def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
@@ -114,7 +129,9 @@ def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
         if type_.tz:
             return ColumnTexts(schema, TextKind.STRING, lambda array: _listed(_instant_texts(array)), _same)
         return ColumnTexts(schema, TextKind.INTEGER, lambda array: _cast_texts(array.cast(pa.int64())), int)
-    if t.is_binary(type_):
+    if t.is_time64(type_):
+        return ColumnTexts(schema, TextKind.INTEGER, lambda array: _cast_texts(array.cast(pa.int64())), int)
+    if t.is_binary(type_) or t.is_fixed_size_binary(type_):
         return ColumnTexts(schema, TextKind.VALUE, pa.Array.to_pylist, _same)
     return ColumnTexts(schema, TextKind.STRING, _listed, _same)
 
@@ -142,9 +159,11 @@ def _cast_texts(array: pa.Array) -> list[Any]:
 
 
 def _instant_texts(array: pa.Array) -> pa.Array:
-    _check_years(array)
+    unit = array.type.unit
+    if unit == "us":  # nanoseconds reach from 1677 to 2262
+        _check_years(array)
     # Arrow takes several times as long for a timestamp with a zone, although that is UTC.
-    texts = array.view(pa.timestamp("us")).cast(pa.string())
+    texts = array.view(pa.timestamp(unit)).cast(pa.string())
     return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), "Z", "")
 
 
@@ -168,7 +187,7 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.list_(_plain_type(type_.value_type))
     if t.is_map(type_):
         return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
-    if t.is_timestamp(type_):
+    if t.is_timestamp(type_) or t.is_time64(type_):
         return pa.int64()
     return pa.int32() if t.is_date32(type_) else type_
 
@@ -190,7 +209,7 @@ def _value_builder(type_: pa.DataType, schema: Schema) -> Callable[[Any], Any]:
             raise SchemaError("a map whose keys are nested values is not supported")
         return _unless_null(lambda value: {key(k): item(v) for k, v in value})
     if t.is_timestamp(type_) and type_.tz:
-        return _unless_null(_instant_text)
+        return _unless_null(_instant_text if type_.unit == "us" else _nano_instant_text)
     return _same
 
 
@@ -207,3 +226,7 @@ def _instant_text(micros: int) -> str:
     if not _FIRST_YEAR <= micros <= _LAST_YEAR:
         raise DataError(f"the timestamp {micros} microseconds from 1970 is outside the years 1 to 9999")
     return f"{np.datetime64(micros, 'us')}Z"
+
+
+def _nano_instant_text(nanos: int) -> str:
+    return f"{np.datetime64(nanos, 'ns')}Z"

@@ -15,12 +15,16 @@ import pyarrow as pa
 import pytest
 
 from connect.errors import NotFoundError
+from connectors.spark.tables.iceberg.types import new_schema
 from sluice.demo.delta_table import DeltaTableReader
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.support.delta_writer import DeltaWriter, Row
+from tests.support.iceberg_writer import IcebergWriter
 
+NAMES = "orders", "more_orders"
+"""Of a Delta table, and of an Iceberg table."""
 COLUMNS: dict[str, pa.DataType] = {
     "id": pa.int64(),
     "tiny": pa.int8(),
@@ -58,25 +62,31 @@ def row(number: int, note: str = 'a "note"\n') -> Row:
 
 
 @pytest.mark.timeout(300)
-def test_copy_of_a_table_equals_the_table_after_snapshot_and_changes(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    table = DeltaWriter(tmp_path / "lake" / "orders", COLUMNS, group_rows=100).create([row(i) for i in range(300)])
-    table.delete(lambda r: r["id"] % 50 == 0)
+def test_copies_of_tables_equal_the_tables_after_snapshot_and_changes(tmp_path: Path, broker: EmbeddedBroker) -> None:
+    delta = DeltaWriter(tmp_path / "lake" / NAMES[0], COLUMNS, group_rows=100).create([row(i) for i in range(300)])
+    iceberg = IcebergWriter(tmp_path / "lake" / NAMES[1], new_schema(COLUMNS)["fields"], group_rows=100)
+    iceberg.insert([row(i) for i in range(300)])
+    tables = (delta, iceberg)
     prefix = f"feed{os.getpid()}"
-    copy = tmp_path / "copy" / "orders"
-    worker = _start_worker(tmp_path, broker, prefix, table.folder, copy.parent)
+    worker = _start_worker(tmp_path, broker, prefix, delta.folder, iceberg.folder)
     try:
-        _wait_until_equal(worker, copy, table, tmp_path)
-        table.update(lambda r: r["id"] % 10 == 1, lambda r: row(r["id"], "changed"))
-        table.rewrite(lambda r: r["id"] % 10 == 2, lambda r: None if r["id"] < 100 else row(r["id"], "rewritten"))
-        table.optimize()
-        table.insert([row(i) for i in range(1000, 1010)])
-        _wait_until_equal(worker, copy, table, tmp_path)
+        for table in tables:
+            table.delete(lambda r: r["id"] % 50 == 0)
+            _wait_until_equal(worker, table, tmp_path)
+        for table in tables:
+            table.update(lambda r: r["id"] % 10 == 1, lambda r: row(r["id"], "changed"))
+            table.rewrite(lambda r: r["id"] % 10 == 2, lambda r: None if r["id"] < 100 else row(r["id"], "rewritten"))
+        delta.optimize()
+        iceberg.compact()
+        for table in tables:
+            table.insert([row(i) for i in range(1000, 1010)])
+            _wait_until_equal(worker, table, tmp_path)
     finally:
         worker.terminate()
         worker.wait(60)
 
 
-def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, source: Path, copies: Path) -> subprocess.Popen[bytes]:
+def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, delta: Path, iceberg: Path) -> subprocess.Popen[bytes]:
     jars.ensure_jars("spark")
     files = {
         "worker": {
@@ -87,19 +97,23 @@ def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, source: Path,
             "offset.flush.interval.ms": "500",
             "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
         },
-        "source": {
-            "name": "orders-feed",
-            "connector.class": "SparkSource",
-            "source.location": str(source),
-            "topic.prefix": prefix,
-            "key.columns": "id",
-            "poll.interval.ms": "100",
+        **{
+            source_format: {
+                "name": f"{source_format}-feed",
+                "connector.class": "SparkSource",
+                "source.format": source_format,
+                "source.location": str(folder),
+                "topic.prefix": prefix,
+                "key.columns": "id",
+                "poll.interval.ms": "100",
+            }
+            for source_format, folder in (("delta", delta), ("iceberg", iceberg))
         },
         "sink": {
             "name": "orders-copy",
             "connector.class": "SparkSink",
-            "topics": f"{prefix}.orders",
-            "table.location": str(copies),
+            "topics": ",".join(f"{prefix}.{name}" for name in NAMES),
+            "table.location": str(home / "copy"),
             "table.name.format": "${table}",
             "write.mode": "upsert",
             "freshness.ms": "500",
@@ -116,18 +130,18 @@ def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, source: Path,
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
 
-def _wait_until_equal(worker: subprocess.Popen[bytes], copy: Path, table: DeltaWriter, home: Path) -> None:
+def _wait_until_equal(worker: subprocess.Popen[bytes], table: DeltaWriter | IcebergWriter, home: Path) -> None:
     # Through Arrow, so that a decimal has its scale and a timestamp Arrow's time zone.
     rows = pa.Table.from_pylist(table.rows(), pa.schema(list(COLUMNS.items()))).to_pylist()
     expected = sorted(map(_complete, rows))
     found: list[Any] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while found != expected:
         assert worker.poll() is None, (home / "worker.log").read_text()[-4000:]
         assert time.monotonic() < deadline, f"{len(found)} of {len(expected)} rows; {(home / 'worker.log').read_text()[-4000:]}"
         time.sleep(0.2)
         try:
-            found = sorted(map(_complete, DeltaTableReader(copy).read().to_pylist()))
+            found = sorted(map(_complete, DeltaTableReader(home / "copy" / table.folder.name).read().to_pylist()))
         except NotFoundError:
             continue
 

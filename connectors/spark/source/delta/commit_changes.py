@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, SchemaError
 from connectors.spark.plan.evolution import cast_column
-from connectors.spark.source.delta.file_rows import DeltaFiles, FileRows
-from connectors.spark.source.pairing import pair_rows
+from connectors.spark.source.delta.file_rows import DeltaColumns, DeltaFiles
+from connectors.spark.source.file_rows import FileRows, FileRowSets
+from connectors.spark.source.pairing import RowSource, pair_rows
 from connectors.spark.source.table_feed import (
     CREATE_CODE,
     DELETE_CODE,
@@ -70,8 +71,8 @@ class CommitReader:
             return
         removed, added = self._row_sets(commit, is_partitioned)
         deletes_schema = new if can_read_as(old, new) else old
-        deletes = _Rows(self, removed, deletes_schema)
-        inserts = _Rows(self, added, new)
+        deletes = self._rows(removed, deletes_schema)
+        inserts = self._rows(added, new)
         if self.keys and removed and added and deletes_schema is new:
             yield from self._paired(deletes, inserts, new)
             return
@@ -80,12 +81,13 @@ class CommitReader:
         for rows in inserts.read():
             yield SchemaChanges(new, inserted(rows))
 
-    def _paired(
-        self, deletes: _Rows | _FeedRows, inserts: _Rows | _FeedRows, schema: TableSchema
-    ) -> Iterator[SchemaChanges | None]:
+    def _paired(self, deletes: RowSource, inserts: RowSource, schema: TableSchema) -> Iterator[SchemaChanges | None]:
         keys = {name: schema.types[name] for name in self.keys}
         for changes in pair_rows(deletes, inserts, keys, self.pairing_rows, self.batch_rows):
             yield None if changes is None else SchemaChanges(schema, changes)
+
+    def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
+        return FileRowSets(self.files.files, sets, lambda columns: DeltaColumns(columns or schema.types), self.batch_rows)
 
     def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
@@ -114,12 +116,13 @@ class CommitReader:
     def _read_feed(self, actions: Sequence[Action], schema: TableSchema) -> Iterator[SchemaChanges | None]:
         sets = [FileRows(self.files.described(action)) for action in actions]
         if self.keys:
-            deletes = _FeedRows(_Rows(self, sets, schema), (_DELETE, _BEFORE))
-            yield from self._paired(deletes, _FeedRows(_Rows(self, sets, schema), (_INSERT, _AFTER)), schema)
+            rows = self._rows(sets, schema)
+            deletes, inserts = (_FeedRows(rows, schema, types) for types in ((_DELETE, _BEFORE), (_INSERT, _AFTER)))
+            yield from self._paired(deletes, inserts, schema)
             return
         columns = {**schema.types, CHANGE_TYPE: pa.string()}
         for one in sets:
-            yield from _adjacent_changes(one.read(self.files.files, columns, self.batch_rows), schema)
+            yield from _adjacent_changes(one.read(self.files.files, DeltaColumns(columns), self.batch_rows), schema)
 
 
 def _require_partition_values(commit: LoggedCommit) -> None:
@@ -132,33 +135,18 @@ def _require_partition_values(commit: LoggedCommit) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows of several files, in order."""
-
-    reader: CommitReader
-    sets: Sequence[FileRows]
-    schema: TableSchema
-
-    def count(self) -> int:
-        return sum(one.count(self.reader.files.files) for one in self.sets)
-
-    def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
-        for one in self.sets:
-            yield from one.read(self.reader.files.files, columns or self.schema.types, self.reader.batch_rows)
-
-
-@dataclass(frozen=True, slots=True)
 class _FeedRows:
     """The rows of change files that have certain types."""
 
-    rows: _Rows
+    rows: FileRowSets
+    schema: TableSchema
     types: tuple[str, ...]
 
     def count(self) -> int:
         return self.rows.count()
 
     def read(self, columns: Mapping[str, pa.DataType] | None = None) -> Iterator[pa.Table]:
-        wanted = {**(columns or self.rows.schema.types), CHANGE_TYPE: pa.string()}
+        wanted = {**(columns or self.schema.types), CHANGE_TYPE: pa.string()}
         for rows in self.rows.read(wanted):
             kept = rows.filter(pc.is_in(rows[CHANGE_TYPE], pa.array(self.types)))
             if kept.num_rows:

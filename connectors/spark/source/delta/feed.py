@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyarrow import fs
 
-from connect.errors import ConfigError, ConnectError
-from connect.suggestions import did_you_mean
+from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.commit_changes import CommitReader
-from connectors.spark.source.delta.file_rows import DeltaFiles, FileRows, open_files
+from connectors.spark.source.delta.file_rows import DeltaColumns, DeltaFiles, open_files
 from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
 from connectors.spark.source.errors import VersionGapError
+from connectors.spark.source.feed_progress import FeedProgress, FeedSettings, check_keys
+from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.table_feed import (
     READ_CODE,
-    FeedBatch,
-    FeedChanges,
     FeedItem,
     FeedVersion,
     TableSchema,
@@ -36,26 +35,11 @@ _LIST_INTERVAL_S = 10.0
 """How often a backlog looks for the newest version, which its lag is relative to."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaFeedSettings:
-    """How to read a table. ``start`` is SNAPSHOT, LATEST, or the first version whose changes are read."""
-
-    keys: tuple[str, ...]
-    start: str | int
-    pairing_rows: int
-    batch_rows: int
-
-    @property
-    def order(self) -> str:
-        """See :class:`connectors.spark.source.table_feed.FeedVersion`."""
-        return f"{','.join(self.keys)}/{self.pairing_rows}" if self.keys else ""
-
-
 class DeltaFeed:
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(
-        self, files: fs.FileSystem, folder: str, location: str, settings: DeltaFeedSettings, position: FeedPosition | None
+        self, files: fs.FileSystem, folder: str, location: str, settings: FeedSettings, position: FeedPosition | None
     ) -> None:
         """``location`` names the table in messages; without a position, the feed starts as the settings say."""
         self._files = files
@@ -65,64 +49,57 @@ class DeltaFeed:
         self._states = DeltaStates(files, folder, location)
         self._data: DeltaFiles = open_files(files, folder)
         self._reader = CommitReader(self._data, settings.keys, settings.pairing_rows, settings.batch_rows)
-        self._position = position
+        self._progress = FeedProgress(location, settings, position)
         self._schemas: dict[TableSchema, TableSchema] = {}
-        self._newest = -1
         self._listed_at = 0.0
-        self._rows = 0
-        self._phase = "starting"
 
     @property
     def position(self) -> FeedPosition | None:
         """What follows is next; None before the start of a feed without a stored offset."""
-        return self._position
+        return self._progress.position
 
     def figures(self) -> Mapping[str, Any]:
-        found: dict[str, Any] = {"phase": self._phase, "rows": self._rows}
-        position = self._position
-        if position is not None:
-            found |= {"version": position.version, "row": position.row, "newest_version": self._newest}
-            found["lag_versions"] = max(0, self._newest - position.version + (not position.snapshot))
-        return found
+        position, newest = self.position, self._progress.newest
+        return self._progress.figures(0 if position is None else newest - position.version + (not position.snapshot))
 
     def move_to(self, position: FeedPosition | None) -> None:
         """Sets the position of the next call of ``items``."""
-        self._position = position
+        self._progress.position = position
 
     def start_again(self) -> None:
         """Makes the next call of ``items`` start with a snapshot of the newest version."""
         self._settings = replace(self._settings, start=SNAPSHOT)
-        self._position = None
+        self._progress.position = None
 
     # --- reading
 
     def items(self) -> Iterator[FeedItem]:
         listed = self._list()
-        if self._position is None:
-            self._position = self._first_position(listed)
-        if self._position.snapshot:
-            yield from self._snapshot(self._position, listed)
+        if self._progress.position is None:
+            self._progress.position = self._first_position(listed)
+        if self._progress.position.snapshot:
+            yield from self._snapshot(self._progress.position, listed)
             listed = self._list()
-        definition = self._definition_before(self._position, listed)
+        definition = self._definition_before(self._progress.position, listed)
         while True:
-            position = self._position
+            position = self._progress.position
             commit = self._states.log.commit(position.version)
             if commit is None:
                 yield from self._wait_for(position)
                 continue
-            self._phase = "changes"
-            self._newest = max(self._newest, position.version)
+            self._progress.phase = "changes"
+            self._progress.newest = max(self._progress.newest, position.version)
             if time.monotonic() - self._listed_at > _LIST_INTERVAL_S:
                 self._list()
             definition, old = self._after(definition, commit), definition
             yield from self._changes(position, commit, old, definition)
-            self._position = self._position.after_version()
-            self._position = replace(self._position, table_id=definition.table_id)
+            self._progress.position = self._progress.position.after_version()
+            self._progress.position = replace(self._progress.position, table_id=definition.table_id)
             yield VersionEnd()
 
     def _list(self) -> LogFiles:
         listed = self._states.list_log()
-        self._newest, self._listed_at = listed.newest, time.monotonic()
+        self._progress.newest, self._listed_at = listed.newest, time.monotonic()
         return listed
 
     def _first_position(self, listed: LogFiles) -> FeedPosition:
@@ -156,15 +133,8 @@ class DeltaFeed:
                 listed,
                 f"table {self._location} was replaced: its id is {definition.table_id}, and the offset is of {position.table_id}",
             )
-        # An offset that a user wrote has no id, and is taken as it is.
-        stored = (position.order or "") if position.table_id is not None else self._settings.order
-        if position.row and not position.snapshot and stored != self._settings.order:
-            raise ConnectError(
-                f"the offset of table {self._location} is in the middle of version {position.version}, which was read with other "
-                f"key.columns or another source.pairing.max.rows ({stored or 'no keys'}). Set them back until the version is "
-                "complete, or PATCH the offset to row 0"
-            )
-        self._position = replace(position, table_id=definition.table_id)
+        self._progress.require_order(position)
+        self._progress.position = replace(position, table_id=definition.table_id)
 
     def _gap(self, listed: LogFiles, message: str) -> VersionGapError:
         return VersionGapError(message, oldest=listed.oldest, newest=listed.newest)
@@ -183,7 +153,7 @@ class DeltaFeed:
 
     def _snapshot(self, position: FeedPosition, listed: LogFiles) -> Iterator[FeedItem]:
         """Rows of the snapshot from the position on: files by age and path, rows by their number."""
-        self._phase = "snapshot"
+        self._progress.phase = "snapshot"
         state = self._states.read(position.version, listed, with_files=True)
         if state is None:
             raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version} of the snapshot")
@@ -200,12 +170,12 @@ class DeltaFeed:
                 if row + count <= position.row and count:
                     row += count  # a restart: these rows are done
                     continue
-                for table in rows.read(self._data.files, schema.types, self._settings.batch_rows):
-                    yield from self._unread(version, schema, inserted(table, READ_CODE), row)
+                for table in rows.read(self._data.files, DeltaColumns(schema.types), self._settings.batch_rows):
+                    yield from self._progress.unread(version, schema, inserted(table, READ_CODE), row)
                     row += table.num_rows
         self._data.forget_vectors()
-        assert self._position is not None
-        self._position = self._position.after_version()
+        assert self._progress.position is not None
+        self._progress.position = self._progress.position.after_version()
         yield VersionEnd()
 
     def _changes(
@@ -223,22 +193,8 @@ class DeltaFeed:
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue
-                yield from self._unread(version, found.schema, found.changes, row)
+                yield from self._progress.unread(version, found.schema, found.changes, row)
                 row += len(found.changes)
-
-    def _unread(self, version: FeedVersion, schema: TableSchema, changes: FeedChanges, row: int) -> Iterator[FeedItem]:
-        """The changes that the position has not passed, with the position after them."""
-        position = self._position
-        assert position is not None
-        end = row + len(changes)
-        if end <= position.row:
-            yield Waiting(is_idle=False)
-            return
-        skipped = max(0, position.row - row)
-        rest = changes.slice(skipped, len(changes) - skipped) if skipped else changes
-        self._position = replace(position, row=end, order=version.order or None)
-        self._rows += len(rest)
-        yield FeedBatch(version, schema, rest, row + skipped)
 
     def _commit_ms(self, version: int, commit: LoggedCommit | None = None) -> int:
         commit = commit or self._states.log.commit(version)
@@ -263,7 +219,7 @@ class DeltaFeed:
                 raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
             return
         known = self._fingerprint(previous)
-        self._phase = "waiting"
+        self._progress.phase = "waiting"
         while True:
             yield Waiting(is_idle=True)
             if self._fingerprint(previous) != known:
@@ -295,13 +251,3 @@ class DeltaFeed:
             oldest=min(version + 1, newest + 1),
             newest=newest,
         )
-
-
-def check_keys(keys: Sequence[str], schema: TableSchema, location: str) -> None:
-    """Raises ConfigError for a key column that the table does not have."""
-    names = [column.name for column in schema.columns]
-    for key in keys:
-        if key not in names:
-            raise ConfigError(
-                f"table {location} has no column {key} (key.columns){did_you_mean(key, names, '; ')}", key="key.columns"
-            )

@@ -1,95 +1,34 @@
-"""Reads rows of data files as the columns of a version, in batches: all rows, those of a bitmap, or all but those."""
+"""Reads the columns and deletion vectors of Delta's data files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.plan.stored_variants import cast_stored
 from connectors.spark.tables.delta.file_format import DeltaFormat
-from connectors.spark.tables.files.key_index import Mask
-from connectors.spark.tables.files.live_files import LiveFile, LiveFiles, reading
+from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.partition_values import parse_value
 from connectors.spark.tables.files.row_bitmaps import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class FileRows:
-    """Rows of one data file."""
+class DeltaColumns:
+    """Columns of a version by name (:class:`connectors.spark.source.file_rows.FileColumns`); those that a file lacks are null."""
 
-    file: LiveFile
-    only: Rows | None = None
-    """These rows, sorted; None: all."""
-    without: Rows | None = None
-    """But not these."""
+    types: Mapping[str, pa.DataType]
 
-    def count(self, files: LiveFiles) -> int:
-        """The number of rows."""
-        if self.only is not None:
-            return len(self.only)
-        total = self.file.rows
-        if total < 0:
-            with files.open(self.file) as parquet:
-                total = int(parquet.metadata.num_rows)
-        return total - (0 if self.without is None else len(self.without))
+    def names(self, schema: pa.Schema, file: LiveFile) -> Sequence[str]:
+        # Other writers may repeat partition columns in the file; the log's values count.
+        in_file = set(schema.names) - set(file.values)
+        return [name for name in self.types if name in in_file]
 
-    def read(self, files: LiveFiles, columns: Mapping[str, pa.DataType], batch_rows: int) -> Iterator[pa.Table]:
-        """Yields the rows in order, at most ``batch_rows`` at a time; holds one row group.
-
-        Columns that the file lacks are null. Raises UnreadableFile.
-        """
-        path = files.location(self.file)
-        with reading(path, files.format.restore_hint), files.files.open_input_file(path) as stream:
-            parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-            # Other writers may repeat partition columns in the file; the log's values count.
-            in_file = set(parquet.schema_arrow.names) - set(self.file.values)
-            names = [name for name in columns if name in in_file]
-            for rows, mask in self._read_selected(parquet, names, batch_rows):
-                kept = rows if mask is None else rows.filter(mask)
-                if kept.num_rows:
-                    yield _complete(kept, self.file, columns)
-
-    def _read_selected(
-        self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int
-    ) -> Iterator[tuple[pa.Table, pa.Array | None]]:
-        first = 0
-        for group in range(parquet.metadata.num_row_groups):
-            size = parquet.metadata.row_group(group).num_rows
-            if self._selects(first, first + size):
-                at = first
-                for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=list(names), use_threads=False):
-                    yield _table(batch), self._mask(at, at + batch.num_rows)
-                    at += batch.num_rows
-            first += size
-
-    def _selects(self, start: int, end: int) -> bool:
-        if self.only is None:
-            return True
-        low, high = np.searchsorted(self.only, (start, end))
-        return bool(low < high)
-
-    def _mask(self, start: int, end: int) -> pa.Array | None:
-        mask: Mask | None = None
-        if self.only is not None:
-            mask = np.zeros(end - start, bool)
-            mask[self.only[slice(*np.searchsorted(self.only, (start, end)))] - start] = True
-        if self.without is not None and len(self.without):
-            low, high = np.searchsorted(self.without, (start, end))
-            if low < high:
-                mask = np.ones(end - start, bool) if mask is None else mask
-                mask[self.without[low:high] - start] = False
-        return None if mask is None else pa.array(mask)
-
-
-def _table(batch: pa.RecordBatch) -> pa.Table:
-    if batch.num_columns:
-        return pa.table(batch)
-    return pa.table({"": pa.nulls(batch.num_rows)})  # a table without columns forgets its number of rows
+    def complete(self, rows: pa.Table, schema: pa.Schema, file: LiveFile) -> pa.Table:
+        return _complete(rows, file, self.types)
 
 
 def _complete(rows: pa.Table, file: LiveFile, columns: Mapping[str, pa.DataType]) -> pa.Table:

@@ -32,7 +32,7 @@ def encode_keys(columns: Sequence[pa.ChunkedArray]) -> tuple[EncodedKeys, Mask]:
     if len(columns) == 1 and _is_exact(columns[0].type):
         numbers = _integers(columns[0])
         return EncodedKeys(np.ascontiguousarray(numbers).view(np.uint64), None), valid
-    return _hashed([_texts(column) for column in columns]), valid
+    return _hashed([comparable_bytes(column) for column in columns]), valid
 
 
 def encode_rows(rows: pa.Table, keys: Collection[str]) -> tuple[EncodedKeys, Mask]:
@@ -57,15 +57,15 @@ def _integers(column: pa.ChunkedArray) -> Rows:
     return numbers
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column as bytes that are equal when the values are equal in Spark."""
+def comparable_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as bytes that are equal when the values are equal in Spark. Raises SchemaError for nested values."""
     type_ = column.type
-    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+    if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_fixed_size_binary(type_):
         return column.cast(pa.binary())
     if pa.types.is_floating(type_):
         # Spark considers 0.0 and -0.0, and all NaN, equal.
         return pc.add(column.cast(pa.float64()), 0.0).cast(pa.string()).cast(pa.binary())
-    if pa.types.is_timestamp(type_):
+    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
         return column.cast(pa.int64()).cast(pa.string()).cast(pa.binary())
     if pa.types.is_date32(type_):
         return column.cast(pa.int32()).cast(pa.string()).cast(pa.binary())

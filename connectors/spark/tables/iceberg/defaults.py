@@ -5,6 +5,7 @@ Format: "JSON single-value serialization" in appendix D of Iceberg's specificati
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -52,11 +53,12 @@ def initial_defaults(schema: Json) -> dict[str, pa.Scalar]:
     columns = read_columns(schema)
     for field in schema["fields"]:
         if INITIAL in field:
-            found[field["name"]] = _value(field[INITIAL], columns[field["name"]], field["name"])
+            found[field["name"]] = default_value(field[INITIAL], columns[field["name"]], field["name"])
     return found
 
 
-def _value(node: Any, type_: pa.DataType, name: str) -> pa.Scalar:
+def default_value(node: Any, type_: pa.DataType, name: str) -> pa.Scalar:
+    """The value of a default in a schema. Raises ConnectError."""
     t = pa.types
     try:
         if t.is_nested(type_):
@@ -66,12 +68,14 @@ def _value(node: Any, type_: pa.DataType, name: str) -> pa.Scalar:
         if t.is_binary(type_) or t.is_fixed_size_binary(type_):
             return pa.scalar(bytes.fromhex(node), type_)
         if t.is_timestamp(type_) and type_.tz:
-            return pa.scalar(node, pa.string()).cast(pa.timestamp("us", "UTC")).cast(type_)
+            return pa.scalar(node, pa.string()).cast(type_)
+        if t.is_time(type_):
+            return pa.scalar(datetime.time.fromisoformat(node), type_)
         if t.is_temporal(type_) or t.is_decimal(type_):
             return pa.scalar(node, pa.string()).cast(type_)
         return pa.scalar(node, type_)
     except (pa.ArrowException, ValueError, TypeError) as e:
         raise ConnectError(
-            f"column {name} has the initial default {node!r}, which the sink cannot read: {e}. Rewrite the data files with Spark "
+            f"column {name} has the initial default {node!r}, which cannot be read: {e}. Rewrite the data files with Spark "
             "(CALL <catalog>.system.rewrite_data_files), and drop the default"
         ) from e

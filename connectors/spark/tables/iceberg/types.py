@@ -19,7 +19,7 @@ from connectors.spark.plan.evolution import Columns, sql_type
 Json = Mapping[str, Any]
 FIELD_ID = b"PARQUET:field_id"
 
-_PRIMITIVES = {
+PRIMITIVES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -33,28 +33,34 @@ _PRIMITIVES = {
     "binary": pa.binary(),
     "uuid": pa.binary(16),
 }
-_NAMES = {type_: name for name, type_ in _PRIMITIVES.items() if name != "uuid"} | {pa.int8(): "int", pa.int16(): "int"}
+_NAMES = {type_: name for name, type_ in PRIMITIVES.items() if name != "uuid"} | {pa.int8(): "int", pa.int16(): "int"}
 
 
 def read_columns(schema: Json) -> Columns:
     """The columns of a table. Raises SchemaError for a type that the sink cannot write."""
-    return {field["name"]: _arrow_type(field["type"], field["name"]) for field in schema["fields"]}
+    try:
+        return {field["name"]: arrow_type(field["type"], field["name"]) for field in schema["fields"]}
+    except SchemaError as e:
+        raise SchemaError(f"{e}; write into another table") from e
 
 
-def _arrow_type(node: str | Json, path: str) -> pa.DataType:
+def arrow_type(node: str | Json, path: str, primitives: Mapping[str, pa.DataType] = PRIMITIVES) -> pa.DataType:
+    """The Arrow type of a column's or nested field's type. Raises SchemaError, which names the path, for one that is not among
+    the primitives."""
     if isinstance(node, str):
-        if node in _PRIMITIVES:
-            return _PRIMITIVES[node]
+        if node in primitives:
+            return primitives[node]
         if found := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", node):
             return pa.decimal128(int(found.group(1)), int(found.group(2)))
         if found := re.fullmatch(r"fixed\[(\d+)\]", node):
             return pa.binary(int(found.group(1)))
-        raise SchemaError(f"column {path} has the type {node}, which is not supported; write into another table")
+        raise SchemaError(f"column {path} has the type {node}, which is not supported")
     if node["type"] == "struct":
-        return pa.struct([pa.field(f["name"], _arrow_type(f["type"], f"{path}.{f['name']}")) for f in node["fields"]])
+        return pa.struct([pa.field(f["name"], arrow_type(f["type"], f"{path}.{f['name']}", primitives)) for f in node["fields"]])
     if node["type"] == "list":
-        return pa.list_(_arrow_type(node["element"], f"{path}.element"))
-    return pa.map_(_arrow_type(node["key"], f"{path}.key"), _arrow_type(node["value"], f"{path}.value"))
+        return pa.list_(arrow_type(node["element"], f"{path}.element", primitives))
+    key, value = (arrow_type(node[part], f"{path}.{part}", primitives) for part in ("key", "value"))
+    return pa.map_(key, value)
 
 
 def new_schema(columns: Columns) -> Json:
@@ -120,7 +126,7 @@ def _with_id(name: str, type_: pa.DataType, number: int, *, nullable: bool = Tru
 
 def _file_type(node: str | Json, path: str) -> pa.DataType:
     if isinstance(node, str):
-        return _arrow_type(node, path)
+        return arrow_type(node, path)
     if node["type"] == "struct":
         return pa.struct([_file_field(f) for f in node["fields"]])
     if node["type"] == "list":

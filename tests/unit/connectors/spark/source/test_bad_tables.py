@@ -184,7 +184,7 @@ def _errors(config: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("config", "key", "message"),
     [
-        ({"source.format": "iceberg"}, "source.format", "iceberg is not supported yet; delta works"),
+        ({"source.format": "query"}, "source.format", "query is not supported yet; delta and iceberg work"),
         ({"source.format": "delta2"}, "source.format", "Expected delta"),
         ({"topic": ""}, "topic", "set topic, or topic.prefix"),
         ({"topic.prefix": "p"}, "topic", "topic.prefix is set too"),

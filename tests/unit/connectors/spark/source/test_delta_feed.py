@@ -21,8 +21,8 @@ from connectors.spark.source.task import SparkSourceTask
 from tests.support.delta_writer import DeltaWriter, Row
 from tests.support.replayed_events import (
     FAST,
-    Replayed,
-    as_counter,
+    check_every_version,
+    check_restarts,
     events,
     plain,
     poll_all,
@@ -324,36 +324,9 @@ def test_events_of_a_random_history_add_up_to_the_table_at_every_version_whereve
     start = data.draw(st.sampled_from(["0", "snapshot"]))
     config = {"source_start": start, "key_columns": keys, "source_pairing_max_rows": pairing, "batch_max_rows": "4"}
     records = read_all(folder, **config)
-    _check_every_version(table, records)
-    # Promise 5: a restart at any record continues with the next one.
-    for cut in range(len(records)):
-        offset = records[cut].source_offset
-        offsets = MemoryOffsets()
-        offsets.store(table_partition(str(folder)), offset)
-        rest = read_all(folder, offsets, **config)
-        is_event_of_tombstone = cut + 1 < len(records) and records[cut + 1].value is None
-        first = cut if is_event_of_tombstone else cut + 1
-        assert [_identity(r) for r in rest] == [_identity(r) for r in records[first:]]
-
-
-def _identity(record: SourceRecord) -> tuple[Any, ...]:
-    value = plain(record.value)
-    if value is not None:
-        del value["ts_ms"]
-    return plain(record.key), value, record.source_offset
-
-
-def _check_every_version(table: DeltaWriter, records: list[SourceRecord]) -> None:
-    replayed = Replayed()
-    by_version: dict[int, list[SourceRecord]] = {}
-    for record in records:
-        by_version.setdefault((record.source_offset or {})["version"], []).append(record)
-    first = min(by_version, default=0)
-    for version in range(first, len(table.versions)):
-        for record in by_version.get(version, []):
-            replayed.apply(record)
-        if by_version and version >= first:
-            assert +replayed.rows == as_counter(table.versions[version]), f"version {version}"
+    check_every_version(records, dict(enumerate(table.versions)))
+    cuts = data.draw(st.sets(st.integers(0, len(records) - 1), max_size=4)) if records else ()
+    check_restarts(records, lambda offsets: read_all(folder, offsets, **config), cuts)
 
 
 def test_versions_without_events_move_the_stored_offset(table: DeltaWriter) -> None:

@@ -52,5 +52,5 @@ def test_defaults_that_cannot_be_read_are_refused() -> None:
     with pytest.raises(ConnectError, match=r"the field s\.x has an initial default"):
         names_in_file(schema, in_file, {"s": pa.struct([("a", pa.int32())])})
     schema["fields"][0]["initial-default"] = "x"
-    with pytest.raises(ConnectError, match="column c has the initial default 'x', which the sink cannot read"):
+    with pytest.raises(ConnectError, match="column c has the initial default 'x', which cannot be read"):
         initial_defaults(schema)

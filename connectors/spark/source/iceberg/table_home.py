@@ -1,0 +1,99 @@
+"""Where the newest metadata of an Iceberg table is; of a table in a directory, by the number in the file's name."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Protocol
+
+from pyarrow import fs
+
+from connect.errors import ConfigError, ConnectError
+from connect.suggestions import did_you_mean
+from connectors.spark.source.errors import TableAbsentError
+from connectors.spark.source.iceberg.metadata import TableMetadata, parse_metadata
+
+_METADATA = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
+_OF_CATALOG = re.compile(r"\d+-[0-9a-fA-F-]{36}(\.gz)?\.metadata\.json(\.gz)?")
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+class TableHome(Protocol):
+    """Where a table's metadata is found."""
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        """The newest metadata, and the file system of the table's files. Raises TableAbsentError."""
+        ...
+
+    def has_changed(self, known: TableMetadata) -> bool:
+        """Whether there may be newer metadata, or the table was replaced."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableDirectory:
+    """A table in a directory with numbered metadata files, as Hadoop catalogs and tables by path have."""
+
+    files: fs.FileSystem
+    folder: str
+    location: str
+    """Names the table in messages."""
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        path = self._newest()
+        try:
+            with self.files.open_input_file(path) as stream:
+                content = bytes(stream.read())
+            node = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+            return parse_metadata(node, path, self.location), self.files
+        except (ValueError, KeyError, TypeError, gzip.BadGzipFile) as e:
+            raise ConnectError(
+                f"the metadata {path} of table {self.location} cannot be read: {e}. Restore the file from a backup"
+            ) from e
+
+    def has_changed(self, known: TableMetadata) -> bool:
+        version = int(_METADATA.fullmatch(PurePosixPath(known.source).name)[1])  # type: ignore[index]  # it was found so
+        return self._find(version + 1) is not None or self._find(version) is None
+
+    def _newest(self) -> str:
+        version = self._hinted_version()
+        path = None if version is None else self._find(version)
+        if version is None or path is None:
+            return self._listed()
+        # Writers change the hint after their commit, and some readers before them.
+        while (later := self._find(version + 1)) is not None:
+            version, path = version + 1, later
+        return path
+
+    def _hinted_version(self) -> int | None:
+        try:
+            with self.files.open_input_file(f"{self.folder}/metadata/version-hint.text") as stream:
+                return int(stream.read())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _find(self, version: int) -> str | None:
+        paths = [f"{self.folder}/metadata/v{version}{ending}" for ending in _ENDINGS]
+        return next((str(info.path) for info in self.files.get_file_info(paths) if info.type is fs.FileType.File), None)
+
+    def _listed(self) -> str:
+        infos = self.files.get_file_info(fs.FileSelector(f"{self.folder}/metadata", allow_not_found=True))
+        found = [(int(match[1]), str(info.path)) for info in infos if (match := _METADATA.fullmatch(info.base_name))]
+        if found:
+            return max(found)[1]
+        if any(_OF_CATALOG.fullmatch(info.base_name) for info in infos):
+            raise ConfigError(
+                f"the Iceberg table at {self.location} belongs to a catalog, which knows its newest metadata: set table.catalog "
+                "and source.table instead of source.location",
+                key="source.location",
+            )
+        raise TableAbsentError(f"there is no Iceberg table at {self.location}{self._similar_folder()}")
+
+    def _similar_folder(self) -> str:
+        parent, _, name = self.folder.rpartition("/")
+        siblings = self.files.get_file_info(fs.FileSelector(parent, allow_not_found=True))
+        names = [info.base_name for info in siblings if info.type is fs.FileType.Directory and info.base_name != name]
+        return did_you_mean(name, names, "; ")
