@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
+from connectors.spark.source.offsets import FeedPosition, SourcePosition
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
@@ -80,6 +81,10 @@ class FeedVersion:
     order: str
     """What the order of the changes depends on, besides the table: a row number counts only with the same one."""
 
+    def offset_after(self, row: int) -> dict[str, Any]:
+        """The offset to store when the first ``row`` changes are done."""
+        return FeedPosition(self.version, row, self.is_snapshot, self.table_id, self.order or None).to_offset()
+
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
@@ -89,6 +94,8 @@ class FeedBatch:
     schema: TableSchema
     changes: FeedChanges
     first_row: int
+    offset_after: Callable[[int], dict[str, Any]] | None = None
+    """The offset to store when this many changes of the version are done; None: :meth:`FeedVersion.offset_after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,19 @@ FeedItem = FeedBatch | VersionEnd | Waiting
 
 class TableFeed(Protocol):
     """Reads one table. Used by one thread; ``figures`` by any."""
+
+    @property
+    def position(self) -> SourcePosition | None:
+        """What follows is next; None before the start of a feed without a stored offset."""
+        ...
+
+    def move_to(self, position: Any) -> None:
+        """Sets the position, one that the feed had, of the next call of ``items``."""
+        ...
+
+    def start_again(self) -> None:
+        """Makes the next call of ``items`` start with a snapshot."""
+        ...
 
     def items(self) -> Iterator[FeedItem]:
         """What follows the feed's position, without end. Returns to the caller often, with Waiting if need be.

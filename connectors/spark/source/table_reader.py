@@ -15,8 +15,8 @@ from connectors.spark.source.delta.feed import DeltaFeed, DeltaFeedSettings, che
 from connectors.spark.source.delta.table_state import DeltaStates, TableDefinition
 from connectors.spark.source.errors import TableAbsentError, VersionGapError, with_remedy
 from connectors.spark.source.events import FeedEvents, FeedEventSettings
-from connectors.spark.source.offsets import FeedPosition, build_offset, table_partition
-from connectors.spark.source.table_feed import FeedBatch, FeedItem, VersionEnd, Waiting
+from connectors.spark.source.offsets import parse_offset, table_partition
+from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
 from connectors.spark.tables.staging import open_location
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,8 @@ Offset = Mapping[str, Any]
 class SourceTableReader:
     """A table of a task. ``due`` is when it is read next, by the monotonic clock."""
 
-    def __init__(self, table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> None:
+    def __init__(self, table: SourceTable, settings: SparkSourceConfig, stored: Offset | None) -> None:
+        """``stored`` is the table's offset, if it has one. Raises DataError if it cannot be read."""
         self.table = table
         self.partition = table_partition(table.location)
         self.due = 0.0
@@ -35,7 +36,7 @@ class SourceTableReader:
         self.is_behind = False
         """Whether the last read ended because there were enough records."""
         self._settings = settings
-        self._feed = _open_feed(table, settings, position)
+        self._feed = _open_feed(table, settings, stored)
         self._events = FeedEvents(
             FeedEventSettings(
                 topic=table.topic,
@@ -51,7 +52,7 @@ class SourceTableReader:
         )
         self._items: Iterator[FeedItem] | None = None
         self._unsent: Offset | None = None
-        self._stored: Offset | None = None if position is None else build_offset(position)
+        self._stored = stored
 
     def figures(self) -> Mapping[str, Any]:
         """How far the table is read."""
@@ -141,14 +142,14 @@ class SourceTableReader:
         # Promise 1: the position is after all records that were returned.
         if self._unsent is not None or position is None:
             return None
-        offset = build_offset(position)
+        offset = position.to_offset()
         return None if offset == self._stored else offset
 
 
-def _open_feed(table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> DeltaFeed:
+def _open_feed(table: SourceTable, settings: SparkSourceConfig, stored: Offset | None) -> TableFeed:
     files, folder = _open(table.location, table.s3)
     own = DeltaFeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
-    return DeltaFeed(files, folder, table.location, own, position)
+    return DeltaFeed(files, folder, table.location, own, None if stored is None else parse_offset(stored))
 
 
 def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
