@@ -12,14 +12,18 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
+from connect.suggestions import did_you_mean
 from connectors.spark.config import CONF_PREFIX, DELTA, ICEBERG, PARQUET
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 QUERY = "query"
+FORMATS = (DELTA, PARQUET)
 ENVELOPE, FLAT = "envelope", "flat"
 SNAPSHOT, LATEST = "snapshot", "latest"
 FORMAT, LOCATION, TABLE = "source.format", "source.location", "source.table"
 TOPIC, TOPIC_PREFIX = "topic", "topic.prefix"
+PARTITIONS, LAG = "source.partition.types", "source.lag.ms"
+PARTITION_TYPES = ("string", "int", "bigint", "double", "boolean", "date", "timestamp", "timestamp_ntz")
 START, ON_GAP = "source.start", "source.on.gap"
 FAIL = "fail"
 ASSIGNED_TABLES = "spark.source.tables"
@@ -30,15 +34,15 @@ _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def _check_format(name: str, value: object) -> None:
-    if value in (ICEBERG, PARQUET, QUERY):
-        raise ConfigError.invalid(name, value, f"{value} is not supported yet; {DELTA} works")
-    if value != DELTA:
-        raise ConfigError.invalid(name, value, f"Expected {DELTA}")
+    if value in (ICEBERG, QUERY):
+        raise ConfigError.invalid(name, value, f"{value} is not supported yet; {DELTA} and {PARQUET} work")
+    if value not in (DELTA, PARQUET):
+        raise ConfigError.invalid(name, value, f"Expected {DELTA} or {PARQUET}{did_you_mean(str(value), FORMATS, '; ')}")
 
 
 def _check_start(name: str, value: object) -> None:
     if value not in (SNAPSHOT, LATEST) and not str(value).isdecimal():
-        raise ConfigError.invalid(name, value, f"Expected {SNAPSHOT}, {LATEST}, or the number of a version")
+        raise ConfigError.invalid(name, value, f"Expected {SNAPSHOT}, {LATEST}, or a number")
 
 
 def _check_topic(name: str, value: object) -> None:
@@ -51,13 +55,27 @@ def _check_prefix(name: str, value: object) -> None:
         raise ConfigError.invalid(name, value, "Expected up to 200 letters, digits, '.', '_', and '-'")
 
 
+def _check_partitions(name: str, value: object) -> None:
+    for one in value if isinstance(value, list) else []:
+        column, type_ = _partition_type(one)
+        if not column or type_ not in PARTITION_TYPES:
+            what = f"Expected <column>:<type>, with a type among {', '.join(PARTITION_TYPES)}"
+            raise ConfigError.invalid(name, one, f"{what}{did_you_mean(type_, PARTITION_TYPES, '; ')}")
+
+
+def _partition_type(text: str) -> tuple[str, str]:
+    column, _, type_ = text.rpartition(":")
+    return column.strip(), type_.strip().lower()
+
+
 def config_def() -> ConfigDef:
     """The keys, in groups as the reference page shows them."""
     high, medium, low = Importance.HIGH, Importance.MEDIUM, Importance.LOW
     t = ConfigType
     d = ConfigDef()
     d.define(FORMAT, t.STRING, DELTA, validator=_check_format, importance=high, group="Tables",
-             doc="Format of the tables: delta.")  # fmt: skip
+             doc="Format of the tables: delta; or parquet: directories to which files are added, and Parquet tables of the Spark "
+             "sink.")  # fmt: skip
     d.define(LOCATION, t.LIST, importance=high, group="Tables",
              doc="Directories or URIs of the tables, separated by commas; with source.table, one directory or URI that "
              "contains the tables.")  # fmt: skip
@@ -81,10 +99,17 @@ def config_def() -> ConfigDef:
              "key.")  # fmt: skip
     d.define(START, t.STRING, SNAPSHOT, validator=_check_start, importance=high, group="Reading",
              doc="Where a table without a stored offset starts: snapshot reads all rows of the newest version and then the "
-             "changes, latest only later changes, and a number the changes of this version and later ones.")  # fmt: skip
+             "changes, latest only later changes, and a number the changes of this version and later ones; for a directory of "
+             "Parquet files, those that were modified at this time, in ms since 1970, or later.")  # fmt: skip
     d.define(ON_GAP, t.STRING, FAIL, validator=one_of(FAIL, SNAPSHOT), importance=medium, group="Reading",
              doc="What happens if changes can no longer be read, because the log or files were cleaned up or the table was "
              "replaced: fail fails the task, snapshot reads the whole table again.")  # fmt: skip
+    d.define(LAG, t.LONG, 60_000, validator=at_least(0), importance=medium, group="Reading",
+             doc="How much later than its modification time a Parquet file may appear in its directory without being missed: "
+             "because it was copied with its time, or took long to upload. The offset lists the files of this time.")  # fmt: skip
+    d.define(PARTITIONS, t.LIST, "", validator=_check_partitions, importance=low, group="Tables",
+             doc="Types of columns that are folders of a directory of Parquet files (day=2026-01-02), as <column>:<type>. Types: "
+             f"{', '.join(PARTITION_TYPES)}. Default: string.")  # fmt: skip
     d.define("poll.interval.ms", t.LONG, 500, validator=at_least(1), importance=medium, group="Reading",
              doc="How often the task looks for a new version of a table.")  # fmt: skip
     d.define("batch.max.rows", t.INT, 5_000, validator=at_least(1), importance=low, group="Reading",
@@ -115,12 +140,16 @@ class SparkSourceConfig:
     """Typed values of the keys."""
 
     tables: tuple[SourceTable, ...]
+    format: str
     name: str
     keys: tuple[str, ...]
     value_format: str
     tombstones: bool
     start: str | int
     on_gap: str
+    lag_ms: int
+    partition_types: tuple[tuple[str, str], ...]
+    """Column and type."""
     poll_interval_s: float
     batch_rows: int
     pairing_rows: int
@@ -138,12 +167,15 @@ def parse_config(props: Mapping[str, str]) -> SparkSourceConfig:
     start = values[START]
     return SparkSourceConfig(
         tables=tables,
+        format=values[FORMAT],
         name=values[TOPIC_PREFIX] or props.get("name", "spark-source"),
         keys=tuple(values["key.columns"]),
         value_format=values["source.value.format"],
         tombstones=values["tombstones.on.delete"],
         start=int(start) if start.isdecimal() else start,
         on_gap=values[ON_GAP],
+        lag_ms=values[LAG],
+        partition_types=tuple(_partition_type(one) for one in values[PARTITIONS]),
         poll_interval_s=values["poll.interval.ms"] / 1000,
         batch_rows=values["batch.max.rows"],
         pairing_rows=values["source.pairing.max.rows"],

@@ -12,9 +12,10 @@ from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.source import SourceTask
 from connect.suggestions import did_you_mean
 from connect.version import sluice_version
-from connectors.spark.config import CONF_PREFIX
+from connectors.spark.config import CONF_PREFIX, PARQUET
 from connectors.spark.source.config import ASSIGNED_TABLES, config_def, parse_config
 from connectors.spark.source.offsets import TABLE, find_offset_problem
+from connectors.spark.source.parquet.positions import find_directory_offset_problem
 
 
 class SparkSource(SourceConnector):
@@ -85,12 +86,14 @@ class SparkSource(SourceConnector):
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
         """Checks the format, and that the connector has the table. Whether its version exists is checked when the task starts."""
-        locations = [table.location for table in parse_config(config).tables]
+        settings = parse_config(config)
+        locations = [table.location for table in settings.tables]
+        find_problem = find_directory_offset_problem if settings.format == PARQUET else find_offset_problem
         for items, offset in offsets.items():
             if offset is None:
                 continue  # any stored offset may be removed
             partition = dict(items or ())
-            problem = _partition_problem(partition, locations) or find_offset_problem(offset)
+            problem = _partition_problem(partition, locations) or find_problem(offset)
             if problem is not None:
                 raise BadRequestError(f"The offset {dict(offset)} of source partition {partition} makes no sense: {problem}")
         return True

@@ -14,7 +14,7 @@ ID, VERSION, ROW, SNAPSHOT, ORDER = "id", "version", "row", "snapshot", "order"
 _KEYS = (VERSION, ROW, SNAPSHOT, ID, ORDER)
 
 
-class SourcePosition(Protocol):
+class StorablePosition(Protocol):
     """What a feed delivers next. Positions never change."""
 
     def to_offset(self) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class FeedPosition:
         return replace(self, version=self.version + 1, row=0, snapshot=False, order=None)
 
     def to_offset(self) -> dict[str, Any]:
-        """See :class:`SourcePosition`."""
+        """See :class:`StorablePosition`."""
         offset: dict[str, Any] = {VERSION: self.version, ROW: self.row, SNAPSHOT: self.snapshot}
         if self.table_id is not None:
             offset[ID] = self.table_id

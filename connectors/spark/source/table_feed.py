@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
-from connectors.spark.source.offsets import FeedPosition, SourcePosition
+from connectors.spark.source.offsets import FeedPosition, StorablePosition
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
@@ -117,7 +117,7 @@ class TableFeed(Protocol):
     """Reads one table. Used by one thread; ``figures`` by any."""
 
     @property
-    def position(self) -> SourcePosition | None:
+    def position(self) -> StorablePosition | None:
         """What follows is next; None before the start of a feed without a stored offset."""
         ...
 

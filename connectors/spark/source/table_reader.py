@@ -9,13 +9,16 @@ from typing import Any
 
 from connect.errors import ConnectError, RetriableError
 from connect.text_records import MixedTextRecords
+from connectors.spark.config import PARQUET
 from connectors.spark.s3_settings import S3Settings
 from connectors.spark.source.config import SNAPSHOT, SourceTable, SparkSourceConfig
-from connectors.spark.source.delta.feed import DeltaFeed, DeltaFeedSettings, check_keys
+from connectors.spark.source.delta.feed import DeltaFeed, DeltaFeedSettings
 from connectors.spark.source.delta.table_state import DeltaStates, TableDefinition
 from connectors.spark.source.errors import TableAbsentError, VersionGapError, with_remedy
 from connectors.spark.source.events import FeedEvents, FeedEventSettings
+from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import parse_offset, table_partition
+from connectors.spark.source.parquet.feed import check_parquet, open_parquet_feed
 from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
 from connectors.spark.tables.staging import open_location
 
@@ -51,6 +54,7 @@ class SourceTableReader:
             )
         )
         self._items: Iterator[FeedItem] | None = None
+        self._failure: Exception | None = None
         self._unsent: Offset | None = None
         self._stored = stored
 
@@ -66,6 +70,10 @@ class SourceTableReader:
         Raises RetriableError if the storage fails, other ConnectErrors to fail the task; records that were added count.
         """
         self.is_behind = False
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._handle(failure)
+            return False
         before = self._feed.position
         try:
             while True:
@@ -91,7 +99,8 @@ class SourceTableReader:
             self._items = None
             self._feed.move_to(before)
             if records:
-                return False  # the error is found again after these records
+                self._failure = error  # raised after these records
+                return False
             self._handle(error)
             return False
 
@@ -148,6 +157,8 @@ class SourceTableReader:
 
 def _open_feed(table: SourceTable, settings: SparkSourceConfig, stored: Offset | None) -> TableFeed:
     files, folder = _open(table.location, table.s3)
+    if settings.format == PARQUET:
+        return open_parquet_feed(files, folder, table.location, settings, stored)
     own = DeltaFeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
     return DeltaFeed(files, folder, table.location, own, None if stored is None else parse_offset(stored))
 
@@ -159,6 +170,9 @@ def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
 def check_table(table: SourceTable, settings: SparkSourceConfig) -> None:
     """Raises ConnectError if a table exists and cannot be read with these settings."""
     files, folder = _open(table.location, table.s3)
+    if settings.format == PARQUET:
+        check_parquet(files, folder, table.location, settings)
+        return
     states = DeltaStates(files, folder, table.location)
     try:
         listed = states.list_log()

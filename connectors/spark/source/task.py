@@ -36,8 +36,7 @@ class SparkSourceTask(SourceTask):
         self.settings = settings = parse_config(config)
         stored = self.context.offset_reader.offsets([table_partition(table.location) for table in settings.tables])
         self._readers = [
-            SourceTableReader(table, settings, offset)
-            for table, offset in zip(settings.tables, stored, strict=True)
+            SourceTableReader(table, settings, offset) for table, offset in zip(settings.tables, stored, strict=True)
         ]
 
     def poll(self) -> Sequence[SourceRecord] | None:

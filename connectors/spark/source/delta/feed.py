@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyarrow import fs
 
-from connect.errors import ConfigError, ConnectError
-from connect.suggestions import did_you_mean
+from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.commit_changes import CommitReader
 from connectors.spark.source.delta.file_rows import DeltaFiles, FileRows, open_files
 from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
 from connectors.spark.source.errors import VersionGapError
+from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.table_feed import (
     READ_CODE,
@@ -295,13 +295,3 @@ class DeltaFeed:
             oldest=min(version + 1, newest + 1),
             newest=newest,
         )
-
-
-def check_keys(keys: Sequence[str], schema: TableSchema, location: str) -> None:
-    """Raises ConfigError for a key column that the table does not have."""
-    names = [column.name for column in schema.columns]
-    for key in keys:
-        if key not in names:
-            raise ConfigError(
-                f"table {location} has no column {key} (key.columns){did_you_mean(key, names, '; ')}", key="key.columns"
-            )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connect.errors import DataError
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.plan.stored_variants import cast_stored
 from connectors.spark.tables.delta.file_format import DeltaFormat
@@ -45,14 +46,17 @@ class FileRows:
         """
         path = files.location(self.file)
         with reading(path, files.format.restore_hint), files.files.open_input_file(path) as stream:
-            parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-            # Other writers may repeat partition columns in the file; the log's values count.
-            in_file = set(parquet.schema_arrow.names) - set(self.file.values)
-            names = [name for name in columns if name in in_file]
-            for rows, mask in self._read_selected(parquet, names, batch_rows):
-                kept = rows if mask is None else rows.filter(mask)
-                if kept.num_rows:
-                    yield _complete(kept, self.file, columns)
+            yield from self.read_open(pq.ParquetFile(stream, coerce_int96_timestamp_unit="us"), columns, batch_rows)
+
+    def read_open(self, parquet: pq.ParquetFile, columns: Mapping[str, pa.DataType], batch_rows: int) -> Iterator[pa.Table]:
+        """As :meth:`read`, from the open file."""
+        # Other writers may repeat partition columns in the file; the log's values count.
+        in_file = set(parquet.schema_arrow.names) - set(self.file.values)
+        names = [name for name in columns if name in in_file]
+        for rows, mask in self._read_selected(parquet, names, batch_rows):
+            kept = rows if mask is None else rows.filter(mask)
+            if kept.num_rows:
+                yield _complete(kept, self.file, columns)
 
     def _read_selected(
         self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int
@@ -102,7 +106,11 @@ def _complete(rows: pa.Table, file: LiveFile, columns: Mapping[str, pa.DataType]
         elif name in names:
             column = rows[name]
             if column.type != type_:
-                column = cast_stored(pa.chunked_array([_as_written_by_spark(as_array(column), type_)]), type_, name)
+                try:
+                    stored = _as_written_by_spark(as_array(column), type_)
+                except pa.ArrowInvalid as e:
+                    raise DataError(f"column {name}: {e}") from e
+                column = cast_stored(pa.chunked_array([stored]), type_, name)
             found[name] = column
         else:
             found[name] = pa.chunked_array([pa.nulls(count, type_)])
@@ -115,6 +123,10 @@ def _as_written_by_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     t, given = pa.types, array.type
     if given == wanted:
         return array
+    if isinstance(given, pa.ExtensionType):
+        return _as_written_by_spark(array.storage, wanted)
+    if t.is_float16(given):
+        return array.cast(pa.float32())
     if t.is_dictionary(given):
         return _as_written_by_spark(array.dictionary_decode(), wanted)
     if t.is_timestamp(given) and t.is_timestamp(wanted):
@@ -123,7 +135,7 @@ def _as_written_by_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array.cast(pa.string())
     if t.is_large_binary(given) or t.is_binary_view(given) or t.is_fixed_size_binary(given):
         return array.cast(pa.binary())
-    if t.is_large_list(given):
+    if t.is_large_list(given) or t.is_fixed_size_list(given):
         return _as_written_by_spark(array.cast(pa.list_(given.value_type)), wanted)
     mask = array.is_null() if array.null_count else None
     if t.is_struct(given) and t.is_struct(wanted):
