@@ -13,9 +13,12 @@ from connect.source import SourceTask
 from connect.suggestions import did_you_mean
 from connect.version import sluice_version
 from connectors.spark.config import CONF_PREFIX, PARQUET
-from connectors.spark.source.config import ASSIGNED_TABLES, config_def, parse_config
+from connectors.spark.source.config import ASSIGNED_TABLES, QUERY, config_def, parse_config
 from connectors.spark.source.offsets import TABLE, find_offset_problem
 from connectors.spark.source.parquet.positions import find_directory_offset_problem
+from connectors.spark.source.query.positions import find_cursor_offset_problem
+
+_FIND_OFFSET_PROBLEM = {PARQUET: find_directory_offset_problem, QUERY: find_cursor_offset_problem}
 
 
 class SparkSource(SourceConnector):
@@ -88,7 +91,7 @@ class SparkSource(SourceConnector):
         """Checks the format, and that the connector has the table. Whether its version exists is checked when the task starts."""
         settings = parse_config(config)
         locations = [table.location for table in settings.tables]
-        find_problem = find_directory_offset_problem if settings.format == PARQUET else find_offset_problem
+        find_problem = _FIND_OFFSET_PROBLEM.get(settings.format, find_offset_problem)
         for items, offset in offsets.items():
             if offset is None:
                 continue  # any stored offset may be removed

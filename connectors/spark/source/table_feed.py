@@ -139,3 +139,7 @@ class TableFeed(Protocol):
     def figures(self) -> Mapping[str, Any]:
         """How far the feed is, for the progress of the task."""
         ...
+
+    def close(self) -> None:
+        """Releases what the feed holds. It is not used afterwards."""
+        ...

@@ -19,6 +19,7 @@ from connectors.spark.source.events import FeedEvents, FeedEventSettings
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import parse_offset, table_partition
 from connectors.spark.source.parquet.feed import check_parquet, open_parquet_feed
+from connectors.spark.source.query.positions import parse_cursor_offset
 from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
 from connectors.spark.tables.staging import open_location
 
@@ -127,8 +128,9 @@ class SourceTableReader:
             self.is_absent = False
 
     def close(self) -> None:
-        """Closes the file that is being read."""
+        """Closes the file that is being read, and releases Spark."""
         self._items = None
+        self._feed.close()
 
     # --- offsets
 
@@ -156,6 +158,20 @@ class SourceTableReader:
 
 
 def _open_feed(table: SourceTable, settings: SparkSourceConfig, stored: Offset | None) -> TableFeed:
+    if settings.query is not None:
+        # Imported here because PySpark takes most of a second.
+        from connectors.spark.source.query.feed import QueryFeed, QueryFeedSettings
+
+        query = QueryFeedSettings(
+            settings.query,
+            settings.keys,
+            settings.start,
+            settings.batch_rows,
+            settings.lag_ms,
+            table.name,
+            f"{settings.connector}-{table.name}",
+        )
+        return QueryFeed(query, None if stored is None else parse_cursor_offset(stored))
     files, folder = _open(table.location, table.s3)
     if settings.format == PARQUET:
         return open_parquet_feed(files, folder, table.location, settings, stored)
@@ -169,6 +185,8 @@ def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
 
 def check_table(table: SourceTable, settings: SparkSourceConfig) -> None:
     """Raises ConnectError if a table exists and cannot be read with these settings."""
+    if settings.query is not None:
+        return  # a check would start Spark: the task names what is wrong with a query
     files, folder = _open(table.location, table.s3)
     if settings.format == PARQUET:
         check_parquet(files, folder, table.location, settings)

@@ -94,6 +94,9 @@ class DeltaFeed:
         self._settings = replace(self._settings, start=SNAPSHOT)
         self._position = None
 
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
+
     # --- reading
 
     def items(self) -> Iterator[FeedItem]:

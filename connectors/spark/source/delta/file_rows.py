@@ -56,7 +56,7 @@ class FileRows:
         for rows, mask in self._read_selected(parquet, names, batch_rows):
             kept = rows if mask is None else rows.filter(mask)
             if kept.num_rows:
-                yield _complete(kept, self.file, columns)
+                yield complete_columns(kept, self.file.values, columns)
 
     def _read_selected(
         self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int
@@ -96,13 +96,14 @@ def _table(batch: pa.RecordBatch) -> pa.Table:
     return pa.table({"": pa.nulls(batch.num_rows)})  # a table without columns forgets its number of rows
 
 
-def _complete(rows: pa.Table, file: LiveFile, columns: Mapping[str, pa.DataType]) -> pa.Table:
+def complete_columns(rows: pa.Table, values: Mapping[str, str | None], columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """The rows with exactly these columns and types; ``values`` are those of partition columns. Raises DataError."""
     found = {}
     count = rows.num_rows
     names = set(rows.column_names)
     for name, type_ in columns.items():
-        if name in file.values:
-            found[name] = pa.chunked_array([pa.repeat(parse_value(file.values[name], type_, name), count)])
+        if name in values:
+            found[name] = pa.chunked_array([pa.repeat(parse_value(values[name], type_, name), count)])
         elif name in names:
             column = rows[name]
             if column.type != type_:

@@ -118,6 +118,9 @@ class DirectoryFeed:
                 found |= {"file": position.current.file.name, "row": position.current.row}
         return found
 
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
+
     # --- reading
 
     def items(self) -> Iterator[FeedItem]:

@@ -83,7 +83,7 @@ def test_damaged_row_group_is_named_and_rows_before_it_are_kept(directory: Parqu
     path.write_bytes(content)
     set_age(path, 1000)
     with SourceHarness(SparkSourceTask(), {**FAST, **CONFIG, "source.location": str(directory.folder)}) as harness:
-        assert len(harness.poll()) == 6
+        assert len(harness.poll_records(6)) == 6
         with pytest.raises(ConnectError, match=r"file a.parquet of .* is damaged: .*Restore the file, or move it away"):
             poll_all(harness)
 
@@ -136,7 +136,7 @@ def test_file_that_is_removed_before_it_is_read_is_named(directory: ParquetDirec
     directory.add("b.parquet", rows_of(9), age_s=900)
     config = {**FAST, "source.format": "parquet", "source.location": str(directory.folder), "batch.max.rows": "4"}
     with SourceHarness(SparkSourceTask(), config) as harness:
-        assert len(harness.poll()) == 6
+        assert harness.poll_records(4)
         (directory.folder / "b.parquet").unlink()
         with pytest.raises(
             ConnectError, match=r"b.parquet .* was removed before its rows were read. Restart the task to continue"

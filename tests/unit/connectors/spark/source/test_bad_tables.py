@@ -184,8 +184,8 @@ def _errors(config: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("config", "key", "message"),
     [
-        ({"source.format": "iceberg"}, "source.format", "iceberg is not supported yet; delta and parquet work"),
-        ({"source.format": "delta2"}, "source.format", "Expected delta or parquet; did you mean delta?"),
+        ({"source.format": "iceberg"}, "source.format", "iceberg is not supported yet; delta, parquet, query work"),
+        ({"source.format": "delta2"}, "source.format", "Expected delta, parquet, query; did you mean delta?"),
         ({"topic": ""}, "topic", "set topic, or topic.prefix"),
         ({"topic.prefix": "p"}, "topic", "topic.prefix is set too"),
         ({"source.location": "/lake/a,/lake/b"}, "topic", "there are 2 tables; set topic.prefix instead"),
