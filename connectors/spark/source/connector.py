@@ -15,10 +15,10 @@ from connect.version import sluice_version
 from connectors.spark.config import CONF_PREFIX, PARQUET
 from connectors.spark.source.config import ASSIGNED_TABLES, QUERY, config_def, parse_config
 from connectors.spark.source.offsets import TABLE, find_offset_problem
-from connectors.spark.source.parquet.positions import find_directory_offset_problem
+from connectors.spark.source.parquet.positions import find_parquet_offset_problem
 from connectors.spark.source.query.positions import find_cursor_offset_problem
 
-_FIND_OFFSET_PROBLEM = {PARQUET: find_directory_offset_problem, QUERY: find_cursor_offset_problem}
+_FIND_OFFSET_PROBLEM = {PARQUET: find_parquet_offset_problem, QUERY: find_cursor_offset_problem}
 
 
 class SparkSource(SourceConnector):

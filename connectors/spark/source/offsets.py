@@ -11,7 +11,7 @@ from connect.suggestions import did_you_mean
 
 TABLE = "table"
 ID, VERSION, ROW, SNAPSHOT, ORDER = "id", "version", "row", "snapshot", "order"
-_KEYS = (VERSION, ROW, SNAPSHOT, ID, ORDER)
+FEED_MEMBERS = (VERSION, ROW, SNAPSHOT, ID, ORDER)
 
 
 class StorablePosition(Protocol):
@@ -71,7 +71,7 @@ def require_valid(offset: Mapping[str, Any], find_problem: Callable[[Mapping[str
 
 def find_offset_problem(offset: Mapping[str, Any]) -> str | None:
     """What is wrong with an offset; None if nothing is."""
-    problem = find_member_problem(offset, _KEYS, integers=(VERSION, ROW), texts=(ID, ORDER), booleans=(SNAPSHOT,))
+    problem = find_member_problem(offset, FEED_MEMBERS, integers=(VERSION, ROW), texts=(ID, ORDER), booleans=(SNAPSHOT,))
     if problem is None and offset.get(VERSION) is None:
         return f"an offset needs {VERSION}"
     return problem

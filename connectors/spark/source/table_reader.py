@@ -18,7 +18,7 @@ from connectors.spark.source.errors import TableAbsentError, VersionGapError, wi
 from connectors.spark.source.events import FeedEvents, FeedEventSettings
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import parse_offset, table_partition
-from connectors.spark.source.parquet.feed import check_parquet, open_parquet_feed
+from connectors.spark.source.parquet.feed import ParquetFeed, check_parquet
 from connectors.spark.source.query.positions import parse_cursor_offset
 from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
 from connectors.spark.tables.staging import open_location
@@ -174,7 +174,7 @@ def _open_feed(table: SourceTable, settings: SparkSourceConfig, stored: Offset |
         return QueryFeed(query, None if stored is None else parse_cursor_offset(stored))
     files, folder = _open(table.location, table.s3)
     if settings.format == PARQUET:
-        return open_parquet_feed(files, folder, table.location, settings, stored)
+        return ParquetFeed(files, folder, table.location, settings, stored)
     own = DeltaFeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
     return DeltaFeed(files, folder, table.location, own, None if stored is None else parse_offset(stored))
 

@@ -15,7 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from connectors.spark.source.offsets import ROW, SNAPSHOT, VERSION, find_member_problem, require_valid
+from connectors.spark.source.offsets import (
+    FEED_MEMBERS,
+    ROW,
+    SNAPSHOT,
+    VERSION,
+    find_member_problem,
+    find_offset_problem,
+    require_valid,
+)
 
 PASSED_MS, PASSED_FILE, RECENT = "passed_ms", "passed_file", "recent"
 FILE, MODIFIED_MS, SIZE_BYTES, ROWS, FIRST_ROW = "file", "modified_ms", "size_bytes", "rows", "first_row"
@@ -195,3 +203,15 @@ def _decode_recent(text: str | None) -> bytes:
     if len(listed) % (_NAME_BYTES + _CONTENT_BYTES):
         raise ValueError("it is incomplete")
     return listed
+
+
+def is_directory_offset(offset: Mapping[str, Any]) -> bool:
+    """Whether an offset is one of a directory, and not one of a Parquet table of the sink."""
+    return offset.get(PASSED_MS) is not None
+
+
+def find_parquet_offset_problem(offset: Mapping[str, Any]) -> str | None:
+    """What is wrong with an offset of a directory or of a Parquet table of the sink; None if nothing is."""
+    if is_directory_offset(offset) or not all(name in FEED_MEMBERS for name in offset):
+        return find_directory_offset_problem(offset)
+    return find_offset_problem(offset)
