@@ -139,7 +139,7 @@ def test_events_have_the_types_of_a_delta_table_and_offsets_the_cursor(
     source = plain(record.value)["source"]
     version = source["table_version"]
     assert record.source_partition == {"table": "t"}
-    assert record.source_offset == {"version": version, "snapshot": True, "cursor": "7"}
+    assert record.source_offset == {"version": version, "snapshot": False, "cursor": "7"}
     assert (source["table"], source["snapshot"], source["sequence"]) == ("t", "true", f'["{version}","0"]')
 
 

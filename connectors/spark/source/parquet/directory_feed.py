@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.file_rows import FileRows
 from connectors.spark.source.errors import FileGapError, UnsupportedTableError
 from connectors.spark.source.key_columns import check_keys
+from connectors.spark.source.offsets import ROW
 from connectors.spark.source.parquet.file_schemas import FileSchemas
 from connectors.spark.source.parquet.listing import find_file, list_files, partition_values
 from connectors.spark.source.parquet.positions import (
@@ -49,7 +51,9 @@ from connectors.spark.tables.files.live_files import LiveFile
 log = logging.getLogger(__name__)
 
 _MAX_FILES = 10_000
-"""Files that one listing adds: memory for a directory of any size, and the number of recent files in an offset."""
+"""Files that one listing adds, so that memory is bounded for a directory of any size."""
+_MAX_RECENT = 2_000
+"""Recent files in an offset, which then has 32 KB."""
 _REFERENCE_FILES = 10
 """After a restart, the columns of so many done files say which columns a new file may have."""
 _LISTING_SHARE = 10
@@ -152,9 +156,9 @@ class DirectoryFeed:
             return DirectoryPosition(version, True, DoneFiles(NO_FILES, {}))
         if start != LATEST:
             return DirectoryPosition(version, False, DoneFiles(all_until(int(start) - 1), {}))
-        recent = heapq.nlargest(_MAX_FILES, self._list_files())
+        recent = heapq.nlargest(_MAX_RECENT, self._list_files())
         recent.reverse()
-        settled_ms = recent[0].modified_ms if len(recent) == _MAX_FILES else -1
+        settled_ms = recent[0].modified_ms if len(recent) == _MAX_RECENT else -1
         done = DoneFiles(NO_FILES, {}, recent, len(recent), max(settled_ms, version - self._settings.lag_ms))
         return DirectoryPosition(version, False, done.merged())
 
@@ -174,7 +178,7 @@ class DirectoryFeed:
             self._read_reference_schemas(sorted(listing.newest_done))
         self._known = listing.known
         done = listing.done(settled_ms)
-        allowed = _MAX_FILES - len(done.recent)
+        allowed = _MAX_RECENT - len(done.recent)
         unsettled = [number for number, file in enumerate(plan) if file.modified_ms > settled_ms]
         if len(unsettled) > allowed:
             plan, is_all = plan[: unsettled[max(allowed, 0)]], False
@@ -238,8 +242,10 @@ class DirectoryFeed:
             parquet, schema = self._open_parquet(stream, file)
             rows = parquet.metadata.num_rows
 
+            offset = cache(at.at_row(file, 0, rows, first_row).to_offset)  # it lists recent files
+
             def offset_after(done: int) -> dict[str, Any]:
-                return at.at_row(file, done - first_row, rows, first_row).to_offset()
+                return {**offset(), ROW: done - first_row}
 
             values = partition_values(file.name)
             live = LiveFile(0, {}, file.name, file.size_bytes, rows, values=values)

@@ -39,7 +39,7 @@ class FileSchemas:
         tables, or another type than in the files before."""
         columns = dict(self._columns)
         for name, type_ in self._file_columns(schema, partitions, file).items():
-            columns[name] = self._merged(columns, name, type_, file)
+            columns[name] = self._merged(columns, name, type_, file, is_partition=name in partitions)
         try:
             check_names(columns)
         except SchemaError as e:
@@ -74,17 +74,19 @@ class FileSchemas:
                 ) from e
         return columns
 
-    def _merged(self, columns: Columns, name: str, type_: pa.DataType, file: str) -> pa.DataType:
+    def _merged(self, columns: Columns, name: str, type_: pa.DataType, file: str, *, is_partition: bool) -> pa.DataType:
         known = columns.get(name)
         if known is None:
             return type_
         try:
             return common_type(known, type_, name)
         except SchemaError as e:
+            remedy = "Rewrite the file with the type of the others, or move it away and read it with another connector"
+            if is_partition:
+                remedy = f"Set the type of the folder's value in source.partition.types ({name}:<type>), or rename the folder"
             raise UnsupportedTableError(
                 f"column {name} of file {file} of {self._location} is {sql_type(type_)}, which does not fit {sql_type(known)} of "
-                "the files before it. Rewrite the file with the type of the others, or move it away and read it with another "
-                "connector"
+                f"the files before it. {remedy}"
             ) from e
 
 

@@ -13,6 +13,7 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from connectors.spark.source.offsets import (
@@ -60,11 +61,13 @@ def all_until(modified_ms: int) -> FileKey:
     return FileKey(modified_ms, _LAST_NAME)
 
 
+@lru_cache(maxsize=10_000)
 def name_digest(file: ListedFile) -> bytes:
     """Identifies the file's name."""
     return hashlib.blake2b(file.name.encode("utf-8", "surrogateescape"), digest_size=_NAME_BYTES).digest()
 
 
+@lru_cache(maxsize=10_000)
 def content_digest(file: ListedFile) -> bytes:
     """Differs when a file of the same name has other content."""
     return hashlib.blake2b(f"{file.modified_ms} {file.size_bytes}".encode(), digest_size=_CONTENT_BYTES).digest()

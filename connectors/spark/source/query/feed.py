@@ -189,7 +189,7 @@ class SentBatch:
     def position_after(self, done: int) -> CursorPosition:
         """The position when so many rows of the range are done, at least one of this batch."""
         if done == self.range_rows:
-            return replace(self.start, cursor=self.upper, row=None, order=None)
+            return replace(self.start, snapshot=False, cursor=self.upper, row=None, order=None)
         place = done - self.first_row + self.skipped - 1
         row = count_equal(self.cursors, place, before=self.equal_before)
         return replace(self.start, cursor=cursor_text(self.cursors[place]), row=row)

@@ -176,6 +176,12 @@ def test_partition_value_that_is_not_of_its_type_is_named(directory: ParquetDire
     assert "change source.partition.types" in message
 
 
+def test_partition_whose_column_is_in_other_files_needs_its_type(directory: ParquetDirectory) -> None:
+    directory.add("id=7/b.parquet", [{"v": "b"}], {"v": pa.string()}, age_s=500)
+    assert "Set the type of the folder's value in source.partition.types (id:<type>)" in refusal(directory)
+    assert read(directory, source_partition_types="id:bigint")[-1] == 7
+
+
 def test_missing_directory_is_awaited_and_named_with_the_nearest_one(
     directory: ParquetDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:

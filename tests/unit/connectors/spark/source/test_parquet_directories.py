@@ -229,7 +229,7 @@ def test_more_files_than_one_listing_takes_are_read_in_several(
 def test_burst_of_recent_files_beyond_the_limit_of_an_offset_waits_until_they_settle(
     directory: ParquetDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory_feed, "_MAX_FILES", 3)
+    monkeypatch.setattr(directory_feed, "_MAX_RECENT", 3)
     offsets = MemoryOffsets()
     for number in range(5):
         directory.add(f"{number}.parquet", rows_of(number), age_s=50 - number)
