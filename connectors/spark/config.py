@@ -164,6 +164,36 @@ def _parse_table_freshness(props: Mapping[str, str]) -> dict[str, int]:
     return found
 
 
+def define_spark_keys(d: ConfigDef) -> None:
+    """Adds the keys that say which Spark a connector uses; ``spark.conf.<key>`` is read in addition."""
+    t, high, medium, low = ConfigType, Importance.HIGH, Importance.MEDIUM, Importance.LOW
+    d.define("spark.master", t.STRING, "local[*]", validator=_Master(), importance=high, group="Spark",
+             doc="Where Spark runs: local[N] inside the worker, spark://host:port on a cluster.")  # fmt: skip
+    d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
+             doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
+    d.define("spark.jars", t.LIST, "", importance=medium, group="Spark",
+             doc="JARs of the table format, or folders that contain them. Default: SLUICE_SPARK_JARS, else those of sluice "
+             "setup.")  # fmt: skip
+    d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
+             doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
+    d.define("spark.executors.timeout.ms", t.LONG, 60_000, validator=at_least(1_000), importance=low, group="Spark",
+             doc="How long a job waits for the first executor of a cluster, at most. It is then cancelled, logged, and tried "
+             "again.")  # fmt: skip
+
+
+def parse_spark_config(values: Mapping[str, Any], conf: Mapping[str, str], s3: S3Settings | None) -> SparkConfig:
+    """How to connect to Spark, from parsed keys and the settings of ``spark.conf.``."""
+    return SparkConfig(
+        master=values["spark.master"],
+        remote=values["spark.remote"],
+        conf=tuple(sorted(conf.items())),
+        jars=tuple(values["spark.jars"]),
+        linger_ms=values["spark.linger.ms"],
+        executors_timeout_ms=values["spark.executors.timeout.ms"],
+        s3=s3,
+    )
+
+
 def config_def() -> ConfigDef:
     """Defines the sink's keys. ``spark.conf.<key>``, ``table.properties.<key>``, ``freshness.<table>.ms``, and
     ``schema.evolution.<table>`` and ``column.renames.<table>`` are read in addition."""
@@ -178,18 +208,7 @@ def config_def() -> ConfigDef:
         group="Topics",
         doc="Regular expression of the topics; use instead of topics.",
     )
-    d.define("spark.master", t.STRING, "local[*]", validator=_Master(), importance=high, group="Spark",
-             doc="Where Spark runs: local[N] inside the worker, spark://host:port on a cluster.")  # fmt: skip
-    d.define("spark.remote", t.STRING, "", importance=medium, group="Spark",
-             doc="Address of a Spark Connect server (sc://host:port). Needs pyspark[connect].")  # fmt: skip
-    d.define("spark.jars", t.LIST, "", importance=medium, group="Spark",
-             doc="JARs of the table format, or folders that contain them. Default: SLUICE_SPARK_JARS, else those of sluice "
-             "setup.")  # fmt: skip
-    d.define("spark.linger.ms", t.LONG, 60_000, validator=at_least(0), importance=low, group="Spark",
-             doc="How long Spark keeps running after its last task, so that a restart is fast.")  # fmt: skip
-    d.define("spark.executors.timeout.ms", t.LONG, 60_000, validator=at_least(1_000), importance=low, group="Spark",
-             doc="How long a job waits for the first executor of a cluster, at most. It is then cancelled, logged, and tried "
-             "again.")  # fmt: skip
+    define_spark_keys(d)
     d.define("table.format", t.STRING, DELTA, validator=one_of(DELTA, ICEBERG, PARQUET), importance=high, group="Table",
              doc="Format of the tables. parquet supports only write.mode=append.")  # fmt: skip
     d.define("table.location", t.STRING, "", validator=_Location(), importance=high, group="Table",
@@ -529,15 +548,7 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         raise ConfigError.invalid(
             "spark.remote", values["spark.remote"], "write.mode=scd2 is out of reach of Spark Connect; use spark.master"
         )
-    spark = SparkConfig(
-        master=values["spark.master"],
-        remote=values["spark.remote"],
-        conf=tuple(sorted(conf.items())),
-        jars=tuple(values["spark.jars"]),
-        linger_ms=values["spark.linger.ms"],
-        executors_timeout_ms=values["spark.executors.timeout.ms"],
-        s3=read_s3_settings(conf, location or _warehouse(conf, catalog)),
-    )
+    spark = parse_spark_config(values, conf, read_s3_settings(conf, location or _warehouse(conf, catalog)))
     if values[ENGINE] == EXECUTORS and (values["spark.remote"] or values["table.format"] == PARQUET):
         reason = "parquet tables are written without Spark" if values["table.format"] == PARQUET else (
             "the commits of executors' files are out of reach of Spark Connect"

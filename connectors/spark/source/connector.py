@@ -14,7 +14,7 @@ from connect.suggestions import did_you_mean
 from connect.version import sluice_version
 from connectors.spark.config import CATALOG, CONF_PREFIX
 from connectors.spark.source.config import ASSIGNED_TABLES, LOCATION, config_def, parse_config
-from connectors.spark.source.offsets import TABLE, find_offset_problem
+from connectors.spark.source.offsets import TABLE
 
 
 class SparkSource(SourceConnector):
@@ -64,7 +64,7 @@ class SparkSource(SourceConnector):
         values = self.check_config(config)
         if any(value.errors for value in values):
             return values
-        from connectors.spark.source.table_reader import check_table
+        from connectors.spark.source.formats import check_table
 
         settings = parse_config(config)
         for table in settings.tables:
@@ -85,12 +85,15 @@ class SparkSource(SourceConnector):
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
         """Checks the format, and that the connector has the table. Whether its version exists is checked when the task starts."""
-        locations = [table.location for table in parse_config(config).tables]
+        from connectors.spark.source.formats import find_problem
+
+        settings = parse_config(config)
+        locations = [table.location for table in settings.tables]
         for items, offset in offsets.items():
             if offset is None:
                 continue  # any stored offset may be removed
             partition = dict(items or ())
-            problem = _partition_problem(partition, locations) or find_offset_problem(offset)
+            problem = _partition_problem(partition, locations) or find_problem(settings.format, offset)
             if problem is not None:
                 raise BadRequestError(f"The offset {dict(offset)} of source partition {partition} makes no sense: {problem}")
         return True

@@ -25,11 +25,28 @@ class VersionGapError(ConnectError):
         self.oldest = oldest
         self.newest = newest
 
+    @property
+    def remedy(self) -> str:
+        """What to do, as a sentence without its period."""
+        return (
+            f"The oldest version whose changes can be read is {self.oldest} (the newest is {self.newest}). Stop the connector "
+            f'and PATCH its offset to {{"version": {self.oldest}, "row": 0}} to continue there without the changes before it, or '
+            "set source.on.gap=snapshot to read the whole table again"
+        )
+
+
+class FileGapError(VersionGapError):
+    """A file whose rows the task must read is gone, or has another content."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message, oldest=0, newest=-1)
+        self._remedy = remedy
+
+    @property
+    def remedy(self) -> str:
+        return f"{self._remedy}, or set source.on.gap=snapshot to read all files again"
+
 
 def with_remedy(error: VersionGapError) -> ConnectError:
     """The error that a user sees."""
-    return ConnectError(
-        f"{error.message}. The oldest version whose changes can be read is {error.oldest} (the newest is {error.newest}). Stop "
-        f'the connector and PATCH its offset to {{"version": {error.oldest}, "row": 0}} to continue there without the changes '
-        "before it, or set source.on.gap=snapshot to read the whole table again"
-    )
+    return ConnectError(f"{error.message}. {error.remedy}")

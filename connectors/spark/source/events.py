@@ -7,7 +7,7 @@ change in its version, and the values that all changes of a batch share.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -36,7 +36,6 @@ from connect.text_records import (
 from connect.version import sluice_version
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.source.config import ENVELOPE, FLAT
-from connectors.spark.source.offsets import FeedPosition, build_offset
 from connectors.spark.source.table_feed import DELETE_CODE, Codes, FeedBatch, TableSchema
 from connectors.spark.source.types import ColumnTexts, are_plain, column_schema, column_texts
 
@@ -69,8 +68,7 @@ class _Shared(NamedTuple):
     table_id: str
     table_version: int
     now_ms: int
-    order: str
-    snapshot_id: int | None
+    offset_after: Callable[[int], dict[str, Any]]
 
 
 _SLOTS = {name: Slot(number) for number, name in enumerate(_Shared._fields)}
@@ -111,9 +109,8 @@ class FeedEvents:
         now = time.time_ns() // 1_000_000
         marker = "true" if version.is_snapshot else "false"
         sequence = f'["{version.version}","'
-        shared = _Shared(
-            sequence, version.ts_ms, marker, version.table_id, version.version, now, version.order, version.snapshot_id
-        )
+        offset_after = batch.offset_after or version.offset_after
+        shared = _Shared(sequence, version.ts_ms, marker, version.table_id, version.version, now, offset_after)
         changes = batch.changes
         if settings.value_format == FLAT and not settings.keys and DELETE_CODE in changes.operations:
             raise ConnectError(
@@ -376,7 +373,4 @@ class _ChangeReader:
     def _offset(self, row: Sequence[Any], *, is_last: bool) -> dict[str, Any]:
         shared: _Shared = row[-1]
         # A delete whose tombstone was not written is repeated with it.
-        done = int(row[self._row_number]) + is_last
-        is_snapshot = shared.snapshot == "true"
-        order = shared.order or None
-        return build_offset(FeedPosition(shared.table_version, done, is_snapshot, shared.table_id, order, shared.snapshot_id))
+        return shared.offset_after(int(row[self._row_number]) + is_last)

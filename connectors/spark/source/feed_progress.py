@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from connect.errors import ConfigError, ConnectError
-from connect.suggestions import did_you_mean
+from connect.errors import ConnectError
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.table_feed import FeedBatch, FeedChanges, FeedItem, FeedVersion, TableSchema, Waiting
 
@@ -72,14 +71,4 @@ class FeedProgress:
                 f"the offset of table {self.location} is in the middle of version {position.version}, which was read with other "
                 f"key.columns or another source.pairing.max.rows ({stored or 'no keys'}). Set them back until the version is "
                 "complete, or PATCH the offset to row 0"
-            )
-
-
-def check_keys(keys: Sequence[str], schema: TableSchema, location: str) -> None:
-    """Raises ConfigError for a key column that the table does not have."""
-    names = [column.name for column in schema.columns]
-    for key in keys:
-        if key not in names:
-            raise ConfigError(
-                f"table {location} has no column {key} (key.columns){did_you_mean(key, names, '; ')}", key="key.columns"
             )

@@ -51,13 +51,16 @@ class FileRows:
         """Yields the rows in order, at most ``batch_rows`` at a time; holds one row group. Raises UnreadableFile."""
         path = files.location(self.file)
         with reading(path, files.format.restore_hint), files.files.open_input_file(path) as stream:
-            parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-            schema = parquet.schema_arrow
-            names = columns.names(schema, self.file)
-            for rows, mask in self._read_selected(parquet, names, batch_rows):
-                kept = rows if mask is None else rows.filter(mask)
-                if kept.num_rows:
-                    yield columns.complete(kept, schema, self.file)
+            yield from self.read_open(pq.ParquetFile(stream, coerce_int96_timestamp_unit="us"), columns, batch_rows)
+
+    def read_open(self, parquet: pq.ParquetFile, columns: FileColumns, batch_rows: int) -> Iterator[pa.Table]:
+        """As :meth:`read`, from the open file."""
+        schema = parquet.schema_arrow
+        names = columns.names(schema, self.file)
+        for rows, mask in self._read_selected(parquet, names, batch_rows):
+            kept = rows if mask is None else rows.filter(mask)
+            if kept.num_rows:
+                yield columns.complete(kept, schema, self.file)
 
     def _read_selected(
         self, parquet: pq.ParquetFile, names: Sequence[str], batch_rows: int

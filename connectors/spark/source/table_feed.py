@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connect.change_events.envelope import CREATE, DELETE, READ, UPDATE
-from connectors.spark.source.offsets import FeedPosition
+from connectors.spark.source.offsets import FeedPosition, StorablePosition
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 READ_CODE, CREATE_CODE, UPDATE_CODE, DELETE_CODE = (ord(op) for op in (READ, CREATE, UPDATE, DELETE))
@@ -83,6 +83,11 @@ class FeedVersion:
     snapshot_id: int | None = None
     """See :class:`connectors.spark.source.offsets.FeedPosition`."""
 
+    def offset_after(self, row: int) -> dict[str, Any]:
+        """The offset to store when the first ``row`` changes are done."""
+        position = FeedPosition(self.version, row, self.is_snapshot, self.table_id, self.order or None, self.snapshot_id)
+        return position.to_offset()
+
 
 @dataclass(frozen=True, slots=True)
 class FeedBatch:
@@ -92,6 +97,8 @@ class FeedBatch:
     schema: TableSchema
     changes: FeedChanges
     first_row: int
+    offset_after: Callable[[int], dict[str, Any]] | None = None
+    """The offset to store when this many changes of the version are done; None: :meth:`FeedVersion.offset_after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +120,16 @@ class TableFeed(Protocol):
     """Reads one table. Used by one thread; ``figures`` by any."""
 
     @property
-    def position(self) -> FeedPosition | None:
+    def position(self) -> StorablePosition | None:
         """What follows is next; None before the start of a feed without a stored offset."""
         ...
 
-    def move_to(self, position: FeedPosition | None) -> None:
-        """Sets the position of the next call of ``items``."""
+    def move_to(self, position: Any) -> None:
+        """Sets the position, one that the feed had, of the next call of ``items``."""
         ...
 
     def start_again(self) -> None:
-        """Makes the next call of ``items`` start with a snapshot of the newest version."""
+        """Makes the next call of ``items`` start with a snapshot."""
         ...
 
     def items(self) -> Iterator[FeedItem]:
@@ -134,4 +141,8 @@ class TableFeed(Protocol):
 
     def figures(self) -> Mapping[str, Any]:
         """How far the feed is, for the progress of the task."""
+        ...
+
+    def close(self) -> None:
+        """Releases what the feed holds. It is not used afterwards."""
         ...

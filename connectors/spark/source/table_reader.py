@@ -5,24 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from connect.errors import ConnectError, RetriableError
+from connect.errors import RetriableError
 from connect.text_records import MixedTextRecords
-from connectors.spark.config import ICEBERG
-from connectors.spark.s3_settings import S3Settings
 from connectors.spark.source.config import SNAPSHOT, SourceTable, SparkSourceConfig
-from connectors.spark.source.delta.feed import DeltaFeed
-from connectors.spark.source.delta.table_state import DeltaStates, TableDefinition
 from connectors.spark.source.errors import TableAbsentError, VersionGapError, with_remedy
 from connectors.spark.source.events import FeedEvents, FeedEventSettings
-from connectors.spark.source.feed_progress import FeedSettings, check_keys
-from connectors.spark.source.offsets import FeedPosition, build_offset, table_partition
-from connectors.spark.source.table_feed import FeedBatch, FeedItem, TableFeed, VersionEnd, Waiting
-from connectors.spark.tables.staging import open_location
-
-if TYPE_CHECKING:
-    from connectors.spark.source.iceberg.table_home import TableHome
+from connectors.spark.source.formats import open_feed
+from connectors.spark.source.offsets import table_partition
+from connectors.spark.source.table_feed import FeedBatch, FeedItem, VersionEnd, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +24,8 @@ Offset = Mapping[str, Any]
 class SourceTableReader:
     """A table of a task. ``due`` is when it is read next, by the monotonic clock."""
 
-    def __init__(self, table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> None:
+    def __init__(self, table: SourceTable, settings: SparkSourceConfig, stored: Offset | None) -> None:
+        """``stored`` is the table's offset, if it has one. Raises DataError if it cannot be read."""
         self.table = table
         self.partition = table_partition(table.location)
         self.due = 0.0
@@ -40,7 +33,7 @@ class SourceTableReader:
         self.is_behind = False
         """Whether the last read ended because there were enough records."""
         self._settings = settings
-        self._feed = _open_feed(table, settings, position)
+        self._feed = open_feed(table, settings, stored)
         self._events = FeedEvents(
             FeedEventSettings(
                 topic=table.topic,
@@ -55,8 +48,9 @@ class SourceTableReader:
             )
         )
         self._items: Iterator[FeedItem] | None = None
+        self._failure: Exception | None = None
         self._unsent: Offset | None = None
-        self._stored: Offset | None = None if position is None else build_offset(position)
+        self._stored = stored
 
     def figures(self) -> Mapping[str, Any]:
         """How far the table is read."""
@@ -70,6 +64,10 @@ class SourceTableReader:
         Raises RetriableError if the storage fails, other ConnectErrors to fail the task; records that were added count.
         """
         self.is_behind = False
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._handle(failure)
+            return False
         before = self._feed.position
         try:
             while True:
@@ -95,7 +93,8 @@ class SourceTableReader:
             self._items = None
             self._feed.move_to(before)
             if records:
-                return False  # the error is found again after these records
+                self._failure = error  # raised after these records
+                return False
             self._handle(error)
             return False
 
@@ -122,8 +121,9 @@ class SourceTableReader:
             self.is_absent = False
 
     def close(self) -> None:
-        """Closes the file that is being read."""
+        """Closes the file that is being read, and releases Spark."""
         self._items = None
+        self._feed.close()
 
     # --- offsets
 
@@ -146,54 +146,5 @@ class SourceTableReader:
         # Promise 1: the position is after all records that were returned.
         if self._unsent is not None or position is None:
             return None
-        offset = build_offset(position)
+        offset = position.to_offset()
         return None if offset == self._stored else offset
-
-
-def _open_feed(table: SourceTable, settings: SparkSourceConfig, position: FeedPosition | None) -> TableFeed:
-    own = FeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
-    if settings.format == ICEBERG:
-        # Imported here because PyIceberg takes as long as the rest together.
-        from connectors.spark.source.iceberg.feed import IcebergFeed
-
-        return IcebergFeed(_iceberg_home(table, settings), table.location, own, position)
-    files, folder = _open(table.location, table.s3)
-    return DeltaFeed(files, folder, table.location, own, position)
-
-
-def _iceberg_home(table: SourceTable, settings: SparkSourceConfig) -> TableHome:
-    from connectors.spark.source.iceberg.table_home import TableDirectory
-
-    if table.catalog:
-        from connectors.spark.source.iceberg.catalog import open_table
-
-        return open_table(table.catalog, tuple(table.location.split(".")[1:]), settings.conf)
-    return TableDirectory(*_open(table.location, table.s3), table.location)
-
-
-def _open(location: str, s3: S3Settings | None) -> tuple[Any, str]:
-    return open_location(location, s3, "source.location")
-
-
-def check_table(table: SourceTable, settings: SparkSourceConfig) -> None:
-    """Raises ConnectError if a table exists and cannot be read with these settings."""
-    try:
-        if settings.format == ICEBERG:
-            from connectors.spark.source.iceberg.feed import check_iceberg_table
-
-            check_iceberg_table(_iceberg_home(table, settings), table.location, settings.keys)
-        else:
-            _check_delta_table(table, settings)
-    except TableAbsentError:
-        return
-    except OSError as e:
-        raise ConnectError(f"cannot read table {table.location}: {e}") from e
-
-
-def _check_delta_table(table: SourceTable, settings: SparkSourceConfig) -> None:
-    states = DeltaStates(*_open(table.location, table.s3), table.location)
-    listed = states.list_log()
-    state = states.read(listed.newest, listed, with_files=False)
-    if state is not None:
-        schema = TableDefinition(table.location, state.metadata, state.protocol).schema
-        check_keys(settings.keys, schema, table.location)

@@ -11,7 +11,7 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connect.text_records import MixedTextRecords
 from connectors.spark.source.config import SparkSourceConfig, parse_config
-from connectors.spark.source.offsets import parse_offset, table_partition
+from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.table_reader import SourceTableReader
 
 _POLL_S = 0.5
@@ -36,8 +36,7 @@ class SparkSourceTask(SourceTask):
         self.settings = settings = parse_config(config)
         stored = self.context.offset_reader.offsets([table_partition(table.location) for table in settings.tables])
         self._readers = [
-            SourceTableReader(table, settings, None if offset is None else parse_offset(offset))
-            for table, offset in zip(settings.tables, stored, strict=True)
+            SourceTableReader(table, settings, offset) for table, offset in zip(settings.tables, stored, strict=True)
         ]
 
     def poll(self) -> Sequence[SourceRecord] | None:

@@ -84,7 +84,7 @@ class ParquetCompaction:
         epoch = entry.state.epochs.get(self._task, 0)
         draft = f"{self._drafts_folder}/{epoch:010d}-{uuid.uuid4().hex}.draft"
         try:
-            self._write(draft, [f.name for f in group], entry.state.columns)
+            merged_rows = self._write(draft, [f.name for f in group], entry.state.columns)
         except FileNotFoundError:
             self._delete_draft(draft)
             return None  # merged by another process
@@ -100,7 +100,7 @@ class ParquetCompaction:
         name = f"{group[-1].name.removesuffix(SUFFIX).rpartition('-')[0]}-{uuid.uuid4().hex[:8]}{SUFFIX}"
         swap = FileSwap(draft, name, tuple(f.name for f in group))
         while True:
-            added = self._manifest.add(entry.state, swap, {"merged_files": len(group)})
+            added = self._manifest.add(entry.state, swap, {"merged_files": len(group), "merged_rows": merged_rows})
             if added is not None:
                 return next((f.size_bytes for f in self._files.files_in("") if f.name == name), 0)
             entry = self._manifest.newest
@@ -109,11 +109,15 @@ class ParquetCompaction:
                 self._delete_draft(draft)
                 return None
 
-    def _write(self, draft: str, names: Sequence[str], columns: Columns) -> None:
+    def _write(self, draft: str, names: Sequence[str], columns: Columns) -> list[int]:
+        """Returns the number of rows of each file."""
         found: set[str] = set()
+        merged_rows = []
         for name in names:
             with self._files.open_input(name) as file:
-                found.update(pq.read_schema(file).names)
+                metadata = pq.read_metadata(file)
+                found.update(metadata.schema.to_arrow_schema().names)
+                merged_rows.append(metadata.num_rows)
         schema = pa.schema([(n, t) for n, t in columns.items() if n in found], metadata={MANIFEST_MARK: b"1"})
         if found - set(schema.names):
             raise SchemaError(f"the manifest lacks the columns {', '.join(sorted(found - set(schema.names)))}")
@@ -126,6 +130,7 @@ class ParquetCompaction:
                     held = []
             if held:
                 writer.write_table(pa.concat_tables(held))
+        return merged_rows
 
     def _parts(self, names: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
         for name in names:

@@ -37,6 +37,7 @@ FORMAT = 1
 KEPT_ENTRIES = 100
 _REMOVAL_INTERVAL = 50
 _SUFFIX = ".json"
+_MEMBERS = {"format", "number", "id", "swap", "state"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class ManifestEntry:
     state: ManifestState
     swap: FileSwap | None = None
     description: Mapping[str, Any] = field(default_factory=dict)
-    """For people."""
+    """For people, and for the Spark source: ``rows`` of the commit's file, or ``merged_rows`` of each file that it replaces."""
 
     def to_json(self) -> str:
         document: dict[str, Any] = {"format": FORMAT, "number": self.number, "id": self.id, **self.description}
@@ -109,6 +110,7 @@ def parse_entry(text: str | bytes) -> ManifestEntry:
             str(document["id"]),
             ManifestState(connectors, _columns_from_text(state["columns"]), epochs),
             None if swap is None else FileSwap(swap["draft"], swap["name"], tuple(swap["replaced"])),
+            {name: value for name, value in document.items() if name not in _MEMBERS},
         )
     except (KeyError, TypeError, AttributeError, zlib.error, pa.ArrowException) as e:
         raise ValueError(f"it is damaged ({type(e).__name__}: {e})") from e
@@ -154,7 +156,7 @@ class Manifest:
         previous = self._newest
         number = 1 if previous is None else previous.number + 1
         entry = ManifestEntry(number, uuid.uuid4().hex, state, swap, description or {})
-        if not self._files.put_if_absent(_entry_name(number), entry.to_json().encode()):
+        if not self._files.put_if_absent(entry_name(number), entry.to_json().encode()):
             # A network file system or client that repeats a request finds its own file.
             if not self._exists(entry):
                 self.refresh()
@@ -183,7 +185,7 @@ class Manifest:
     def _report_lost_place(self, entry: ManifestEntry) -> None:
         """Raises the error for an entry whose predecessor is gone: its number was free only because entries were removed."""
         if max(self._numbers(), default=0) <= entry.number:
-            self._files.delete(_entry_name(entry.number))
+            self._files.delete(entry_name(entry.number))
             raise ConnectError(
                 f"the table at {self._path} was removed while this task wrote to it; to continue with a new table, reset the "
                 "connector's offsets and restart it"
@@ -203,22 +205,22 @@ class Manifest:
         return max(self._numbers(), default=0) < entry.number + KEPT_ENTRIES
 
     def _read(self, number: int) -> ManifestEntry:
-        name = _entry_name(number)
+        name = entry_name(number)
         try:
             return parse_entry(self._files.read(name))
         except ValueError as e:
             raise ConnectError(f"{self._path}/{name} cannot be read: {e}") from e
 
     def _numbers(self) -> list[int]:
-        return [number for file in self._files.files_in(ENTRIES) if (number := _entry_number(file.name)) is not None]
+        return [number for file in self._files.files_in(ENTRIES) if (number := entry_number(file.name)) is not None]
 
     def _remove_old_entries(self, number: int) -> None:
         # In ascending order: an entry that exists proves that no later one was removed (see add).
         for old in sorted(self._numbers()):
             if old <= number - KEPT_ENTRIES:
-                self._files.delete(_entry_name(old))
+                self._files.delete(entry_name(old))
         for file in self._files.files_in(ENTRIES):
-            if _entry_number(file.name) is None:
+            if entry_number(file.name) is None:
                 self._files.delete(file.name)  # left by a crash, or its writer writes it again
 
 
@@ -227,11 +229,13 @@ def partitions_to_json(values: Iterable[tuple[TopicPartition, Any]]) -> list[lis
     return [[tp.topic, tp.partition, value] for tp, value in sorted(values)]
 
 
-def _entry_name(number: int) -> str:
+def entry_name(number: int) -> str:
+    """The name of an entry's file, below the table."""
     return f"{ENTRIES}/{number:020d}{_SUFFIX}"
 
 
-def _entry_number(name: str) -> int | None:
+def entry_number(name: str) -> int | None:
+    """The number of the entry in a file of this name; None if it is none."""
     stem = name.removeprefix(f"{ENTRIES}/").removesuffix(_SUFFIX)
     return int(stem) if len(stem) == 20 and stem.isdigit() and name.endswith(_SUFFIX) else None
 

@@ -12,13 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
+from connect.testing import MemoryOffsets, SourceHarness
+from connectors.spark.source.task import SparkSourceTask
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.parquet import ParquetTable
 from connectors.spark.tables.staging import open_location
+from tests.support.replayed_events import FAST, events, poll_all
 from tests.support.s3 import EmbeddedS3
 
 PARTITION = TopicPartition("t", 0)
@@ -135,3 +139,33 @@ def test_missing_bucket_is_reported_with_its_name(location: str) -> None:
     path = location.replace("/lake", "-absent/lake/t")
     with pytest.raises(ConnectError, match="-absent/lake/t"):
         append(ParquetTable(path, "c"), 0, 1)
+
+
+def test_source_reads_directories_and_tables_of_a_bucket(location: str) -> None:
+    files, root = open_location(location)
+
+    def add(name: str, *numbers: int) -> None:
+        with files.open_output_stream(f"{root}/landing/{name}") as stream:
+            pq.write_table(pa.table({"o": pa.array(numbers)}), stream)
+
+    def read(folder: str, offsets: MemoryOffsets) -> list[tuple[str, Any]]:
+        config = {**FAST, "source.format": "parquet", "source.location": f"{location}/{folder}"}
+        with SourceHarness(SparkSourceTask(), config, offsets) as harness:
+            records = poll_all(harness)
+            harness.commit()
+        return [(op, after) for op, _, after in events(records)]
+
+    add("day=1/a.parquet", 1, 2)
+    add("_temporary/b.parquet", 9)
+    offsets = MemoryOffsets()
+    assert read("landing", offsets) == [("r", {"o": 1, "day": "1"}), ("r", {"o": 2, "day": "1"})]
+    add("day=2/c.parquet", 3)
+    assert read("landing", offsets) == [("c", {"o": 3, "day": "2"})]
+    table = ParquetTable(f"{location}/t", "c", min_files=3)
+    table.committed_offsets([PARTITION])
+    append(table, 0, 1)
+    assert read("t", offsets) == [("r", {"o": 0})]
+    for first in range(1, 6):
+        append(table, first, first + 1)
+    assert table.compact().merged_files
+    assert read("t", offsets) == [("c", {"o": number}) for number in range(1, 6)]

@@ -8,10 +8,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from connect.errors import NotFoundError
@@ -22,6 +25,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from tests.support.delta_writer import DeltaWriter, Row
 from tests.support.iceberg_writer import IcebergWriter
+from tests.support.parquet_directory import ParquetDirectory
 
 NAMES = "orders", "more_orders"
 """Of a Delta table, and of an Iceberg table."""
@@ -88,15 +92,7 @@ def test_copies_of_tables_equal_the_tables_after_snapshot_and_changes(tmp_path: 
 
 def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, delta: Path, iceberg: Path) -> subprocess.Popen[bytes]:
     jars.ensure_jars("spark")
-    files = {
-        "worker": {
-            "bootstrap.servers": broker.bootstrap,
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "offset.storage.file.filename": str(home / "offsets"),
-            "offset.flush.interval.ms": "500",
-            "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
-        },
+    connectors = {
         **{
             source_format: {
                 "name": f"{source_format}-feed",
@@ -119,8 +115,20 @@ def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, delta: Path, 
             "freshness.ms": "500",
         },
     }
+    return _run_worker(home, broker, connectors)
+
+
+def _run_worker(home: Path, broker: EmbeddedBroker, connectors: dict[str, dict[str, str]]) -> subprocess.Popen[bytes]:
+    worker = {
+        "bootstrap.servers": broker.bootstrap,
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "offset.storage.file.filename": str(home / "offsets"),
+        "offset.flush.interval.ms": "500",
+        "listeners": f"http://127.0.0.1:{free_ports(1)[0]}",
+    }
     paths = []
-    for name, properties in files.items():
+    for name, properties in {"worker": worker, **connectors}.items():
         path = home / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         paths.append(str(path))
@@ -130,20 +138,66 @@ def _start_worker(home: Path, broker: EmbeddedBroker, prefix: str, delta: Path, 
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
 
+@pytest.mark.timeout(300)
+def test_directory_becomes_a_parquet_table_and_that_another_one_with_the_same_rows(
+    tmp_path: Path, broker: EmbeddedBroker
+) -> None:
+    directory = ParquetDirectory(tmp_path / "landing")
+    prefix, first, second = f"files{os.getpid()}", tmp_path / "first", tmp_path / "second"
+    source = {"connector.class": "SparkSource", "source.format": "parquet", "topic.prefix": prefix, "poll.interval.ms": "100"}
+    sink = {"connector.class": "SparkSink", "table.format": "parquet", "table.name.format": "${topic}", "freshness.ms": "200"}
+    sink["metadata.columns"] = ""
+    connectors = {
+        "landing-feed": {**source, "source.location": str(directory.folder)},
+        "first-copy": {**sink, "topics": f"{prefix}.landing", "table.location": str(first)},
+        "first-feed": {**source, "source.location": f"{first}/{prefix}.landing"},
+        "second-copy": {**sink, "topics": f"{prefix}.{prefix}.landing", "table.location": str(second)},
+    }
+    directory.add("a.parquet", [row(i) for i in range(50)], COLUMNS)
+    worker = _run_worker(tmp_path, broker, {name: {"name": name, **one} for name, one in connectors.items()})
+    try:
+        for number in range(1, 4):
+            rows = [row(i) for i in range(number * 50, number * 50 + 50)]
+            directory.add(f"part={number}/b.parquet", rows, COLUMNS, age_s=30 - number)
+            expected = sorted(map(_complete, _as_arrow(directory.rows)))
+            for table in (first / f"{prefix}.landing", second / f"{prefix}.{prefix}.landing"):
+                _wait_until(worker, partial(_parquet_rows, table), expected, tmp_path)
+    finally:
+        worker.terminate()
+        worker.wait(60)
+
+
+def _parquet_rows(table: Path) -> list[Any]:
+    paths = [str(path) for path in table.glob("*.parquet")]
+    schema = pa.schema(list(COLUMNS.items()))
+    return sorted(map(_complete, ds.dataset(paths, format="parquet", schema=schema).to_table().to_pylist()))
+
+
+def _as_arrow(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Rows as Arrow returns them: a decimal has its scale, and a timestamp Arrow's time zone."""
+    return pa.Table.from_pylist(list(rows), pa.schema(list(COLUMNS.items()))).to_pylist()  # type: ignore[no-any-return]
+
+
 def _wait_until_equal(worker: subprocess.Popen[bytes], table: DeltaWriter | IcebergWriter, home: Path) -> None:
-    # Through Arrow, so that a decimal has its scale and a timestamp Arrow's time zone.
-    rows = pa.Table.from_pylist(table.rows(), pa.schema(list(COLUMNS.items()))).to_pylist()
-    expected = sorted(map(_complete, rows))
+    copy = home / "copy" / table.folder.name
+
+    def rows() -> list[Any]:
+        try:
+            return sorted(map(_complete, DeltaTableReader(copy).read().to_pylist()))
+        except NotFoundError:
+            return []
+
+    _wait_until(worker, rows, sorted(map(_complete, _as_arrow(table.rows()))), home)
+
+
+def _wait_until(worker: subprocess.Popen[bytes], read: Callable[[], list[Any]], expected: list[Any], home: Path) -> None:
     found: list[Any] = []
     deadline = time.monotonic() + 120
     while found != expected:
         assert worker.poll() is None, (home / "worker.log").read_text()[-4000:]
         assert time.monotonic() < deadline, f"{len(found)} of {len(expected)} rows; {(home / 'worker.log').read_text()[-4000:]}"
         time.sleep(0.2)
-        try:
-            found = sorted(map(_complete, DeltaTableReader(home / "copy" / table.folder.name).read().to_pylist()))
-        except NotFoundError:
-            continue
+        found = read()
 
 
 def _complete(values: Row) -> list[Any]:

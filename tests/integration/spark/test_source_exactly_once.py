@@ -21,6 +21,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.transactions import RecordingTaskListener, Run, Setting, read_topic
 from tests.support.delta_writer import DeltaWriter
+from tests.support.parquet_directory import ParquetDirectory, rows_of
 from tests.support.replayed_events import in_json, read_all
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -117,12 +118,56 @@ def test_failed_tasks_leave_whole_versions_with_each_change_once(
     assert stored["version"] >= len(table.versions) - 1
 
 
+def _payload(event: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if event is None else event.get("payload", event)
+
+
 def _without_time(event: dict[str, Any] | None) -> dict[str, Any] | None:
-    if event is None:
-        return None
-    payload = event.get("payload", event)
+    payload = _payload(event)
     return None if payload is None else {name: value for name, value in payload.items() if name != "ts_ms"}
 
 
 def _versions(events: list[dict[str, Any] | None]) -> list[int]:
     return [event["source"]["table_version"] for event in events if event is not None]
+
+
+@pytest.mark.timeout(300)
+def test_failed_tasks_leave_each_row_of_a_directory_once_in_whole_listings(
+    tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = ParquetDirectory(tmp_path / "orders")
+    setting = Setting(broker.bootstrap, f"files-{uuid.uuid4().hex[:8]}")
+    config = {
+        "name": setting.name,
+        "connector.class": "SparkSource",
+        "source.format": "parquet",
+        "source.location": str(directory.folder),
+        "topic": setting.topic,
+        "key.columns": "id",
+        "batch.max.rows": "8",
+        "poll.interval.ms": "10",
+        "transaction.boundary": "connector",
+    }
+    chance = random.Random(4)
+
+    def add_files() -> None:
+        for _ in range(4):
+            number = len(directory.rows)
+            # Within the lag, in any order.
+            directory.add(f"{number}.parquet", rows_of(*range(number, number + 7)), age_s=chance.choice([0, 1, 5, 30]))
+
+    for number, point in enumerate(["source.polled", "source.produced", "offsets.written", "source.polled"]):
+        add_files()
+        _fail_at(monkeypatch, point, 1 + number // 3)
+        run = _start(setting, config, number + 1)
+        assert run.listener.ended.wait(60), "the task did not fail"
+        assert "failed at" in str(run.listener.error)
+        # A listing is one transaction: whole files.
+        assert len(_committed(setting)) % 7 == 0
+    monkeypatch.undo()
+    run = _start(setting, config, 99)
+    eventually(lambda: len(_committed(setting)) >= len(directory.rows), "all records")
+    run.stop()
+    setting.wait_for_markers()
+    found = [(event or {})["after"] for event in map(_payload, _committed(setting))]
+    assert sorted(row["id"] for row in found) == list(range(len(directory.rows)))

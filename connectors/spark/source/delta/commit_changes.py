@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError, SchemaError
 from connectors.spark.plan.evolution import cast_column
-from connectors.spark.source.delta.file_rows import DeltaColumns, DeltaFiles
+from connectors.spark.source.columns_by_name import ColumnsByName
+from connectors.spark.source.delta.files import DeltaFiles
 from connectors.spark.source.file_rows import FileRows, FileRowSets
 from connectors.spark.source.pairing import RowSource, pair_rows
 from connectors.spark.source.table_feed import (
@@ -87,7 +88,7 @@ class CommitReader:
             yield None if changes is None else SchemaChanges(schema, changes)
 
     def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
-        return FileRowSets(self.files.files, sets, lambda columns: DeltaColumns(columns or schema.types), self.batch_rows)
+        return FileRowSets(self.files.files, sets, lambda columns: ColumnsByName(columns or schema.types), self.batch_rows)
 
     def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
@@ -122,7 +123,7 @@ class CommitReader:
             return
         columns = {**schema.types, CHANGE_TYPE: pa.string()}
         for one in sets:
-            yield from _adjacent_changes(one.read(self.files.files, DeltaColumns(columns), self.batch_rows), schema)
+            yield from _adjacent_changes(one.read(self.files.files, ColumnsByName(columns), self.batch_rows), schema)
 
 
 def _require_partition_values(commit: LoggedCommit) -> None:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyarrow import fs
 
 from connect.errors import ConnectError
+from connectors.spark.source.columns_by_name import ColumnsByName
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.delta.commit_changes import CommitReader
-from connectors.spark.source.delta.file_rows import DeltaColumns, DeltaFiles, open_files
+from connectors.spark.source.delta.files import DeltaFiles, open_files
 from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.feed_progress import FeedProgress, FeedSettings, check_keys
+from connectors.spark.source.feed_progress import FeedProgress, FeedSettings
 from connectors.spark.source.file_rows import FileRows
+from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.table_feed import (
     READ_CODE,
@@ -70,6 +72,9 @@ class DeltaFeed:
         """Makes the next call of ``items`` start with a snapshot of the newest version."""
         self._settings = replace(self._settings, start=SNAPSHOT)
         self._progress.position = None
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
 
     # --- reading
 
@@ -170,7 +175,7 @@ class DeltaFeed:
                 if row + count <= position.row and count:
                     row += count  # a restart: these rows are done
                     continue
-                for table in rows.read(self._data.files, DeltaColumns(schema.types), self._settings.batch_rows):
+                for table in rows.read(self._data.files, ColumnsByName(schema.types), self._settings.batch_rows):
                     yield from self._progress.unread(version, schema, inserted(table, READ_CODE), row)
                     row += table.num_rows
         self._data.forget_vectors()
@@ -251,3 +256,12 @@ class DeltaFeed:
             oldest=min(version + 1, newest + 1),
             newest=newest,
         )
+
+
+def check_delta_table(files: fs.FileSystem, folder: str, location: str, keys: Sequence[str]) -> None:
+    """Raises ConnectError if a table cannot be read with these keys, TableAbsentError if there is none."""
+    states = DeltaStates(files, folder, location)
+    listed = states.list_log()
+    state = states.read(listed.newest, listed, with_files=False)
+    if state is not None:
+        check_keys(keys, TableDefinition(location, state.metadata, state.protocol).schema, location)

@@ -13,13 +13,14 @@ from pyarrow import fs
 from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.feed_progress import FeedProgress, FeedSettings, check_keys
+from connectors.spark.source.feed_progress import FeedProgress, FeedSettings
 from connectors.spark.source.iceberg.columns import columns_of, table_schema
 from connectors.spark.source.iceberg.deletes import DeleteReader
 from connectors.spark.source.iceberg.manifests import ManifestReader
 from connectors.spark.source.iceberg.metadata import Json, Snapshot, TableMetadata
 from connectors.spark.source.iceberg.snapshot_changes import IcebergChangeReader
 from connectors.spark.source.iceberg.table_home import TableHome
+from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.table_feed import (
     READ_CODE,
@@ -72,6 +73,9 @@ class IcebergFeed:
         """Makes the next call of ``items`` start with a snapshot of the newest version."""
         self._settings = replace(self._settings, start=SNAPSHOT)
         self._progress.position = None
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
 
     # --- reading
 

@@ -184,8 +184,7 @@ def _errors(config: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("config", "key", "message"),
     [
-        ({"source.format": "query"}, "source.format", "query is not supported yet; delta and iceberg work"),
-        ({"source.format": "delta2"}, "source.format", "Expected delta"),
+        ({"source.format": "delta2"}, "source.format", "Expected delta, iceberg, parquet, query; did you mean delta?"),
         ({"topic": ""}, "topic", "set topic, or topic.prefix"),
         ({"topic.prefix": "p"}, "topic", "topic.prefix is set too"),
         ({"source.location": "/lake/a,/lake/b"}, "topic", "there are 2 tables; set topic.prefix instead"),
@@ -193,7 +192,7 @@ def _errors(config: dict[str, str]) -> dict[str, str]:
         ({"source.location": "/a/t,/a/t/", "topic": "", "topic.prefix": "p"}, "source.location", "the table is named twice"),
         ({"source.location": "/a,/b", "source.table": "t"}, "source.location", "source.table needs one directory"),
         ({"source.table": "../t"}, "source.table", "Expected the name of a directory"),
-        ({"source.start": "newest"}, "source.start", "Expected snapshot, latest, or the number of a version"),
+        ({"source.start": "newest"}, "source.start", "Expected snapshot, latest, or a number"),
         ({"topic": "a b"}, "topic", "Expected up to 249 letters"),
         ({"source.on.gap": "skip"}, "source.on.gap", "String must be one of: fail, snapshot"),
     ],

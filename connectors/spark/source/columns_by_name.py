@@ -1,47 +1,50 @@
-"""Reads the columns and deletion vectors of Delta's data files."""
+"""Columns of Parquet files by their names, with the types of a version."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
+from connect.errors import DataError
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.plan.stored_variants import cast_stored
-from connectors.spark.tables.delta.file_format import DeltaFormat
-from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
+from connectors.spark.tables.files.live_files import LiveFile
 from connectors.spark.tables.files.partition_values import parse_value
-from connectors.spark.tables.files.row_bitmaps import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaColumns:
-    """Columns of a version by name (:class:`connectors.spark.source.file_rows.FileColumns`); those that a file lacks are null."""
+class ColumnsByName:
+    """Columns of a version (:class:`connectors.spark.source.file_rows.FileColumns`); those that a file lacks are null."""
 
     types: Mapping[str, pa.DataType]
 
     def names(self, schema: pa.Schema, file: LiveFile) -> Sequence[str]:
-        # Other writers may repeat partition columns in the file; the log's values count.
+        # Other writers may repeat partition columns in the file; the values of the table count.
         in_file = set(schema.names) - set(file.values)
         return [name for name in self.types if name in in_file]
 
     def complete(self, rows: pa.Table, schema: pa.Schema, file: LiveFile) -> pa.Table:
-        return _complete(rows, file, self.types)
+        return complete_columns(rows, file.values, self.types)
 
 
-def _complete(rows: pa.Table, file: LiveFile, columns: Mapping[str, pa.DataType]) -> pa.Table:
+def complete_columns(rows: pa.Table, values: Mapping[str, str | None], columns: Mapping[str, pa.DataType]) -> pa.Table:
+    """The rows with exactly these columns and types; ``values`` are those of partition columns. Raises DataError."""
     found = {}
     count = rows.num_rows
     names = set(rows.column_names)
     for name, type_ in columns.items():
-        if name in file.values:
-            found[name] = pa.chunked_array([pa.repeat(parse_value(file.values[name], type_, name), count)])
+        if name in values:
+            found[name] = pa.chunked_array([pa.repeat(parse_value(values[name], type_, name), count)])
         elif name in names:
             column = rows[name]
             if column.type != type_:
-                column = cast_stored(pa.chunked_array([_as_written_by_spark(as_array(column), type_)]), type_, name)
+                try:
+                    stored = _as_written_by_spark(as_array(column), type_)
+                except pa.ArrowInvalid as e:
+                    raise DataError(f"column {name}: {e}") from e
+                column = cast_stored(pa.chunked_array([stored]), type_, name)
             found[name] = column
         else:
             found[name] = pa.chunked_array([pa.nulls(count, type_)])
@@ -54,6 +57,10 @@ def _as_written_by_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     t, given = pa.types, array.type
     if given == wanted:
         return array
+    if isinstance(given, pa.ExtensionType):
+        return _as_written_by_spark(array.storage, wanted)
+    if t.is_float16(given):
+        return array.cast(pa.float32())
     if t.is_dictionary(given):
         return _as_written_by_spark(array.dictionary_decode(), wanted)
     if t.is_timestamp(given) and t.is_timestamp(wanted):
@@ -62,7 +69,7 @@ def _as_written_by_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return array.cast(pa.string())
     if t.is_large_binary(given) or t.is_binary_view(given) or t.is_fixed_size_binary(given):
         return array.cast(pa.binary())
-    if t.is_large_list(given):
+    if t.is_large_list(given) or t.is_fixed_size_list(given):
         return _as_written_by_spark(array.cast(pa.list_(given.value_type)), wanted)
     mask = array.is_null() if array.null_count else None
     if t.is_struct(given) and t.is_struct(wanted):
@@ -83,32 +90,3 @@ def _as_written_by_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         )
         return pa.MapArray.from_arrays(start.offsets, keys, items, mask=mask)
     return array
-
-
-class DeltaFiles:
-    """Describes the files of actions and reads their deletion vectors."""
-
-    def __init__(self, files: LiveFiles) -> None:
-        self.files = files
-        self._format = files.format
-        self._vectors: dict[str, bytes] = {}
-
-    def forget_vectors(self) -> None:
-        """Releases the files of vectors that were read; one usually holds the vectors of one commit."""
-        self._vectors.clear()
-
-    def described(self, action: Mapping[str, object]) -> LiveFile:
-        """The file of an ``add``, ``remove``, or ``cdc`` action."""
-        return self._format.describe(0, {"size": 0, **action})
-
-    def deleted_rows(self, action: Mapping[str, object]) -> Rows:
-        """The rows in the deletion vector of an action."""
-        vector = self._format.vector(action)
-        if vector is None:
-            return np.empty(0, np.int64)
-        return self._format.read_vector(self.files.files, vector, self._vectors)
-
-
-def open_files(files: object, folder: str) -> DeltaFiles:
-    """The files of the table at ``folder`` of an Arrow file system."""
-    return DeltaFiles(LiveFiles(files, DeltaFormat(folder)))

@@ -1,0 +1,112 @@
+"""Finds out what is at a location: a directory of Parquet files, or a Parquet table of the sink."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from connect.errors import ConnectError
+from connectors.spark.source.config import SparkSourceConfig
+from connectors.spark.source.errors import FileGapError, TableAbsentError
+from connectors.spark.source.key_columns import check_keys
+from connectors.spark.source.offsets import FeedPosition, parse_offset
+from connectors.spark.source.parquet.directory_feed import DirectoryFeed, DirectoryFeedSettings
+from connectors.spark.source.parquet.file_schemas import PARTITION_TYPES, FileSchemas
+from connectors.spark.source.parquet.listing import list_files, partition_values
+from connectors.spark.source.parquet.manifest_feed import ManifestFeed, ManifestFeedSettings
+from connectors.spark.source.parquet.manifest_reader import has_manifest
+from connectors.spark.source.parquet.positions import DirectoryPosition, is_directory_offset, parse_directory_offset
+from connectors.spark.source.table_feed import FeedItem
+
+
+class ParquetFeed:
+    """The feed of a directory of files, or of a Parquet table of the sink, which has a manifest.
+
+    Which one it is shows when it exists (:class:`connectors.spark.source.table_feed.TableFeed`).
+    """
+
+    def __init__(
+        self, files: fs.FileSystem, folder: str, location: str, settings: SparkSourceConfig, stored: Mapping[str, Any] | None
+    ) -> None:
+        """``stored`` is the offset, if there is one. Raises DataError if it cannot be read."""
+        self._files = files
+        self._folder = folder
+        self._location = location
+        self._settings = settings
+        self._stored = None if stored is None else _parse_offset(stored)
+        self._feed: DirectoryFeed | ManifestFeed | None = None
+
+    @property
+    def position(self) -> DirectoryPosition | FeedPosition | None:
+        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
+        return self._stored if self._feed is None else self._feed.position
+
+    def move_to(self, position: Any) -> None:
+        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
+        if self._feed is None:
+            self._stored = position
+        else:
+            self._feed.move_to(position)
+
+    def start_again(self) -> None:
+        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
+        if self._feed is None:
+            self._stored = None
+        else:
+            self._feed.start_again()
+
+    def figures(self) -> Mapping[str, Any]:
+        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
+        return {"phase": "starting", "rows": 0} if self._feed is None else self._feed.figures()
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
+
+    def items(self) -> Iterator[FeedItem]:
+        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
+        if self._feed is None:
+            self._feed = self._open()
+        yield from self._feed.items()
+
+    def _open(self) -> DirectoryFeed | ManifestFeed:
+        place, settings, stored = (self._files, self._folder, self._location), self._settings, self._stored
+        is_table = has_manifest(self._files, self._folder)
+        if isinstance(stored, DirectoryPosition if is_table else FeedPosition):
+            known, other = ("a directory", "a Parquet table of the sink") if is_table else ("a table of the sink", "a directory")
+            raise FileGapError(
+                f"the offset of {self._location} is one of {known}, but {self._location} is {other}",
+                "Stop the connector and DELETE its offsets to read it from the start",
+            )
+        if is_table:
+            own = ManifestFeedSettings(settings.keys, settings.start, settings.batch_rows)
+            return ManifestFeed(*place, own, stored if isinstance(stored, FeedPosition) else None)
+        types = _partition_types(settings)
+        files = DirectoryFeedSettings(settings.keys, settings.start, settings.batch_rows, settings.lag_ms, types)
+        return DirectoryFeed(*place, files, stored if isinstance(stored, DirectoryPosition) else None)
+
+
+def _parse_offset(offset: Mapping[str, Any]) -> DirectoryPosition | FeedPosition:
+    return parse_directory_offset(offset) if is_directory_offset(offset) else parse_offset(offset)
+
+
+def check_parquet(files: fs.FileSystem, folder: str, location: str, settings: SparkSourceConfig) -> None:
+    """Raises ConnectError if there are files at a location that cannot be read with these settings: checks the newest one."""
+    try:
+        for file in heapq.nlargest(1, list_files(files, folder, location)):
+            with files.open_input_file(f"{folder}/{file.name}") as stream:
+                stored = pq.ParquetFile(stream).schema_arrow
+            schema = FileSchemas(location, _partition_types(settings)).add(stored, partition_values(file.name), file.name)
+            check_keys(settings.keys, schema, location)
+    except (TableAbsentError, pa.ArrowException):
+        return  # created later; a file that is still being written, or that the task names
+    except OSError as e:
+        raise ConnectError(f"cannot read {location}: {e}") from e
+
+
+def _partition_types(settings: SparkSourceConfig) -> Mapping[str, pa.DataType]:
+    return {name: PARTITION_TYPES[type_] for name, type_ in settings.partition_types}
