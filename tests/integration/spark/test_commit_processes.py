@@ -131,6 +131,7 @@ def test_no_commit_of_two_processes_on_a_disk_is_lost(props: dict[str, Any]) -> 
     check_tables(props, ROUNDS, {})
 
 
+@pytest.mark.long
 def test_no_commit_of_two_processes_on_s3_is_lost(props: dict[str, Any], s3: EmbeddedS3) -> None:
     prefix = "spark.conf.spark.hadoop.fs.s3a."
     own = {**props, "table.location": f"s3a://{s3.create_bucket()}/lake", f"{prefix}endpoint": s3.endpoint}

@@ -229,7 +229,7 @@ def exhaust_memory(spark: Any) -> None:
         gateway.new_array(spark._jvm.long, 2_000_000_000)
 
 
-@pytest.mark.parametrize("end_jvm", [kill_jvm, exhaust_memory])
+@pytest.mark.parametrize("end_jvm", [kill_jvm, pytest.param(exhaust_memory, marks=pytest.mark.long)])
 def test_running_task_continues_in_another_jvm(
     props: dict[str, str], run: Any, topic: Any, read: Callable[[str], list[dict[str, Any]]], end_jvm: Callable[[Any], None]
 ) -> None:

@@ -35,7 +35,7 @@ pytestmark = [
 HISTORIES = int(os.environ.get("SLUICE_HISTORIES", "1"))
 """Number of random histories."""
 FIRST = int(os.environ.get("SLUICE_FIRST_HISTORY", "0"))
-STEPS = int(os.environ.get("SLUICE_HISTORY_STEPS", "8"))
+STEPS = int(os.environ.get("SLUICE_HISTORY_STEPS", "5"))
 KINDS = [("upsert", "hard"), ("upsert", "soft"), ("append", "hard"), ("upsert", "ignore")]
 """By number of the history, in turn: write mode and delete mode."""
 

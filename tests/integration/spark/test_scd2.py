@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 from typing import Any
 
@@ -24,6 +25,8 @@ pytestmark = [
 
 ROW = [field("id", "int64"), field("v", "string"), field("n", "int32")]
 ADDED = [*ROW, field("more", "string")]
+STEPS = int(os.environ.get("SLUICE_SCD2_STEPS", "9"))
+"""Commits of random changes."""
 
 
 def at(ms: int) -> dt.datetime:
@@ -75,9 +78,9 @@ def test_random_changes_with_crashes_and_compaction_give_the_versions_of_the_mod
     versions = Versions(t)
     settings = {**props, "write.mode": "scd2", "compaction.min.files": "3"}
     task_run = run(settings, [t], raw=True, group={})
-    for step in range(14):
+    for step in range(STEPS):
         for _ in range(versions.chance.randrange(1, 25)):
-            versions.change(ROW if step < 7 else ADDED)
+            versions.change(ROW if step < STEPS // 2 else ADDED)
         task_run.deliver(batch=7)
         if step % 4 == 3:
             crashing = "spark.staged" if step == 3 else "spark.committed"
@@ -93,7 +96,7 @@ def test_random_changes_with_crashes_and_compaction_give_the_versions_of_the_mod
             task_run = run(settings, [t], raw=True, group={})  # the table has the offsets
             task_run.deliver()
         task_run.commit()
-        if step == 9:
+        if step == STEPS - 2:
             task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
     task_run.close()
     found = [{n: v for n, v in row.items() if n != "__seq"} for row in read("t")]

@@ -86,7 +86,10 @@ def _cases(number: int) -> list[Case]:
 CASES = [case for number in range(FIRST, FIRST + HISTORIES) for case in _cases(2 * number)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.mode}-{case.number}")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=f"{case.mode}-{case.number}", marks=[] if case.number == 0 else [pytest.mark.long]) for case in CASES],
+)
 def test_sql_and_rows_and_worker_give_the_same_tables(props: dict[str, str], topic: Any, case: Case) -> None:
     source = topic("t", schemas=True)
     chance = random.Random(case.number)
