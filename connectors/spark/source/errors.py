@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pyarrow import fs
+
 from connect.errors import ConnectError
+from connect.suggestions import did_you_mean
 
 
 class TableAbsentError(ConnectError):
@@ -24,6 +27,14 @@ class VersionGapError(ConnectError):
         super().__init__(message)
         self.oldest = oldest
         self.newest = newest
+
+
+def similar_folder(files: fs.FileSystem, folder: str) -> str:
+    """The end of a message about a folder that does not exist: the one beside it with the nearest name, if there is one."""
+    parent, _, name = folder.rpartition("/")
+    siblings = files.get_file_info(fs.FileSelector(parent, allow_not_found=True))
+    names = [info.base_name for info in siblings if info.type is fs.FileType.Directory and info.base_name != name]
+    return did_you_mean(name, names, "; ")
 
 
 def with_remedy(error: VersionGapError) -> ConnectError:

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError, SchemaError
-from connect.suggestions import did_you_mean
 from connectors.spark.plan.evolution import arrow_type, contains_variant
-from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError
+from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError, similar_folder
 from connectors.spark.source.table_feed import TableColumn, TableSchema
 from connectors.spark.source.types import column_schema
 from connectors.spark.tables.delta.log import Action, DeltaLog
@@ -107,14 +106,9 @@ class DeltaStates:
             else:
                 found.append(match)
         if not commits and not found:
-            raise TableAbsentError(f"there is no Delta table at {self.location}{self._similar_folder()}")
+            hint = similar_folder(self._files, self._log_folder.removesuffix("/_delta_log"))
+            raise TableAbsentError(f"there is no Delta table at {self.location}{hint}")
         return LogFiles(frozenset(commits), _complete_checkpoints(found))
-
-    def _similar_folder(self) -> str:
-        parent, _, name = self._log_folder.removesuffix("/_delta_log").rpartition("/")
-        siblings = self._files.get_file_info(fs.FileSelector(parent, allow_not_found=True))
-        names = [info.base_name for info in siblings if info.type is fs.FileType.Directory and info.base_name != name]
-        return did_you_mean(name, names, "; ")
 
     def read(self, version: int, listed: LogFiles, *, with_files: bool) -> DeltaState | None:
         """The state at a version; None if the log no longer has it. Raises ConnectError for a damaged log."""
