@@ -164,7 +164,7 @@ class IcebergWriter:
                 added.append(self.data(kept))
         return self.commit("overwrite", added, removed)
 
-    def compact(self) -> IcebergWriter:
+    def optimize(self) -> IcebergWriter:
         """Rewrites all files into one, without a change of rows."""
         rows = self.rows()
         removed = [file for path in list(self.state.files) for file in self._remove(path)]

@@ -21,6 +21,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.transactions import RecordingTaskListener, Run, Setting, read_topic
 from tests.support.delta_writer import DeltaWriter
+from tests.support.iceberg_writer import IcebergWriter
 from tests.support.parquet_directory import ParquetDirectory, rows_of
 from tests.support.replayed_events import in_json, read_all
 from worker.config.secrets import SecretMask
@@ -35,15 +36,24 @@ _JSON = {
 }
 
 
-def _table(folder: Path) -> DeltaWriter:
-    table = DeltaWriter(folder, {"id": pa.int64(), "v": pa.string()}, group_rows=7)
-    table.create([{"id": i, "v": "a"} for i in range(40)])
+def _table(table_format: str, folder: Path) -> tuple[DeltaWriter | IcebergWriter, int]:
+    """A table, and its newest version."""
+    first = [{"id": i, "v": "a"} for i in range(40)]
+    if table_format == "delta":
+        delta = DeltaWriter(folder, {"id": pa.int64(), "v": pa.string()}, group_rows=7).create(first)
+        _change(delta)
+        return delta, len(delta.versions) - 1
+    iceberg = IcebergWriter(folder, group_rows=7).insert(first)
+    _change(iceberg)
+    return iceberg, iceberg.version
+
+
+def _change(table: DeltaWriter | IcebergWriter) -> None:
     for number in range(6):
-        _change(table, number)
-    return table
+        _change_once(table, number)
 
 
-def _change(table: DeltaWriter, number: int) -> None:
+def _change_once(table: DeltaWriter | IcebergWriter, number: int) -> None:
     table.update(lambda row: row["id"] % 6 == number, lambda row: {**row, "v": f"u{number}"})
     table.optimize()
     table.delete(lambda row: row["id"] % 11 == number)
@@ -80,14 +90,16 @@ def _fail_at(monkeypatch: pytest.MonkeyPatch, name: str, hits: int) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_failed_tasks_leave_whole_versions_with_each_change_once(
-    tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, table_format: str
 ) -> None:
-    table = _table(tmp_path / "orders")
+    table, newest = _table(table_format, tmp_path / "orders")
     setting = Setting(broker.bootstrap, f"feed-{uuid.uuid4().hex[:8]}")
     config = {
         "name": setting.name,
         "connector.class": "SparkSource",
+        "source.format": table_format,
         "source.location": str(table.folder),
         "topic": setting.topic,
         "source.start": "0",
@@ -96,7 +108,7 @@ def test_failed_tasks_leave_whole_versions_with_each_change_once(
         "poll.interval.ms": "10",
         "transaction.boundary": "connector",
     }
-    records = read_all(table.folder, source_start="0", key_columns="id", name=setting.name)
+    records = read_all(table.folder, source_format=table_format, source_start="0", key_columns="id", name=setting.name)
     expected = [_without_time(json.loads(in_json(record)[1] or b"null")) for record in records]
     whole = Counter(_versions(expected))
     chance = random.Random(3)
@@ -115,7 +127,7 @@ def test_failed_tasks_leave_whole_versions_with_each_change_once(
     assert list(map(_without_time, _committed(setting))) == expected
     stored = setting.services.offsets.get(setting.name, {"table": str(table.folder)}, timeout_s=20)
     assert stored is not None
-    assert stored["version"] >= len(table.versions) - 1
+    assert stored["version"] >= newest
 
 
 def _payload(event: dict[str, Any] | None) -> dict[str, Any] | None:

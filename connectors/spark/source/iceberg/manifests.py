@@ -6,18 +6,20 @@ are, because the bounds of columns make up most of a manifest.
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.decoder import new_decoder
+from pyiceberg.avro.file import META_SCHEMA, SYNC_SIZE, AvroFileHeader
 from pyiceberg.avro.reader import OptionReader, Reader, StructReader
 from pyiceberg.avro.resolver import construct_reader
 from pyiceberg.typedef import Record
 from pyiceberg.types import StructType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from connect.errors import ConnectError
 from connectors.spark.source.errors import UnsupportedTableError
@@ -43,6 +45,13 @@ _FILE = {
     145: "length",
 }
 _DELETE_FILE = {**_FILE, 125: "lower", 128: "upper"}
+_LIST, _OF_DATA, _OF_DELETES = "manifest list", "data files", "delete files"
+_NAMES: Mapping[str, tuple[Mapping[int, str], Mapping[int, str]]] = {
+    _LIST: (_MANIFEST, {}),
+    _OF_DATA: (_ENTRY, _FILE),
+    _OF_DELETES: (_ENTRY, _DELETE_FILE),
+}
+"""By the content of an Avro file: the fields that are read of a record, and of the data file in it."""
 FILE_PATH_ID = 2147483546
 """The ID of the column ``file_path`` in files of position deletes."""
 
@@ -128,11 +137,10 @@ class ManifestReader:
                 f"snapshot {snapshot} of table {self.name} has no manifest list, as tables of very old writers have. Set "
                 "source.start to a later version, or expire the snapshot with Spark (CALL <catalog>.system.expire_snapshots)"
             )
-        return list(self._read(snapshot.manifest_list, _MANIFEST))
+        return list(self._read(snapshot.manifest_list, _LIST))
 
     def _entries(self, manifest: dict[str, Any]) -> Iterator[tuple[int, FileEntry]]:
-        names = _DELETE_FILE if manifest.get("content") else _FILE
-        for row in self._read(manifest["path"], _ENTRY, names):
+        for row in self._read(manifest["path"], _OF_DELETES if manifest.get("content") else _OF_DATA):
             file = row["file"]
             sequence = row.get("sequence")
             of = file.get("of") or _only_path(file)
@@ -152,16 +160,13 @@ class ManifestReader:
             )
             yield row["status"], entry
 
-    def _read(self, location: str, names: Mapping[int, str], inner: Mapping[int, str] | None = None) -> Iterator[dict[str, Any]]:
+    def _read(self, location: str, content: str) -> Iterator[dict[str, Any]]:
         path = path_in_file_system(location)
         with reading(path, IcebergFormat.restore_hint), self.files.open_input_file(path) as stream:
-            content = bytes(stream.read())
+            data = bytes(stream.read())
         try:
-            with AvroFile[Any](_Content(content)) as avro:
-                avro.reader, labels = _chosen(avro.schema.as_struct(), names, inner or {})
-                for record in avro:
-                    yield _named(record, labels)
-        except (ValueError, TypeError, KeyError, EOFError, pa.ArrowException) as e:
+            yield from _records(data, content)
+        except (ValueError, TypeError, KeyError, EOFError) as e:
             raise ConnectError(
                 f"the manifest {location} of table {self.name} cannot be read: {e}. Restore the file from a backup"
             ) from e
@@ -174,18 +179,36 @@ def _only_path(file: dict[str, Any]) -> str | None:
     return lower.decode() if lower is not None and lower == upper else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """The content of a file as PyIceberg opens one."""
-
-    content: bytes
-
-    def open(self) -> io.BytesIO:
-        return io.BytesIO(self.content)
-
-
 _Labels = Sequence[tuple[str, Any]]
 """Of each member of a record: its name, and the labels of its own members if they are read by name too."""
+
+
+def _records(data: bytes, content: str) -> Iterator[dict[str, Any]]:
+    """The records of an Avro file, as far as they are needed for its content."""
+    decoder = new_decoder(data)
+    header = _header_reader().read(decoder)
+    codec = header.compression_codec()
+    reader, labels = _compiled(header.meta["avro.schema"], content)
+    while decoder.tell() < len(data):
+        count = decoder.read_int()
+        block = decoder.read_bytes()
+        if decoder.read(SYNC_SIZE) != header.sync:
+            raise ValueError("the end of a block is not where it should be")
+        inner = new_decoder(block if codec is None else codec.decompress(block))
+        for _ in range(count):
+            yield _named(reader.read(inner), labels)
+
+
+@cache
+def _header_reader() -> Reader:
+    return construct_reader(META_SCHEMA, {-1: AvroFileHeader})
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: str, content: str) -> tuple[StructReader, _Labels]:
+    """How records of a schema are read. Building that takes much longer than reading the manifest of a small commit."""
+    struct = AvroSchemaConversion().avro_to_iceberg(json.loads(schema)).as_struct()
+    return _chosen(struct, *_NAMES[content])
 
 
 def _chosen(struct: StructType, names: Mapping[int, str], inner: Mapping[int, str]) -> tuple[StructReader, _Labels]:

@@ -186,7 +186,9 @@ class IcebergChangeReader:
             if delete.is_data:
                 continue
             if delete.content == EQUALITY_DELETES:
-                paths = [path for path, data in live.data.items() if applies(delete, data)]
+                found = [data for data in live.data.values() if applies(delete, data)]
+                # The order of the table's files depends on where the task started to follow it.
+                paths = [data.path for data in sorted(found, key=lambda data: (data.sequence, data.path))]
             else:
                 paths = [path for path in self._deletes.paths(delete) if path in live.data]
             kept |= {path: live.data[path] for path in paths if path not in gone and path not in kept}

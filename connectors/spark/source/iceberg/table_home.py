@@ -12,9 +12,9 @@ from typing import Protocol
 from pyarrow import fs
 
 from connect.errors import ConfigError, ConnectError
-from connect.suggestions import did_you_mean
 from connectors.spark.source.errors import TableAbsentError
 from connectors.spark.source.iceberg.metadata import TableMetadata, parse_metadata
+from connectors.spark.source.similar_folders import similar_folder
 
 _METADATA = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
 _OF_CATALOG = re.compile(r"\d+-[0-9a-fA-F-]{36}(\.gz)?\.metadata\.json(\.gz)?")
@@ -90,10 +90,4 @@ class TableDirectory:
                 "and source.table instead of source.location",
                 key="source.location",
             )
-        raise TableAbsentError(f"there is no Iceberg table at {self.location}{self._similar_folder()}")
-
-    def _similar_folder(self) -> str:
-        parent, _, name = self.folder.rpartition("/")
-        siblings = self.files.get_file_info(fs.FileSelector(parent, allow_not_found=True))
-        names = [info.base_name for info in siblings if info.type is fs.FileType.Directory and info.base_name != name]
-        return did_you_mean(name, names, "; ")
+        raise TableAbsentError(f"there is no Iceberg table at {self.location}{similar_folder(self.files, self.folder)}")

@@ -137,7 +137,7 @@ def test_compaction_gives_no_events_and_deletes_after_it_are_known(table: Iceber
     table.delete(lambda r: r["id"] == 3)
     offsets = MemoryOffsets()
     read(table, offsets)
-    table.compact()
+    table.optimize()
     assert changes(table) == []
     table.delete(lambda r: r["id"] == 4)
     # One reader goes through the compaction, another one starts after it.
@@ -215,6 +215,20 @@ def test_equality_deletes_are_computed_with_nulls_and_several_columns(new_table:
     assert events(read(table)) == [("r", None, row(2, "a"))]
     table.rewrite(lambda r: True, lambda r: row(2, "c"))
     assert changes(table, key_columns="id") == [("u", row(2, "a"), row(2, "c"))]
+
+
+def test_order_of_equality_deletes_does_not_depend_on_where_the_task_started(new_table: NewTable) -> None:
+    table = new_table(version=2).insert([row(1, "a")], [row(1, "b")])
+    table.delete(lambda r: False)
+    table.insert([row(1, "c")], [row(2)])
+    table.delete_equal(["id"], [row(2)])
+    offsets = MemoryOffsets()
+    read(table, offsets, source_start="1")
+    table.insert([row(1, "d")])
+    table.delete_equal(["id"], [row(1)])
+    found = events(read(table, offsets))[1:]
+    assert [before["v"] for _, before, _ in found] == ["a", "b", "c", "d"]
+    assert found == changes(table)
 
 
 def test_equality_deletes_spare_rows_of_their_own_snapshot(new_table: NewTable) -> None:
@@ -336,7 +350,7 @@ def _apply(table: IcebergWriter, operation: str, number: int, draw: Any) -> None
         case "rewrite":
             table.rewrite(lambda r: r["id"] in chosen, lambda r: None if r["id"] % 3 == 0 else {**r, "v": f"w{number}"})
         case "compact":
-            table.compact()
+            table.optimize()
         case "equality":
             found = [row(id_) for id_ in chosen]
             table.delete_equal(["id"], [*found, row(-1)], insert=[{**r, "v": f"e{number}"} for r in found[::2]])
@@ -372,7 +386,7 @@ def test_snapshots_of_other_branches_are_skipped(simple: IcebergWriter) -> None:
 def test_versions_without_events_move_the_stored_offset(simple: IcebergWriter) -> None:
     offsets = MemoryOffsets()
     read(simple, offsets)
-    simple.compact()
+    simple.optimize()
     read(simple, offsets)
     stored = offsets.offset(table_partition(str(simple.folder)))
     assert stored == {"version": 3, "row": 0, "snapshot": False, "id": TABLE_ID, "snapshot_id": simple.current_id}
@@ -380,7 +394,7 @@ def test_versions_without_events_move_the_stored_offset(simple: IcebergWriter) -
 
 def test_one_version_is_one_transaction(simple: IcebergWriter) -> None:
     simple.insert([row(i) for i in range(10, 20)])
-    simple.compact()
+    simple.optimize()
     simple.insert([row(40)])
     config = {**FAST, "source.format": "iceberg", "source.location": str(simple.folder), "source.start": "1"}
     config |= {"transaction.boundary": "connector", "batch.max.rows": "3"}

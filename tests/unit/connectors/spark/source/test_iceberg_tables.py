@@ -200,7 +200,7 @@ def test_damaged_files_are_named_and_not_skipped(table: IcebergWriter) -> None:
 
 
 def test_damaged_deletion_vector_is_named(table: IcebergWriter) -> None:
-    table.compact().delete(lambda r: r["id"] == 2)
+    table.optimize().delete(lambda r: r["id"] == 2)
     (puffin,) = (table.folder / "data").glob("*.puffin")
     puffin.write_bytes(puffin.read_bytes().replace(b"\x01\x00\x00\x00", b"\x02\x00\x00\x00", 1))
     with pytest.raises(ConnectError, match=r"\(version 6\) of table .*puffin cannot be read: a deletion vector is damaged"):
