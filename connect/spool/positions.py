@@ -1,0 +1,55 @@
+"""Positions in a spool, and the reader's mark of what it has committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from connect.errors import DataError
+from connect.spool.files import naming_spool, replace_file
+
+_NAME = "confirmed.json"
+
+
+class SpoolPosition(NamedTuple):
+    """All rows of the segments before ``segment``, and the first ``row`` of it. After a whole segment, row 0 of the next."""
+
+    segment: int
+    row: int
+
+    def __str__(self) -> str:
+        return f"segment {self.segment}, row {self.row}"
+
+
+START = SpoolPosition(0, 0)
+
+
+def parse_position(node: Mapping[str, Any], described_as: str) -> SpoolPosition:
+    """Reads ``{"segment": s, "row": r}``. Raises DataError that begins with ``described_as``."""
+    segment, row = node.get("segment"), node.get("row")
+    if type(segment) is not int or type(row) is not int or segment < 0 or row < 0:
+        raise DataError(f"{described_as} is no position of a spool: {json.dumps(dict(node))[:200]}")
+    return SpoolPosition(segment, row)
+
+
+def write_confirmed(directory: Path, spool_id: str, position: SpoolPosition) -> None:
+    """Marks all rows before a position as committed by the reader: the writer may confirm them to the source, and remove them.
+    Durable on return. Raises ConnectError."""
+    with naming_spool(directory, "write to"):
+        replace_file(directory / _NAME, json.dumps({"spool": spool_id, **position._asdict()}).encode() + b"\n")
+
+
+def read_confirmed(directory: Path, spool_id: str) -> SpoolPosition:
+    """Returns the reader's mark; the start if there is none. Raises DataError if it is damaged or belongs to another spool."""
+    path = directory / _NAME
+    try:
+        node = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return START
+    except (OSError, ValueError) as e:
+        raise DataError(f"{path} cannot be read: {e}. Restore it, or delete the spool to read the source again") from e
+    if not isinstance(node, dict) or node.get("spool") != spool_id:
+        raise DataError(f"{path} belongs to another spool than {directory}. Delete the spool to read the source again")
+    return parse_position(node, str(path))
