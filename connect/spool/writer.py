@@ -26,7 +26,7 @@ from connect.spool.index import (
     segment_path,
 )
 from connect.spool.locks import LOCATION_KEY, WRITER, SpoolLock
-from connect.spool.positions import START, read_confirmed
+from connect.spool.positions import read_confirmed
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import RecordRun, build_segment, write_segment
 
@@ -68,6 +68,8 @@ class SpoolWriter:
                 )
             # Promise 1: the source is told again what was committed, in case that a crash came before.
             self._unconfirmed_from = self._removed = 0
+            self.unconfirmed_bytes = sum(entry.size_bytes for entry in self._index.entries)
+            """The size of the segments that the reader has not committed. Read without a lock: a segment takes its time."""
             self._remove_remains()
         except BaseException:
             self._lock.release()
@@ -108,18 +110,6 @@ class SpoolWriter:
         with self._mutex:
             return dict(self._offsets)
 
-    @property
-    def unconfirmed_bytes(self) -> int:
-        """The size of the segments that the reader has not committed."""
-        with self._mutex:
-            return sum(entry.size_bytes for entry in self._index.entries[self._unconfirmed_from :])
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was ever written."""
-        with self._mutex:
-            return self._index.end == START and not self._offsets
-
     # --- writing
 
     def add_segment(
@@ -144,6 +134,7 @@ class SpoolWriter:
             self._append(entry)
             self._schemas.stored()
             self._offsets.update(offsets)
+            self.unconfirmed_bytes += entry.size_bytes
             crash_points.point("spool.indexed")
             return entry
 
@@ -187,6 +178,7 @@ class SpoolWriter:
             found: dict[int, dict[str, str | None]] = {}
             for entry in self._index.entries[start : self._unconfirmed_from]:
                 found.setdefault(entry.task, {}).update(entry.offsets)
+                self.unconfirmed_bytes -= entry.size_bytes
             return dict(found)
 
     def remove_confirmed(self) -> None:
