@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,13 @@ Offsets = Mapping[str, str | None]
 """Source offsets by source partition, as the worker writes them: the texts are opaque here. None deletes an offset."""
 
 
+Topics = Mapping[str, Sequence[int]]
+"""The IDs of the schemas of the values of records, by topic."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpoolHeader:
-    """The first line. ``offsets``, ``schemas``, ``segment``, and ``row`` are those before the next line."""
+    """The first line. ``offsets`` and the fields after it are what the lines before had."""
 
     spool: str
     """The ID of the spool."""
@@ -39,6 +43,7 @@ class SpoolHeader:
     """The inode of that directory: a copy has another one."""
     offsets: Offsets = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
+    topics: Topics = field(default_factory=dict)
     segment: int = 0
     row: int = 0
     format: int = FORMAT
@@ -59,8 +64,7 @@ class SpoolEntry:
     offsets: Offsets
     schemas: Mapping[str, str] = field(default_factory=dict)
     """The texts of schemas that no segment before has, by ID (:mod:`connect.spool.schemas`)."""
-    tables: tuple[str, ...] = ()
-    """The topics of the segment's records."""
+    topics: Topics = field(default_factory=dict)
     loaded: bool = False
     """Whether the task had read all that existed."""
 
@@ -141,6 +145,15 @@ class SpoolIndex:
             return self.entries[-1].first_row + self.entries[-1].rows
         return 0 if self.header is None else self.header.row
 
+    def topics(self) -> dict[str, list[int]]:
+        """Returns the IDs of the schemas of values by topic, oldest first: those in the segments, and the last ones before."""
+        found = {topic: list(ids) for topic, ids in (self.header.topics if self.header else {}).items()}
+        for entry in self.entries:
+            for topic, ids in entry.topics.items():
+                known = found.setdefault(topic, [])
+                known += [number for number in ids if number not in known]
+        return found
+
     def segments(self, first: int, last: int) -> list[SpoolEntry]:
         """Returns the segments from one number up to and without another."""
         return [entry for entry in self.entries if entry.rows and first <= entry.segment < last]
@@ -157,7 +170,7 @@ class SpoolIndex:
                 self.header = SpoolHeader(**node)
                 self.schemas.update(self.header.schemas)
                 return
-            entry = SpoolEntry(**{**node, "tables": tuple(node["tables"])})
+            entry = SpoolEntry(**node)
         except (KeyError, TypeError) as e:
             raise self._damaged(f"has other fields than expected ({e})") from e
         if entry.segment != self.end.segment or entry.first_row != self.next_row:

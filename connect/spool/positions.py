@@ -1,4 +1,4 @@
-"""Positions in a spool, and the reader's mark of what it has committed."""
+"""Positions in a spool, and the reader's marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 from connect.errors import DataError
 from connect.spool.files import naming_spool, replace_file
 
-_NAME = "confirmed.json"
+CONFIRMED = "confirmed.json"
+"""The mark up to which the reader has committed: the writer may confirm the rows before it to the source, and remove them."""
+PLANNED = "planned.json"
+"""The mark up to which the reader has planned to read: no batch that it has started ends behind it."""
 
 
 class SpoolPosition(NamedTuple):
@@ -34,16 +37,15 @@ def parse_position(node: Mapping[str, Any], described_as: str) -> SpoolPosition:
     return SpoolPosition(segment, row)
 
 
-def write_confirmed(directory: Path, spool_id: str, position: SpoolPosition) -> None:
-    """Marks all rows before a position as committed by the reader: the writer may confirm them to the source, and remove them.
-    Durable on return. Raises ConnectError."""
+def write_mark(directory: Path, spool_id: str, name: str, position: SpoolPosition) -> None:
+    """Stores a mark of the reader. Durable on return. Raises ConnectError."""
     with naming_spool(directory, "write to"):
-        replace_file(directory / _NAME, json.dumps({"spool": spool_id, **position._asdict()}).encode() + b"\n")
+        replace_file(directory / name, json.dumps({"spool": spool_id, **position._asdict()}).encode() + b"\n")
 
 
-def read_confirmed(directory: Path, spool_id: str) -> SpoolPosition:
-    """Returns the reader's mark; the start if there is none. Raises DataError if it is damaged or belongs to another spool."""
-    path = directory / _NAME
+def read_mark(directory: Path, spool_id: str, name: str) -> SpoolPosition:
+    """Returns a mark of the reader; the start if there is none. Raises DataError if it is damaged or belongs to another spool."""
+    path = directory / name
     try:
         node = json.loads(path.read_bytes())
     except FileNotFoundError:

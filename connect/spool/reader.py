@@ -11,7 +11,7 @@ import pyarrow as pa
 from connect.errors import DataError
 from connect.spool.index import SpoolEntry, SpoolIndex, require_place
 from connect.spool.locks import READER, SpoolLock
-from connect.spool.positions import SpoolPosition, read_confirmed, write_confirmed
+from connect.spool.positions import CONFIRMED, PLANNED, SpoolPosition, read_mark, write_mark
 from connect.spool.segments import read_segment
 
 
@@ -77,15 +77,32 @@ class SpoolReader:
         """The segments that exist, or existed recently, and offsets."""
         return self._index.entries
 
+    def topics(self) -> dict[str, list[int]]:
+        """See :meth:`connect.spool.index.SpoolIndex.topics`."""
+        return self._index.topics()
+
+    def load_end(self) -> SpoolPosition | None:
+        """Returns the position after the last segment of a load; None without one."""
+        ends = [entry.end for entry in self._index.entries if entry.loaded]
+        return SpoolPosition(max(ends), 0) if ends else None
+
+    def planned(self) -> SpoolPosition:
+        """Returns the position up to which a reader has planned to read. Raises DataError."""
+        return read_mark(self.directory, self.id, PLANNED)
+
+    def plan(self, position: SpoolPosition) -> None:
+        """Stores the position up to which the reader plans to read. Durable on return. Raises ConnectError."""
+        write_mark(self.directory, self.id, PLANNED, position)
+
     def confirmed(self) -> SpoolPosition:
         """Returns the position up to which a reader has committed. Raises DataError."""
-        return read_confirmed(self.directory, self.id)
+        return read_mark(self.directory, self.id, CONFIRMED)
 
     def confirm(self, position: SpoolPosition) -> None:
         """Marks the rows before a position as committed. Durable on return. An earlier position changes nothing. Raises
         ConnectError."""
         if position > self.confirmed():
-            write_confirmed(self.directory, self.id, position)
+            write_mark(self.directory, self.id, CONFIRMED, position)
 
     def advance(self, position: SpoolPosition, max_rows: int | None) -> SpoolPosition:
         """Returns the position of the end, or that after ``max_rows`` more rows if it comes first."""

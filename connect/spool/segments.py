@@ -104,6 +104,15 @@ def _headers(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
     return pa.array(found, HEADERS)
 
 
+def topics_of(segment: pa.Table) -> dict[str, list[int]]:
+    """Returns the IDs of the schemas of values by topic."""
+    found: dict[str, list[int]] = {}
+    pairs = segment.select(["topic", "value_schema"]).group_by(["topic", "value_schema"], use_threads=False).aggregate([])
+    for topic, number in zip(pairs["topic"].to_pylist(), pairs["value_schema"].to_pylist(), strict=True):
+        found.setdefault(topic, []).extend([] if number is None else [number])
+    return found
+
+
 def write_segment(path: Path, segment: pa.Table) -> tuple[int, int]:
     """Writes a segment durably, except for its name. Returns its size and CRC-32. Raises OSError."""
     sink = pa.BufferOutputStream()

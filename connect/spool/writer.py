@@ -21,14 +21,15 @@ from connect.spool.index import (
     SpoolEntry,
     SpoolHeader,
     SpoolIndex,
+    Topics,
     encode_line,
     require_place,
     segment_path,
 )
 from connect.spool.locks import LOCATION_KEY, WRITER, SpoolLock
-from connect.spool.positions import read_confirmed
+from connect.spool.positions import CONFIRMED, read_mark
 from connect.spool.schemas import SchemaTexts
-from connect.spool.segments import RecordRun, build_segment, write_segment
+from connect.spool.segments import RecordRun, build_segment, topics_of, write_segment
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class SpoolWriter:
             for entry in self._index.entries:
                 self._offsets.update(entry.offsets)
             self._schemas = SchemaTexts(self._index.schemas)
-            self._confirmed = read_confirmed(directory, self.id)
+            self._confirmed = read_mark(directory, self.id, CONFIRMED)
             if self._confirmed > self._index.end:
                 raise DataError(
                     f"the spool {directory} is older than what was read from it: a query has committed {self._confirmed}, but "
@@ -124,13 +125,13 @@ class SpoolWriter:
             index = self._index
             number, first_row = index.end.segment, index.next_row
             rows = size_bytes = crc = 0
-            tables: tuple[str, ...] = ()
+            topics: Topics = {}
             if runs:
                 segment = build_segment(runs, self._schemas)
-                rows, tables = segment.num_rows, tuple(sorted({run.topic for run, _ in runs}))
+                rows, topics = segment.num_rows, topics_of(segment)
                 size_bytes, crc = self._write_file(number, segment)
             known = self._schemas.unstored
-            entry = SpoolEntry(number, task, rows, first_row, size_bytes, crc, dict(offsets), known, tables, loaded)
+            entry = SpoolEntry(number, task, rows, first_row, size_bytes, crc, dict(offsets), known, topics, loaded)
             self._append(entry)
             self._schemas.stored()
             self._offsets.update(offsets)
@@ -173,7 +174,7 @@ class SpoolWriter:
         """Returns, by task, the source offsets that the reader has committed since the last call: the source may release its log
         up to them. Call :meth:`remove_confirmed` when it has. Raises DataError if the reader's mark is damaged."""
         with self._mutex:
-            self._confirmed = max(self._confirmed, read_confirmed(self.directory, self.id))
+            self._confirmed = max(self._confirmed, read_mark(self.directory, self.id, CONFIRMED))
             start, self._unconfirmed_from = self._unconfirmed_from, self._count_confirmed()
             found: dict[int, dict[str, str | None]] = {}
             for entry in self._index.entries[start : self._unconfirmed_from]:
@@ -203,13 +204,14 @@ class SpoolWriter:
         index, count = self._index, self._removed
         assert index.header is not None
         gone, kept = index.entries[:count], index.entries[count:]
-        offsets, schemas = dict(index.header.offsets), dict(index.header.schemas)
+        offsets, schemas, topics = dict(index.header.offsets), dict(index.header.schemas), dict(index.header.topics)
         for entry in gone:
             offsets.update(entry.offsets)
             schemas.update(entry.schemas)
+            topics.update(entry.topics)
         segment = kept[0].segment if kept else index.end.segment
         row = kept[0].first_row if kept else index.next_row
-        header = replace(index.header, offsets=offsets, schemas=schemas, segment=segment, row=row)
+        header = replace(index.header, offsets=offsets, schemas=schemas, topics=topics, segment=segment, row=row)
         replace_file(self.directory / NAME, b"".join([encode_line(header), *map(encode_line, kept)]))
         index.refresh()
         self._unconfirmed_from -= count

@@ -16,7 +16,7 @@ from connect import crash_points
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from connect.spool import segments
 from connect.spool.index import NAME, segment_path
-from connect.spool.positions import START, SpoolPosition, write_confirmed
+from connect.spool.positions import CONFIRMED, START, SpoolPosition, write_mark
 from connect.spool.reader import SpoolReader
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import restore_bytes
@@ -149,6 +149,7 @@ def test_index_forgets_removed_segments_but_neither_offsets_nor_schemas(spool: P
     assert len((spool / NAME).read_bytes().splitlines()) == lines - 4
     assert reader.refresh()
     assert (reader.end, values(reader, SpoolPosition(4, 0))) == (SpoolPosition(6, 0), [message(4), message(5)])
+    assert reader.topics() == {"t": [0]}
     writer.close()
     again = SpoolWriter(spool, "c")
     assert again.offsets() == {"p0": "4", "p1": "5"}
@@ -242,14 +243,14 @@ def test_missing_segment_is_an_error_with_the_host(spool: Path) -> None:
 
 def test_spool_that_is_older_than_what_was_read_from_it_is_refused(spool: Path) -> None:
     reader = filled(spool)
-    write_confirmed(spool, reader.id, SpoolPosition(5, 0))
+    write_mark(spool, reader.id, CONFIRMED, SpoolPosition(5, 0))
     with pytest.raises(DataError, match="has committed segment 5, row 0, but the spool ends at segment 2, row 0"):
         SpoolWriter(spool, "c")
 
 
 def test_mark_of_another_spool_and_a_damaged_mark_are_refused(spool: Path) -> None:
     reader = filled(spool)
-    write_confirmed(spool, "other", SpoolPosition(1, 0))
+    write_mark(spool, "other", CONFIRMED, SpoolPosition(1, 0))
     with pytest.raises(DataError, match="belongs to another spool"):
         reader.confirmed()
     (spool / "confirmed.json").write_bytes(b"{")
