@@ -34,6 +34,7 @@ ALL = (
     "lake_tables",
     "lake_cluster",
     "lake_feed",
+    "lake_nokafka",
     "spark_start",
     "registry_converters",
 )

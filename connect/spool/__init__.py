@@ -6,6 +6,7 @@ A spool is a directory with one writer (:mod:`worker.spool`) and one reader (``c
     segment-<n>.arrow    the records of one task in Arrow's file format (:mod:`connect.spool.segments`)
     confirmed.json       the position up to which the reader has committed (:mod:`connect.spool.positions`)
     planned.json         the position up to which it has planned to read
+    loaded.json          the position up to which a load was read
     status.json          the state of the writer, with its error (:mod:`connect.spool.status`)
     writer.lock          the locks of both, with process and host (:mod:`connect.spool.locks`)
     reader.lock

@@ -12,6 +12,8 @@ from connect.spool.files import naming_spool, replace_file
 
 CONFIRMED = "confirmed.json"
 """The mark up to which the reader has committed: the writer may confirm the rows before it to the source, and remove them."""
+LOADED = "loaded.json"
+"""The mark up to which a load was read: a stream starts there."""
 PLANNED = "planned.json"
 """The mark up to which the reader has planned to read: no batch that it has started ends behind it."""
 

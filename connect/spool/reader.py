@@ -11,7 +11,7 @@ import pyarrow as pa
 from connect.errors import DataError
 from connect.spool.index import SpoolEntry, SpoolIndex, require_place
 from connect.spool.locks import READER, SpoolLock
-from connect.spool.positions import CONFIRMED, PLANNED, SpoolPosition, read_mark, write_mark
+from connect.spool.positions import CONFIRMED, SpoolPosition, read_mark, write_mark
 from connect.spool.segments import read_segment
 
 
@@ -86,13 +86,13 @@ class SpoolReader:
         ends = [entry.end for entry in self._index.entries if entry.loaded]
         return SpoolPosition(max(ends), 0) if ends else None
 
-    def planned(self) -> SpoolPosition:
-        """Returns the position up to which a reader has planned to read. Raises DataError."""
-        return read_mark(self.directory, self.id, PLANNED)
+    def mark(self, name: str) -> SpoolPosition:
+        """Returns a mark of the reader (:mod:`connect.spool.positions`). Raises DataError."""
+        return read_mark(self.directory, self.id, name)
 
-    def plan(self, position: SpoolPosition) -> None:
-        """Stores the position up to which the reader plans to read. Durable on return. Raises ConnectError."""
-        write_mark(self.directory, self.id, PLANNED, position)
+    def set_mark(self, name: str, position: SpoolPosition) -> None:
+        """Stores a mark of the reader. Durable on return. Raises ConnectError."""
+        write_mark(self.directory, self.id, name, position)
 
     def confirmed(self) -> SpoolPosition:
         """Returns the position up to which a reader has committed. Raises DataError."""

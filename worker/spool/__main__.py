@@ -1,8 +1,8 @@
-"""``python -m worker.spool [--load] PROPERTIES``: runs a source connector into the spool at ``spool.location``.
+"""``python -m worker.spool [--mode=stream|load|schema] PROPERTIES``: runs a source connector into a spool.
 
 It ends when it is asked to (SIGTERM, SIGINT), soon after the query that reads the spool has ended in any way, when none has
-started within ``spool.idle.timeout.ms``, when connector or task have failed for good (exit code 1), and with ``--load`` when
-everything that exists is in the spool. The status is in the spool.
+started within ``spool.idle.timeout.ms``, when connector or task have failed for good (exit code 1), and except for
+streams when everything that exists is in the spool. The status is in the spool.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from connect.spool.writer import SpoolWriter
 from worker.config.secrets import SecretMask
 from worker.observability.log_setup import set_up_logging
 from worker.spool.config import parse_spooler_config
+from worker.spool.output import SpoolMode
 from worker.spool.spooler import Spooler
 
 log = logging.getLogger(__name__)
@@ -33,15 +34,17 @@ EXIT_FAILED, EXIT_CONFIG = 1, 2
 _TICK_S = 0.1
 _LEFT_S = 3.0
 """How long the connector runs after a query: one that restarts can take over."""
-_USAGE = "usage: python -m worker.spool [--load] PROPERTIES"
+_USAGE = "usage: python -m worker.spool [--mode=stream|load|schema] PROPERTIES"
+_MODES = {f"--mode={mode.value}": mode for mode in SpoolMode}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the spooler. Returns the exit code."""
-    files = [one for one in arguments if one != "--load"]
+    files = [one for one in arguments if one not in _MODES]
     if len(files) != 1:
         sys.stderr.write(f"{_USAGE}\n")
         return EXIT_CONFIG
+    mode = next((_MODES[one] for one in arguments if one in _MODES), SpoolMode.STREAM)
     mask = SecretMask()
     set_up_logging(mask)
     stop = threading.Event()
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         log.error("The spool cannot be opened: %s", mask.mask(e.message))
         return EXIT_CONFIG
     try:
-        status = _run(properties, writer, mask, stop, is_load="--load" in arguments)
+        status = _run(properties, writer, mask, stop, mode)
     except ConnectError as e:
         log.exception("The connector failed")
         error = mask.mask(e.message)
@@ -70,14 +73,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(
-    properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: threading.Event, *, is_load: bool
+    properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: threading.Event, mode: SpoolMode
 ) -> WriterStatus:  # fmt: skip
     """Runs the connector to its end, and returns how that was. Raises ConnectError."""
     pid = os.getpid()
     write_status(writer.directory, WriterStatus(WriterState.STARTING, pid))
     plugins = Plugins.discover()
     config = parse_spooler_config(properties, plugins, mask)
-    spooler = Spooler(config, plugins, writer, mask, is_load=is_load)
+    spooler = Spooler(config, plugins, writer, mask, mode)
     try:
         try:
             spooler.start()

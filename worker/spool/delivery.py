@@ -17,7 +17,7 @@ from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record, 
 from worker.source.runtime import FlushTiming, SourceTaskRuntime
 from worker.source.sender import RecordSender
 from worker.spool.offset_store import decode_offsets, encode_offsets
-from worker.spool.output import SpoolOutput
+from worker.spool.output import SpoolMode, SpoolOutput
 from worker.spool.producer import SpoolProducer
 from worker.tasks.worker_task import TaskHandle
 
@@ -66,7 +66,7 @@ class SpoolDelivery:
     def send(self, batch: Sequence[SourceRecord] | None) -> None:
         if batch:
             self._send(batch)
-        if self._output.is_load:
+        if self._output.mode is not SpoolMode.STREAM:
             self._end_load_when_complete()
         elif time.monotonic() >= self._next_offsets:
             self._add_positions()
@@ -103,7 +103,7 @@ class SpoolDelivery:
 
     def _end_load_when_complete(self) -> None:
         loaded = self._task.is_loaded()
-        if loaded is None:
+        if loaded is None and self._output.mode is SpoolMode.LOAD:
             raise ConfigError(
                 f"{type(self._task).__name__} cannot tell when it has read all that exists: use spark.readStream, not spark.read"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from enum import Enum
 
 from connect.spool.config import SpoolSettings
 from connect.spool.index import Offsets, SpoolEntry
@@ -11,13 +12,22 @@ from connect.spool.segments import RecordRun
 from connect.spool.writer import SpoolWriter
 
 
+class SpoolMode(Enum):
+    """What a spooler runs for."""
+
+    STREAM = "stream"
+    LOAD = "load"
+    """To read what exists, and end there. A source that cannot tell where that is is refused."""
+    SCHEMA = "schema"
+    """For the schema of the records: like LOAD, but a source that cannot tell is read on."""
+
+
 class SpoolOutput:
     """Safe from any thread. Its creator closes the writer."""
 
-    def __init__(self, writer: SpoolWriter, settings: SpoolSettings, *, is_load: bool) -> None:
-        """``is_load``: tasks end when they have read what existed, and the spool has no limit."""
+    def __init__(self, writer: SpoolWriter, settings: SpoolSettings, mode: SpoolMode) -> None:
         self.settings = settings
-        self.is_load = is_load
+        self.mode = mode
         self._writer = writer
         self._lock = threading.Lock()
         self._confirmed: dict[int, dict[str, str | None]] = {}
@@ -36,7 +46,7 @@ class SpoolOutput:
     @property
     def is_full(self) -> bool:
         """Whether the connector must wait until the reader has committed more."""
-        return not self.is_load and self._writer.unconfirmed_bytes >= self.settings.max_bytes
+        return self._writer.unconfirmed_bytes >= self.settings.max_bytes
 
     def has_loaded(self, tasks: int) -> bool:
         """Whether all tasks have read what existed."""

@@ -22,7 +22,7 @@ from worker.operations.auto_restart import AutoRestart
 from worker.operations.shutdown import close_all
 from worker.spool.config import SpoolerConfig
 from worker.spool.offset_store import SpoolOffsetStore
-from worker.spool.output import SpoolOutput
+from worker.spool.output import SpoolMode, SpoolOutput
 from worker.spool.task_factory import SpoolTaskFactory
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import StandaloneServices
@@ -38,9 +38,9 @@ class Spooler:
     """One connector and what it needs. Its creator calls :meth:`start` and, in any case, :meth:`close`."""
 
     def __init__(
-        self, config: SpoolerConfig, plugins: Plugins, writer: SpoolWriter, mask: SecretMask, *, is_load: bool
+        self, config: SpoolerConfig, plugins: Plugins, writer: SpoolWriter, mask: SecretMask, mode: SpoolMode
     ) -> None:  # fmt: skip
-        self.output = SpoolOutput(writer, config.spool, is_load=is_load)
+        self.output = SpoolOutput(writer, config.spool, mode)
         self._config = config
         self._mask = mask
         worker = config.worker
@@ -97,7 +97,11 @@ class Spooler:
     def has_loaded(self) -> bool:
         """Whether a load is complete."""
         connector = self._connector
-        return self.output.is_load and connector is not None and self.output.has_loaded(len(connector.state.task_infos()))
+        return (
+            self.output.mode is not SpoolMode.STREAM
+            and connector is not None
+            and self.output.has_loaded(len(connector.state.task_infos()))
+        )
 
     def close(self) -> None:
         """Stops connector and tasks, which write their last segments. Bounded in time."""

@@ -68,14 +68,14 @@ def topic_of_table(table: str, topics: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
-def unknown_table(table: str, topics: Sequence[str], timeout_s: float) -> DataError:
+def unknown_table(table: str, topics: Sequence[str]) -> DataError:
     """The error for a table without records."""
     seen = f"topics seen: {', '.join(topics)}" if topics else "the connector has written no record"
     last_parts = [topic.rpartition(".")[2] for topic in topics]
     near = did_you_mean(table, [*topics, *(".".join(topic.split(".")[-2:]) for topic in topics), *last_parts], "; ")
     return DataError(
-        f"No record of table {table} has arrived within {timeout_s:g} s, so its columns are not known ({seen}{near}). Check the "
-        "option table, or give the columns with .schema(...)"
+        f"The connector has no record of table {table} yet, so its columns are not known ({seen}{near}). Check the option table, "
+        "or give the columns with .schema(...)"
     )
 
 

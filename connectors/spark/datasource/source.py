@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connect.errors import ConnectError, DataError
-from connect.spool.positions import START, SpoolPosition, parse_position
+from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition, parse_position
 from connect.spool.reader import SpoolReader, SpoolSlice
 from connect.spool.status import WriterState
 from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
@@ -35,11 +35,12 @@ from connectors.spark.datasource.rows import (
     topic_of_table,
     unknown_table,
 )
-from connectors.spark.datasource.spooler_process import SpoolerProcess
+from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
 
 NAME = "sluice"
 _POLL_S = 0.05
 _START_S = 60.0
+_STOPPED_S = 10.0
 _PYTHON = "spark.pyspark.python"
 
 
@@ -93,9 +94,9 @@ class SpoolPartition(InputPartition):  # type: ignore[misc]  # PySpark has no ty
 def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
     """Returns the columns of a table. Raises ConnectError if none of its records arrives in time."""
     reader = SpoolReader(options.spool.location)
-    process = SpoolerProcess(options.spool.location, options.properties, is_load=False)
+    process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.SCHEMA)
     deadline = time.monotonic() + options.schema_timeout_s
-    is_started = False
+    status, is_started = None, False
     while True:
         topics = reader.topics() if reader.refresh() else {}
         topic = topic_of_table(table, list(topics))
@@ -106,12 +107,12 @@ def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
                     f"table {table}: its records have no schema; JsonConverter with schemas.enable=true (the default) writes it"
                 )
             return pa.schema([*columns_of(texts), *ADDED_COLUMNS])
+        if (status is not None and status.state is WriterState.LOADED) or time.monotonic() > deadline:
+            raise unknown_table(table, list(topics))
         if not is_started:
             process.ensure_running()
             is_started = True
-        process.check()
-        if time.monotonic() > deadline:
-            raise unknown_table(table, list(topics), options.schema_timeout_s)
+        status = process.check()
         time.sleep(_POLL_S)
 
 
@@ -207,12 +208,12 @@ class _OpenSpool:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         directory = options.spool.location
-        self.process = SpoolerProcess(directory, options.properties, is_load=False)
+        self.process = SpoolerProcess(directory, options.properties, SpoolerMode.STREAM)
         self.reader = SpoolReader(directory)
         self._planned: SpoolPosition | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self.reader.open()
+            self._take_lock()
             self.process.ensure_running()
             deadline = time.monotonic() + _START_S
             while not self.reader.refresh():
@@ -225,6 +226,13 @@ class _OpenSpool:
         except BaseException:
             self.reader.close()
             raise
+
+    def _take_lock(self) -> None:
+        """Takes the reader's lock. Raises ConfigError. The process of a query that was stopped has it for a moment longer."""
+        deadline = time.monotonic() + _STOPPED_S
+        while not self.reader.lock.is_free() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self.reader.open()
 
     def offset(self, position: SpoolPosition) -> dict[str, Any]:
         return {"spool": self.reader.id, **position._asdict()}
@@ -248,16 +256,17 @@ class _OpenSpool:
                 f"Use the checkpoint of that query; or set {STARTING_OFFSETS}={CONFIRMED} to continue there, where the last "
                 "batch may be repeated; or delete spool and table to load the source again"
             )
-        position = max(confirmed, self.reader.load_end() or START)
-        self._plan(position)
-        return position
+        return max(confirmed, self.reader.mark(LOADED))
 
     def latest(self) -> SpoolPosition:
         """Returns the end of the spool, or of at most as many rows as the options allow. Raises ConnectError if the connector has
         failed and everything that it wrote was read."""
         self.reader.refresh()
         # After a restart, Spark does not say where the query is: not behind what was planned before.
-        planned = self._planned = self._planned or self.reader.planned()
+        if self._planned is None:
+            reader = self.reader
+            self._planned = max(reader.mark(PLANNED), reader.mark(LOADED), reader.confirmed())
+        planned = self._planned
         if self.reader.end > planned:
             self.process.made_progress()
         else:
@@ -267,7 +276,7 @@ class _OpenSpool:
 
     def _plan(self, position: SpoolPosition) -> None:
         if self._planned is None or position > self._planned:
-            self.reader.plan(position)
+            self.reader.set_mark(PLANNED, position)
             self._planned = position
 
     def slices(self, start: SpoolPosition, end: SpoolPosition) -> list[SpoolSlice]:
@@ -290,7 +299,12 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # P
     def partitions(self) -> list[InputPartition]:
         options = parse_options(self._given)
         reader = SpoolReader(options.spool.location)
-        process = SpoolerProcess(options.spool.location, options.properties, is_load=True)
+        process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.LOAD)
+        if reader.refresh() and reader.mark(PLANNED) > START and reader.mark(LOADED) == START:
+            raise DataError(
+                f"a stream has read the spool {reader.directory}, so that it has changes, too: give the load a spool of its own, "
+                "or delete this one"
+            )
         if not _is_complete(reader):
             process.ensure_running()
             while (status := process.check()) is None or status.state is not WriterState.LOADED:
@@ -301,7 +315,9 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # P
                 f"the load in the spool {reader.directory} was committed up to {reader.confirmed()} by a stream, so that rows "
                 "may be gone. Continue with the stream, or delete the spool to load the source again"
             )
-        return self._partitions(options, reader, reader.slices(START, reader.load_end() or reader.end))
+        end = reader.load_end() or reader.end
+        reader.set_mark(LOADED, end)
+        return self._partitions(options, reader, reader.slices(START, end))
 
 
 def _is_complete(reader: SpoolReader) -> bool:

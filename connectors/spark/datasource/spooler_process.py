@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 
 from connect.config.properties import write_properties
@@ -25,16 +26,27 @@ _POLL_S = 0.02
 _MAX_DEATHS = 3
 """How often in a row the process may die without a reason before the query fails."""
 _LOG_TAIL = 2000
+_UNLIMITED = str((1 << 63) - 1)
+
+
+class SpoolerMode(Enum):
+    """What the process runs for (``worker.spool.output.SpoolMode``)."""
+
+    STREAM = "stream"
+    LOAD = "load"
+    """It ends when it has read what exists. All of that must fit on the disk: nothing is committed before."""
+    SCHEMA = "schema"
 
 
 class SpoolerProcess:
     """The process runs at most once per spool, and longer than this object: another one can join it. Not thread-safe."""
 
-    def __init__(self, directory: Path, properties: Mapping[str, str], *, is_load: bool) -> None:
-        """``is_load``: it ends when it has read what exists."""
+    def __init__(self, directory: Path, properties: Mapping[str, str], mode: SpoolerMode) -> None:
         self._directory = directory
-        self._is_load = is_load
-        self._text = f"# {'load' if is_load else 'stream'}\n{write_properties(properties)}"
+        self._mode = mode
+        if mode is SpoolerMode.LOAD:
+            properties = {**properties, "spool.max.bytes": _UNLIMITED}
+        self._text = f"# {mode.value}\n{write_properties(properties)}"
         self._writer = SpoolLock(directory, WRITER)
         self._child: subprocess.Popen[bytes] | None = None
         self._deaths = 0
@@ -71,7 +83,7 @@ class SpoolerProcess:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(self._text)
         (self._directory / "status.json").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "worker.spool", *(["--load"] if self._is_load else []), str(self._file)]
+        command = [sys.executable, "-m", "worker.spool", f"--mode={self._mode.value}", str(self._file)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with self.log_file.open("ab") as output:
             self._child = subprocess.Popen(
@@ -98,7 +110,7 @@ class SpoolerProcess:
         status = read_status(self._directory)
         if status is not None and status.state is WriterState.FAILED:
             raise ConnectError(f"{status.error}\nThe log is {self.log_file}. Start the query again to continue where it was")
-        if status is not None and status.state is WriterState.LOADED and self._is_load:
+        if status is not None and status.state is WriterState.LOADED and self._mode is not SpoolerMode.STREAM:
             return status
         self._deaths += 1
         if self._deaths > _MAX_DEATHS:

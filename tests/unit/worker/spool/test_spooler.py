@@ -29,6 +29,7 @@ from tests.unit.worker.spool.sources import BATCH, ConfirmingSource, CountingSou
 from worker.config.secrets import SecretMask
 from worker.spool.__main__ import main
 from worker.spool.config import parse_spooler_config, restore_case
+from worker.spool.output import SpoolMode
 from worker.spool.spooler import Spooler
 
 KILLS = int(os.environ.get("SLUICE_CHAOS_KILLS", "3"))
@@ -60,11 +61,11 @@ def properties(tmp_path: Path) -> dict[str, str]:
 class Running:
     """A spooler in this process."""
 
-    def __init__(self, properties: dict[str, str], plugins: Plugins, *, is_load: bool = False) -> None:
+    def __init__(self, properties: dict[str, str], plugins: Plugins, mode: SpoolMode = SpoolMode.STREAM) -> None:
         mask = SecretMask()
         config = parse_spooler_config(properties, plugins, mask)
         self.writer = SpoolWriter(config.spool.location, config.name)
-        self.spooler = Spooler(config, plugins, self.writer, mask, is_load=is_load)
+        self.spooler = Spooler(config, plugins, self.writer, mask, mode)
         self.reader = SpoolReader(config.spool.location)
 
     def __enter__(self) -> Running:
@@ -164,7 +165,7 @@ def test_failure_for_good_is_reported_with_the_key_that_restarts(properties: dic
 
 def test_load_ends_with_what_existed_and_a_stream_continues_there(properties: dict[str, str], plugins: Plugins) -> None:
     config = {**properties, "tasks.max": "2", "count": "35", "loadSize": "20"}
-    with Running({**config, "spool.max.bytes": "1"}, plugins, is_load=True) as running:
+    with Running(config, plugins, SpoolMode.LOAD) as running:
         running.wait(lambda: running.spooler.has_loaded)
         assert running.numbers() == {task: list(range(20)) for task in range(2)}
         loaded = running.reader.end
@@ -175,9 +176,12 @@ def test_load_ends_with_what_existed_and_a_stream_continues_there(properties: di
 
 
 def test_load_of_a_source_that_cannot_tell_its_end_is_refused(properties: dict[str, str], plugins: Plugins) -> None:
-    with Running({**properties, "count": "5"}, plugins, is_load=True) as running:
+    with Running({**properties, "count": "5"}, plugins, SpoolMode.LOAD) as running:
         running.wait(running.spooler.failure)
         assert "CountingTask cannot tell when it has read all that exists" in (running.spooler.failure() or "")
+    with Running({**properties, "count": "5"}, plugins, SpoolMode.SCHEMA) as running:
+        running.wait(lambda: running.numbers() == {0: list(range(5))})
+        assert not running.spooler.has_loaded
 
 
 def test_task_learns_where_each_record_was_written(properties: dict[str, str], plugins: Plugins) -> None:
