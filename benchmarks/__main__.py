@@ -35,6 +35,7 @@ ALL = (
     "lake_cluster",
     "lake_transforms",
     "lake_feed",
+    "lake_nokafka",
     "spark_start",
     "registry_converters",
 )

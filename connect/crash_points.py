@@ -18,6 +18,10 @@ POINTS = (
     "offsets.written",  # offsets are durable, the source was not notified
     "postgres.snapshot",  # in the middle of the initial snapshot
     "postgres.confirmed",  # the source has confirmed its position to the database
+    "spool.written",  # a segment of a spool is in a file without its name, not yet durable
+    "spool.renamed",  # the segment is durable, the index has no line for it
+    "spool.indexed",  # the index has it with its source offsets, the task was not told
+    "spool.confirmed",  # the source was told what the reader has committed, the segments still exist
     "spark.staged",  # records are in a staging file and in no table
     "spark.committed",  # one table is committed, but not the next table or the consumer group's offsets
     "transactions.committed",  # all tables of a round are committed, the row that names their versions is not

@@ -112,6 +112,14 @@ class SourceTask(ABC):
         """
         return False
 
+    def is_loaded(self) -> bool | None:
+        """Whether ``poll`` has returned all that existed when reading began, as a snapshot, so that only changes follow.
+
+        A load of the source into tables ends there (:mod:`worker.spool`). Called on the task thread, after each ``poll``. None if
+        the source has no such point, or cannot tell.
+        """
+        return None
+
     def update_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -135,9 +135,12 @@ class ChangeCapture:
 
     def _is_streaming(self) -> bool:
         """Whether the stream's position says everything: no snapshot is missing."""
-        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING, CaptureState.WAITING_FOR_SLOT) and (
-            self._snapshot_done or not self._wants_snapshot()
-        )
+        states = CaptureState.STREAMING, CaptureState.RECONNECTING, CaptureState.WAITING_FOR_SLOT
+        return self.state in states and (self._snapshot_done or not self._wants_snapshot())
+
+    def is_loaded(self) -> bool:
+        """Whether the snapshot is complete, or none is required."""
+        return self._snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
         return self._flush_tracker.update_offsets(offsets)

@@ -95,6 +95,9 @@ class PostgresSourceTask(SourceTask):
     def has_more(self) -> bool:
         return self._capture is not None and self._capture.has_more
 
+    def is_loaded(self) -> bool:
+        return self._capture is not None and self._capture.is_loaded()
+
     def update_offsets(
         self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
     ) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:

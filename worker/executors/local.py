@@ -51,8 +51,9 @@ class LocalExecutor:
         services: WorkerServices,
         listener: ExecutorListener,
         mask: SecretMask,
+        factory: TaskFactory | None = None,
     ) -> None:
-        """``mask`` hides secrets in reported failures."""
+        """``mask`` hides secrets in reported failures. ``factory`` creates the tasks; by default, tasks that use Kafka."""
         self._plugins = plugins
         self._config = config
         self._services = services
@@ -60,7 +61,7 @@ class LocalExecutor:
         self._mask = mask
         self._plugin_index = DiscoveredPluginIndex(plugins)
         self._check = _check_of(config)
-        self._factory = TaskFactory(config, plugins, services, mask)
+        self._factory = factory or TaskFactory(config, plugins, services, mask)
         self._graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
         self._queues = ConnectorQueues(Deadlines("executor-deadlines"))
         self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs

@@ -81,12 +81,12 @@ class TaskFactory:
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
         """Returns a task that is not started."""
-        timing = self._timing()
+        timing = self.timing()
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
             def source_runtime(stopping: Callable[[], bool], options: ProducerOptions) -> SourceTaskRuntime:
-                return self._create_source_runtime(request, task_class, stopping, options)
+                return self.create_source_runtime(request, task_class, stopping, options)
 
             return SourceWorkerTask(
                 request.id,
@@ -113,14 +113,16 @@ class TaskFactory:
             paused=request.paused,
         )
 
-    def _timing(self) -> FlushTiming:
+    def timing(self) -> FlushTiming:
+        """Returns when tasks flush their offsets."""
         timeout_s = self._worker.offset_flush_timeout_ms / 1000
         graceful_s = self._worker.task_shutdown_graceful_timeout_ms / 1000
         return FlushTiming(self._worker.offset_flush_interval_ms / 1000, timeout_s, min(timeout_s, graceful_s * 0.8))
 
-    def _create_source_runtime(
+    def create_source_runtime(
         self, request: TaskRequest, task_class: type[SourceTask], stopping: Callable[[], bool], options: ProducerOptions
     ) -> SourceTaskRuntime:
+        """Creates the components of a source task, on its thread. ``stopping`` says whether the producer must give up."""
         config = request.connector_config
         converters, chain = self.converters(config), self.chain(config)
         topic_creator = None
@@ -147,11 +149,11 @@ class TaskFactory:
             replaceable=replaceable,
             smaller_batch_size=DEFAULT_BATCH_SIZE if has_own_batches else 0,
         )
-        task, errors = task_class(), self._error_handler(request, "source")
+        task, errors = task_class(), self.error_handler(request, "source")
         rejected = RejectedRecords(task, producer, errors)
         transaction = None
         if request.transactional_id is not None:
-            timing = self._timing()
+            timing = self.timing()
             transactions = Transactions(producer, java, str(request.id), stopping=stopping, last_s=timing.last_timeout_s)
             transaction = TransactionRuntime(transactions, parse_boundary(config, timing.interval_s))
 
@@ -178,7 +180,7 @@ class TaskFactory:
     ) -> SinkTaskRuntime:
         config = request.connector_config
         converters, chain = self.converters(config, exact=task_class.needs_exact_values), self.chain(config)
-        errors = self._error_handler(request, "sink")
+        errors = self.error_handler(request, "sink")
         java = self._client(ClientKind.CONSUMER, request)
         subscription = parse_subscription(config, int(java["metadata.max.age.ms"]) / 1000)
         max_records = max(1, int(java.get("max.poll.records", _MAX_POLL_RECORDS)))
@@ -203,7 +205,8 @@ class TaskFactory:
         of_task = request.id.connector, request.id.task, request.connector_config
         return client_properties(kind, self._worker, *of_task, client_id=client_id, defaults=defaults)
 
-    def _error_handler(self, request: TaskRequest, connector_type: str) -> ErrorHandler:
+    def error_handler(self, request: TaskRequest, connector_type: str) -> ErrorHandler:
+        """Creates the handler of failed records of a ``source`` or ``sink`` task."""
         settings = error_settings(request.connector_config, connector_type)
         counts = ErrorCounts()
         queue = None

@@ -16,9 +16,10 @@ from connect.record import SourceRecord
 from connect.source import SourceTask, TransactionContext
 from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
-from worker.kafka.record_producer import ProduceCancelled, RecordProducer
+from worker.kafka.record_producer import ProduceCancelled
 from worker.model import TaskStopped
 from worker.source.delivery import RunOutcome, confirm_offsets, update_offsets
+from worker.source.producer import SourceProducer
 from worker.source.runtime import FlushTiming
 from worker.source.sender import RecordSender
 from worker.storage.offset_store import OffsetStore
@@ -40,7 +41,7 @@ class AtLeastOnceDelivery:
         handle: TaskHandle,
         task: SourceTask,
         sender: RecordSender,
-        producer: RecordProducer,
+        producer: SourceProducer,
         errors: ErrorHandler,
         store: OffsetStore,
         timing: FlushTiming,

@@ -18,10 +18,11 @@ from connect.source import SourceTask, TransactionContext
 from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.executor import WorkerServices
-from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordProducer
+from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata
 from worker.kafka.transactions import TransactionLostError, Transactions
 from worker.model import TaskStopped
 from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record, update_offsets
+from worker.source.producer import SourceProducer
 from worker.source.runtime import SourceTaskRuntime
 from worker.source.sender import RecordSender
 from worker.source.transaction_boundary import TransactionBoundaries, TransactionEnd
@@ -75,7 +76,7 @@ class ExactlyOnceDelivery:
         self.made_progress = False
         self._handle = handle
         self._task: SourceTask = runtime.task
-        self._producer: RecordProducer = runtime.producer
+        self._producer: SourceProducer = runtime.producer
         self._errors: ErrorHandler = runtime.errors
         self._transactions = transactions
         self._boundaries = boundaries

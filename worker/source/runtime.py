@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from connect.source import SourceTask, TopicReader
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RejectedRecords
-from worker.kafka.record_producer import RecordProducer
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
+from worker.source.delivery import SourceDelivery
+from worker.source.producer import SourceProducer
 from worker.source.transaction_boundary import BoundarySettings
 from worker.tasks.converters import Converters
 from worker.tasks.transformation_chain import TransformationChain
+from worker.tasks.worker_task import TaskHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,19 @@ class SourceTaskRuntime:
     config: Mapping[str, str]
     converters: Converters
     chain: TransformationChain
-    producer: RecordProducer
+    producer: SourceProducer
     topic_creator: TopicCreator | None
     """None leaves missing topics to the broker."""
     errors: ErrorHandler
-    rejected: RejectedRecords
+    rejected: RejectedRecords | None
+    """None if the producer accepts every record."""
     open_topic: OpenTopic
     transaction: TransactionRuntime | None = None
     """Set for a task that writes records and offsets in transactions."""
     lingers_for_backlog: bool = False
     """Whether the producer's ``linger.ms`` holds for a task with a backlog only."""
+    create_delivery: Callable[[TaskHandle, SourceTaskRuntime], SourceDelivery] | None = None
+    """None delivers to Kafka: in transactions if there is :attr:`transaction`, else at least once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,8 @@ class RecordSender:
             self._errors.handle_failure(failure, record)
 
     def _send_run(self, run: ProducerRun, indexes: Sequence[int], batch: Sequence[SourceRecord]) -> None:
-        errors, producer = self._errors, self._producer
-        if not errors.tolerant:
+        errors, producer, rejected = self._errors, self._producer, self._rejected
+        if not errors.tolerant or rejected is None:
             try:
                 producer.send_run(run)
             except RecordRejectedError as e:
@@ -118,7 +118,7 @@ class RecordSender:
         on_delivery = None
         if self._resends:
             originals = [batch[index] for index in indexes] if errors.settings.reports else None
-            on_delivery = self._rejected.track(run, originals)
+            on_delivery = rejected.track(run, originals)
         start = 0
         while True:
             try:
@@ -126,7 +126,7 @@ class RecordSender:
                 return
             except RecordRejectedError as e:
                 start += producer.sent
-                self._rejected.skip(run.topic, e, batch[indexes[start]])
+                rejected.skip(run.topic, e, batch[indexes[start]])
                 start += 1
             except ProduceCancelled:
                 producer.sent += start
@@ -166,15 +166,15 @@ class RecordSender:
 
     def _send_confirmed(self, run: ProducerRun, original: SourceRecord) -> None:
         confirm = partial(self._confirm, original)
-        tolerant = self._errors.tolerant
+        tolerant, rejected = self._errors.tolerant, self._rejected
         on_delivery = partial(self._on_delivery, confirm)
         try:
-            tracked = self._rejected.track(run, [original], confirm) if self._resends else on_delivery
+            tracked = rejected.track(run, [original], confirm) if self._resends and rejected is not None else on_delivery
             self._producer.send_one(run, tracked)
         except RecordRejectedError as e:
-            if not tolerant:
+            if not tolerant or rejected is None:
                 raise unrecoverable(e) from e
-            self._rejected.skip(run.topic, e, original, confirm)
+            rejected.skip(run.topic, e, original, confirm)
             return
         self._count(run)
 

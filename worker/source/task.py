@@ -198,6 +198,8 @@ class SourceWorkerTask(WorkerTask):
             raise
 
     def _new_delivery(self, runtime: SourceTaskRuntime) -> SourceDelivery:
+        if runtime.create_delivery is not None:
+            return runtime.create_delivery(self, runtime)
         if runtime.transaction is None:
             sender = RecordSender(self, runtime, partial(confirm_record, self.id, runtime.task))
             return AtLeastOnceDelivery(

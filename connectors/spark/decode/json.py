@@ -15,12 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pj
 
+from connect.converters.json.message_prefix import find_message_prefix
 from connect.data.schema import Schema, Type
 from connect.errors import DataError, SchemaError
 from connectors.spark.decode.long_numbers import PADDING, changes_number
 
-_OPEN = b'{"schema":'
-_PAYLOAD = b',"payload":'
 _TYPES = {t.value: t for t in Type}
 _PADDING = b" " * PADDING
 _MAX_DEPTH = 1000
@@ -42,20 +41,10 @@ class Prefix:
 
 def find_prefix(message: bytes, *, defaults: bool = False) -> Prefix:
     """Finds the prefix of a message with a schema. Raises NotBatchable if JsonConverter would write it differently."""
-    if not message.startswith(_OPEN):
+    found = find_message_prefix(message)
+    if found is None:
         raise NotBatchable
-    at = message.find(_PAYLOAD)
-    while at > 0:
-        # A default value in the schema may contain the same text; the schema is complete only at its true end.
-        try:
-            schema = json.loads(message[len(_OPEN) : at])
-        except ValueError:
-            at = message.find(_PAYLOAD, at + 1)
-            continue
-        if not isinstance(schema, dict):
-            raise NotBatchable
-        return Prefix(message[: at + len(_PAYLOAD)], read_schema(schema, defaults=defaults))
-    raise NotBatchable
+    return Prefix(found.text, read_schema(found.schema, defaults=defaults))
 
 
 def read_schema(node: dict[str, Any], *, defaults: bool = False) -> Schema:

@@ -1,0 +1,157 @@
+"""Database -> Delta table without Kafka: ``spark.read.format("sluice")`` beside ``spark.read.jdbc`` with two partitions.
+
+A load of 300,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 100,000 changes
+that a stream appends (``SLUICE_BENCH_CHANGES``), and the freshness of 1,000 changes per second for 20 seconds: from the commit
+in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's process.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from benchmarks.environment import customers_table, database, source_config
+from benchmarks.lake_worker import MEMORY, TIMEOUT_S, number, spark_jars
+from benchmarks.measure import Figures, Measured, measure_here, report
+from sluice.embedded.jars import ensure_jars, folder_of
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.jar_sets import DEBEZIUM
+
+RECORDS = number("RECORDS", 300_000)
+CHANGES = number("CHANGES", 100_000)
+FRESH_S = number("SECONDS", 20)
+_RATE, _STEP = 1000, 50
+_COLUMNS = (
+    "id bigint, first_name string, last_name string, email string, balance decimal(38,2), score double, active boolean, "
+    "created_at timestamp, notes string, _op string, _ts timestamp, _position string, _unchanged array<string>"
+)
+"""Given, so that Spark does not start the connector to ask for them: that process would not be measured."""
+
+
+def _rows(table: Path) -> int:
+    try:
+        return sum(DeltaTable(table).get_add_actions(flatten=True)["num_records"].to_pylist())
+    except TableNotFoundError:
+        return 0
+
+
+def _command(kind: str, table: Path, jars: str, options: dict[str, str]) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.spark_database", kind, str(table), jars, MEMORY, json.dumps(options)]
+
+
+def _load(kind: str, home: Path, jars: str, options: dict[str, str]) -> Figures:
+    """From launch to the last row."""
+    table = home / kind
+    with Measured(_command(kind, table, jars, options), home / f"{kind}.log") as measured:
+        measured.wait_until(lambda: _rows(table) >= RECORDS, TIMEOUT_S)
+        return measured.figures(RECORDS)
+
+
+def _copy_to_parquet(server: EmbeddedPostgres, file: Path) -> None:
+    data = io.BytesIO()
+    with server.connect() as connection, connection.cursor().copy("COPY customers TO STDOUT (FORMAT csv)") as copy:
+        for block in copy:
+            data.write(block)
+    data.seek(0)
+    pq.write_table(pv.read_csv(data), file)
+
+
+def _stream(server: EmbeddedPostgres, home: Path, jars: str, options: dict[str, str]) -> dict[str, Any]:
+    table = home / "stream"
+    with Measured(_command("stream", table, jars, options), home / "stream.log") as measured, server.connect() as connection:
+        connection.execute("UPDATE customers SET score = 1 WHERE id = 1")
+        measured.wait_until(lambda: _rows(table) >= 1, TIMEOUT_S)
+        cpu_s, started = measured.cpu_s(), time.monotonic()
+        connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
+        measured.wait_until(lambda: _rows(table) >= 1 + CHANGES, TIMEOUT_S)
+        cpu_s, wall_s = measured.cpu_s() - cpu_s, time.monotonic() - started
+        before = DeltaTable(table).version()
+        total = _change_steadily(connection)
+        measured.wait_until(lambda: _rows(table) >= 1 + CHANGES + total, TIMEOUT_S)
+    return {
+        "changes": CHANGES,
+        "wall_s": round(wall_s, 2),
+        "changes_per_cpu_s": round(CHANGES / cpu_s),
+        "freshness_ms_at_1000_per_s": _freshness(table, before),
+    }
+
+
+def _change_steadily(connection: Any) -> int:
+    """Changes rows at the rate; returns how many."""
+    started = time.monotonic()
+    for step in range(FRESH_S * _RATE // _STEP):
+        threading.Event().wait(max(0.0, started + step * _STEP / _RATE - time.monotonic()))
+        connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (_STEP,))
+    return FRESH_S * _RATE
+
+
+def _freshness(table: Path, after_version: int) -> dict[str, float]:
+    """From the commit in the database until the table's version was there."""
+    found: list[float] = []
+    for log in sorted((table / "_delta_log").glob("*.json")):
+        if int(log.stem) <= after_version:
+            continue
+        visible_ms = log.stat().st_mtime * 1000
+        for line in log.read_text().splitlines():
+            if "add" in (action := json.loads(line)):
+                at = pq.read_table(table / action["add"]["path"], columns=["_ts"])["_ts"].to_pylist()
+                found += [visible_ms - moment.timestamp() * 1000 for moment in at]
+    found.sort()
+    return {name: round(found[int(len(found) * share)]) for name, share in (("p50", 0.5), ("p99", 0.99))}
+
+
+def _all_jars(home: Path) -> str:
+    """Spark's JARs and PostgreSQL's JDBC driver, in one folder."""
+    ensure_jars(DEBEZIUM)
+    folder = home / "jars"
+    folder.mkdir()
+    drivers = folder_of(DEBEZIUM).glob("postgresql-*.jar")
+    for jar in (*Path(spark_jars()).glob("*.jar"), *drivers):
+        (folder / jar.name).symlink_to(jar)
+    return str(folder)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder, database(Path(folder)) as server:
+        home = Path(folder)
+        jars = _all_jars(home)
+        customers_table(server, RECORDS)
+        limit = measure_here(RECORDS, lambda: _copy_to_parquet(server, home / "limit.parquet"))
+        options = source_config(
+            server, "bench", **{"spool.location": str(home / "spool"), "table": "public.customers", "columns": _COLUMNS}
+        )
+        ours = _load("sluice", home, jars, options)
+        theirs = _load(
+            "jdbc",
+            home,
+            jars,
+            {
+                "url": f"jdbc:postgresql://{server.host}:{server.port}/{server.database}",
+                "user": server.user,
+                "password": server.password,
+                "driver": "org.postgresql.Driver",
+                "dbtable": "customers",
+                "fetchsize": "10000",
+                "partitionColumn": "id",
+                "lowerBound": "1",
+                "upperBound": str(RECORDS),
+                "numPartitions": "2",
+            },
+        )
+        streamed = _stream(server, home, jars, options)
+        report("lake_nokafka", ours, limit, jdbc=theirs.as_dict(), stream=streamed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Segments: records as they would be in Kafka, in Arrow's file format.
+
+Keys and values are the bytes of the worker's converters. Those of JSON with schemas are stored without their schemas
+(:mod:`connect.spool.schemas`). Readers map the file into memory.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from connect import crash_points
+from connect.errors import DataError, RetriableError
+from connect.spool.index import SpoolEntry, segment_path
+from connect.spool.schemas import SchemaTexts, join_schemas, split_schemas
+
+MAX_BYTES = 1 << 30
+"""The keys or values of a segment are one Arrow array, which holds two gigabytes."""
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())]))
+_STORED = pa.schema(
+    [
+        ("topic", pa.dictionary(pa.int32(), pa.string())),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("key_schema", pa.int32()),
+        ("value", pa.binary()),
+        ("value_schema", pa.int32()),
+        ("timestamp", pa.int64()),
+        ("headers", HEADERS),
+    ]
+)
+
+
+class RecordRun(Protocol):
+    """Consecutive records of one topic, as columns (``worker.kafka.record_producer.ProducerRun``). None is a column of nulls."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def keys(self) -> Sequence[bytes | None]: ...
+    @property
+    def values(self) -> Sequence[bytes | None]: ...
+    @property
+    def partitions(self) -> Sequence[int] | None: ...
+    @property
+    def timestamps(self) -> Sequence[int] | None:
+        """In ms since 1970; 0 means the time of writing."""
+
+    @property
+    def headers(self) -> Sequence[list[tuple[str, bytes | None]] | None] | None: ...
+
+
+def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -> pa.Table:
+    """Builds a segment of runs and the time when each was written, in ms since 1970. There must be a record."""
+    topics: dict[str, int] = {}
+    codes = [topics.setdefault(run.topic, len(topics)) for run, _ in runs]
+    counts = [len(run.values) for run, _ in runs]
+    topic = pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts), pa.int32()), pa.array(list(topics), pa.string()))
+    rows = len(topic)
+    keys, key_schemas = split_schemas(_bytes(run.keys for run, _ in runs), schemas)
+    values, value_schemas = split_schemas(_bytes(run.values for run, _ in runs), schemas)
+    return pa.table(
+        [topic, _partitions(runs, rows), keys, key_schemas, values, value_schemas, _timestamps(runs, rows), _headers(runs, rows)],
+        schema=_STORED,
+    )
+
+
+def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
+    return pa.array(list(chain.from_iterable(columns)), pa.binary())
+
+
+def _partitions(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
+    if all(run.partitions is None for run, _ in runs):
+        return pa.nulls(rows, pa.int32())
+    found = chain.from_iterable(
+        repeat(None, len(run.values)) if run.partitions is None else (None if p < 0 else p for p in run.partitions)
+        for run, _ in runs
+    )
+    return pa.array(list(found), pa.int32())
+
+
+def _timestamps(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
+    found = chain.from_iterable(
+        repeat(now, len(run.values)) if run.timestamps is None else (at or now for at in run.timestamps) for run, now in runs
+    )
+    return pa.array(list(found), pa.int64())
+
+
+def _headers(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
+    if all(run.headers is None for run, _ in runs):
+        return pa.nulls(rows, HEADERS)
+    found: list[list[dict[str, object]] | None] = []
+    for run, _ in runs:
+        listed = repeat(None, len(run.values)) if run.headers is None else run.headers
+        found += [None if named is None else [{"key": key, "value": value} for key, value in named] for named in listed]
+    return pa.array(found, HEADERS)
+
+
+def topics_of(segment: pa.Table) -> dict[str, list[int]]:
+    """Returns the IDs of the schemas of values by topic."""
+    found: dict[str, list[int]] = {}
+    pairs = segment.select(["topic", "value_schema"]).group_by(["topic", "value_schema"], use_threads=False).aggregate([])
+    for topic, number in zip(pairs["topic"].to_pylist(), pairs["value_schema"].to_pylist(), strict=True):
+        found.setdefault(topic, []).extend([] if number is None else [number])
+    return found
+
+
+def write_segment(path: Path, segment: pa.Table) -> tuple[int, int]:
+    """Writes a segment durably, except for its name. Returns its size and CRC-32. Raises OSError."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, segment.schema) as writer:
+        writer.write_table(segment)
+    data = sink.getvalue()
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        crash_points.point("spool.written")
+        os.fsync(file.fileno())
+    return data.size, zlib.crc32(data)
+
+
+def read_segment(directory: Path, entry: SpoolEntry) -> pa.Table:
+    """Reads a segment. Raises DataError if it is damaged, and RetriableError if this process does not find it."""
+    path = segment_path(directory, entry.segment)
+    try:
+        with pa.memory_map(str(path)) as file:
+            data = file.read_buffer()
+    except FileNotFoundError as e:
+        raise RetriableError(
+            f"the spool's segment {path} does not exist on host {os.uname().nodename}. If executors run on other hosts, "
+            "spool.location must be a directory that they all reach. If the file was deleted, delete the whole spool to read the "
+            "source again"
+        ) from e
+    if data.size != entry.size_bytes or zlib.crc32(data) != entry.crc:
+        raise DataError(f"the spool's segment {path} is damaged. Restore it, or delete the whole spool to read the source again")
+    return pa.ipc.open_file(data).read_all()
+
+
+def restore_bytes(rows: pa.Table, column: str, schemas: Mapping[str, str]) -> pa.Array:
+    """Returns the keys or values of rows as they would be in Kafka."""
+    return join_schemas(_one(rows[column]), _one(rows[f"{column}_schema"]), schemas)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

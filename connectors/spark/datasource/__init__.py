@@ -1,0 +1,14 @@
+"""Spark's data source ``sluice``: reads any source connector without Kafka.
+
+::
+
+    register(spark)
+    changes = spark.readStream.format("sluice").options(**connector).option("table", "public.orders").load()
+
+A child process runs the connector into a spool (``worker.spool``), whose segments the executors read. Spark runs this package
+in several processes: see :mod:`connectors.spark.datasource.source`.
+"""
+
+from connectors.spark.datasource.source import SluiceSource, register
+
+__all__ = ["SluiceSource", "register"]

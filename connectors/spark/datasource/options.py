@@ -1,0 +1,71 @@
+"""The options of the data source: its own, those of the spool, and the configuration of the connector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from connect.config.properties import read_properties
+from connect.errors import ConfigError
+from connect.spool.config import KEYS, SpoolSettings, parse_settings
+from connect.suggestions import did_you_mean
+
+TABLE = "table"
+MAX_ROWS = "maxRowsPerTrigger"
+PARTITIONS = "numPartitions"
+START = "startingOffsets"
+FILE = "connector.properties"
+SCHEMA_TIMEOUT = "schemaTimeoutSeconds"
+CONFIRMED = "confirmed"
+_OWN = (TABLE, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Typed values."""
+
+    table: str | None
+    """None reads records."""
+    max_rows: int | None
+    partitions: int
+    starts_at_confirmed: bool
+    schema_timeout_s: float
+    spool: SpoolSettings
+    properties: Mapping[str, str] = field(repr=False)
+    """What the spooler gets: the connector's configuration, and the settings of the spool."""
+
+
+def parse_options(given: Mapping[str, str]) -> SourceOptions:
+    """Parses options, whose names Spark passes in lower case. Raises ConfigError."""
+    options = {name.lower(): value for name, value in given.items()}
+    own = {name: options.pop(name.lower()) for name in _OWN if name.lower() in options}
+    for name in options:
+        if name.startswith("spool.") and name not in KEYS.keys:
+            raise ConfigError(f"There is no option {name}; {did_you_mean(name, KEYS.keys) or 'see docs/spark-data-source.md'}")
+    properties = {**(dict(read_properties(own[FILE])) if FILE in own else {}), **options}
+    properties.pop("path", None)
+    if "connector.class" not in properties:
+        raise ConfigError(f"Set the option connector.class, or {FILE} to the file of a connector", key="connector.class")
+    start = own.get(START, "").lower()
+    if start not in ("", CONFIRMED):
+        raise ConfigError.invalid(START, own[START], f"expected {CONFIRMED}, which continues where another query has committed")
+    cores = len(os.sched_getaffinity(0))
+    return SourceOptions(
+        own.get(TABLE),
+        _number(own, MAX_ROWS, None),
+        _number(own, PARTITIONS, cores) or cores,
+        start == CONFIRMED,
+        _number(own, SCHEMA_TIMEOUT, 60) or 60,
+        parse_settings(properties),
+        properties,
+    )
+
+
+def _number(own: Mapping[str, str], name: str, default: int | None) -> int | None:
+    text = own.get(name)
+    if text is None:
+        return default
+    if not text.isdecimal() or not int(text):
+        raise ConfigError.invalid(name, text, "expected a number above 0")
+    return int(text)

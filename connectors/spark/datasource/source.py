@@ -1,0 +1,328 @@
+"""The data source ``sluice`` and its readers (PySpark 4.0's Python data source API).
+
+Spark pickles these objects into several processes. One that ends at once asks for the schema. One per streaming query calls all
+methods of the stream reader but ``read``, one at a time: it holds the reader's lock, and starts and stops the spooler. One per
+batch read plans it. Executors call ``read``. So a constructor does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from connect.errors import ConnectError, DataError
+from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition, parse_position
+from connect.spool.reader import SpoolReader, SpoolSlice
+from connect.spool.status import WriterState
+from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
+from connectors.spark.datasource.options import START as STARTING_OFFSETS
+from connectors.spark.datasource.rows import (
+    ADDED_COLUMNS,
+    RECORDS,
+    TypedRows,
+    batches_of,
+    columns_of,
+    records_of,
+    topic_of_table,
+    unknown_table,
+)
+from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
+
+NAME = "sluice"
+_POLL_S = 0.05
+_START_S = 60.0
+_STOPPED_S = 10.0
+_PYTHON = "spark.pyspark.python"
+
+
+def register(spark: Any) -> None:
+    """Registers the data source with a session, so that ``format("sluice")`` can be used. Python processes of a local session
+    then use this interpreter, unless ``spark.pyspark.python`` or ``PYSPARK_PYTHON`` names another one."""
+    context = getattr(spark, "_sc", None)
+    if context is not None and str(context.master).startswith("local"):
+        if not (context.getConf().get(_PYTHON) or os.environ.get("PYSPARK_PYTHON")):
+            context.pythonExec = sys.executable
+        context.environment.setdefault("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    spark.dataSource.register(SluiceSource)
+
+
+class SluiceSource(DataSource):  # type: ignore[misc]  # PySpark has no types
+    """Any source connector. The options are the connector's configuration, ``spool.*``, and those in
+    :mod:`connectors.spark.datasource.options`."""
+
+    _has_own_schema = False
+    """Whether Spark asked for the schema, because the user gave none."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> Any:
+        """Returns the columns. Those of a table come from its records, so the connector starts unless the spool has some."""
+        options = parse_options(self.options)
+        self._has_own_schema = True
+        columns = RECORDS if options.table is None else _table_columns(options, options.table)
+        return from_arrow_schema(columns, prefer_timestamp_ntz=True)
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return SpoolBatchReader(dict(self.options), schema, self._has_own_schema)
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # Spark's name
+        return SpoolStreamReader(dict(self.options), schema, self._has_own_schema)
+
+
+@dataclass(frozen=True)
+class SpoolPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types
+    """Rows for one Spark task."""
+
+    directory: str
+    slices: tuple[SpoolSlice, ...]
+    schemas: Mapping[str, str]
+    topic: str | None
+    """The topic of the table; None reads records."""
+
+
+def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
+    """Returns the columns of a table. Raises ConnectError if none of its records arrives in time."""
+    reader = SpoolReader(options.spool.location)
+    process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.SCHEMA)
+    deadline = time.monotonic() + options.schema_timeout_s
+    status, is_started = None, False
+    while True:
+        topics = reader.topics() if reader.refresh() else {}
+        topic = topic_of_table(table, list(topics))
+        if topic is not None:
+            texts = [reader.schemas[str(number)] for number in topics[topic]]
+            if not texts:
+                raise DataError(
+                    f"table {table}: its records have no schema; JsonConverter with schemas.enable=true (the default) writes it"
+                )
+            return pa.schema([*columns_of(texts), *ADDED_COLUMNS])
+        if (status is not None and status.state is WriterState.LOADED) or time.monotonic() > deadline:
+            raise unknown_table(table, list(topics))
+        if not is_started:
+            process.ensure_running()
+            is_started = True
+        status = process.check()
+        time.sleep(_POLL_S)
+
+
+class _SpoolRows:
+    """What both readers share: the options, and reading partitions in executors."""
+
+    def __init__(self, given: dict[str, str], schema: Any, has_own_schema: bool) -> None:
+        self._given = given
+        self._schema = schema
+        self._has_own_schema = has_own_schema
+
+    def _partitions(self, options: SourceOptions, reader: SpoolReader, slices: list[SpoolSlice]) -> list[InputPartition]:
+        """Divides rows into partitions of about the same size."""
+        topic = None
+        if options.table is not None:
+            topics = reader.topics()
+            topic = topic_of_table(options.table, list(topics)) or options.table
+            slices = [one for one in slices if topic in one.entry.topics]
+        if not slices:
+            return [SpoolPartition(str(reader.directory), (), {}, topic)]
+        target = max(1, sum(one.size_bytes for one in slices) // options.partitions)
+        groups: list[list[SpoolSlice]] = [[]]
+        size_bytes = 0
+        for one in slices:
+            if size_bytes >= target:
+                groups.append([])
+                size_bytes = 0
+            groups[-1].append(one)
+            size_bytes += one.size_bytes
+        schemas = dict(reader.schemas)
+        return [SpoolPartition(str(reader.directory), tuple(group), schemas, topic) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads one partition. Runs in an executor, perhaps again."""
+        assert isinstance(partition, SpoolPartition)
+        directory, schemas = Path(partition.directory), partition.schemas
+        columns = to_arrow_schema(self._schema)
+        rows = None
+        if partition.topic is not None:
+            rows = TypedRows(partition.topic, columns, ignores_others=not self._has_own_schema)
+        is_empty = True
+        for one in partition.slices:
+            stored, first = one.read(directory), one.entry.first_row + one.first
+            if rows is not None:
+                found = rows.decode(stored, first, schemas)
+            else:
+                found = records_of(stored, first, schemas).select(columns.names).cast(columns)
+            for batch in batches_of(found):
+                is_empty = False
+                yield batch
+        if is_empty:
+            yield pa.RecordBatch.from_pylist([], schema=columns)
+
+
+class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):  # type: ignore[misc]  # PySpark has no types
+    """Offsets are ``{"spool": ID, "segment": s, "row": r}``, never anything of the source's own."""
+
+    def __init__(self, given: dict[str, str], schema: Any, has_own_schema: bool) -> None:
+        super().__init__(given, schema, has_own_schema)
+        self._open_spool: _OpenSpool | None = None
+
+    @property
+    def _spool(self) -> _OpenSpool:
+        if self._open_spool is None:
+            self._open_spool = _OpenSpool(parse_options(self._given))
+        return self._open_spool
+
+    def initialOffset(self) -> dict[str, Any]:  # Spark's name
+        spool = self._spool
+        return spool.offset(spool.first())
+
+    def latestOffset(self) -> dict[str, Any]:  # Spark's name
+        spool = self._spool
+        return spool.offset(spool.latest())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        spool = self._spool
+        slices = spool.slices(spool.position(start), spool.position(end))
+        return self._partitions(spool.options, spool.reader, slices)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        spool = self._spool
+        spool.reader.confirm(spool.position(end))
+
+    def stop(self) -> None:
+        if self._open_spool is not None:
+            self._open_spool.close()
+
+
+class _OpenSpool:
+    """The spool of a running query, with its lock and its process."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        directory = options.spool.location
+        self.process = SpoolerProcess(directory, options.properties, SpoolerMode.STREAM)
+        self.reader = SpoolReader(directory)
+        self._planned: SpoolPosition | None = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+            self.process.ensure_running()
+            deadline = time.monotonic() + _START_S
+            while not self.reader.refresh():
+                self.process.check()
+                if time.monotonic() > deadline:
+                    raise ConnectError(
+                        f"The spool {directory} was not created within {_START_S:g} s; see {self.process.log_file}"
+                    )
+                time.sleep(_POLL_S)
+        except BaseException:
+            self.reader.close()
+            raise
+
+    def _take_lock(self) -> None:
+        """Takes the reader's lock. Raises ConfigError. The process of a query that was stopped has it for a moment longer."""
+        deadline = time.monotonic() + _STOPPED_S
+        while not self.reader.lock.is_free() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        self.reader.open()
+
+    def offset(self, position: SpoolPosition) -> dict[str, Any]:
+        return {"spool": self.reader.id, **position._asdict()}
+
+    def position(self, offset: dict[str, Any]) -> SpoolPosition:
+        """Reads an offset of a checkpoint. Raises DataError if it is of another spool."""
+        if offset.get("spool") != self.reader.id:
+            raise DataError(
+                f"the query's checkpoint is of spool {offset.get('spool')}, but {self.reader.directory} has spool "
+                f"{self.reader.id}: it was deleted or replaced. Restore that spool, or delete checkpoint and table to load the "
+                "source again"
+            )
+        return parse_position(offset, "the query's checkpoint")
+
+    def first(self) -> SpoolPosition:
+        """Where a query without a checkpoint starts. Raises DataError if rows before that were delivered to another one."""
+        confirmed = self.reader.confirmed()
+        if confirmed > START and not self.options.starts_at_confirmed:
+            raise DataError(
+                f"the query has no checkpoint, but the spool {self.reader.directory} was committed by a query up to {confirmed}. "
+                f"Use the checkpoint of that query; or set {STARTING_OFFSETS}={CONFIRMED} to continue there, where the last "
+                "batch may be repeated; or delete spool and table to load the source again"
+            )
+        return max(confirmed, self.reader.mark(LOADED))
+
+    def latest(self) -> SpoolPosition:
+        """Returns the end of the spool, or of at most as many rows as the options allow. Raises ConnectError if the connector has
+        failed and everything that it wrote was read."""
+        self.reader.refresh()
+        # After a restart, Spark does not say where the query is: not behind what was planned before.
+        if self._planned is None:
+            reader = self.reader
+            self._planned = max(reader.mark(PLANNED), reader.mark(LOADED), reader.confirmed())
+        planned = self._planned
+        if self.reader.end > planned:
+            self.process.made_progress()
+        else:
+            self.process.check()
+        self._plan(self.reader.advance(planned, self.options.max_rows))
+        return self._planned
+
+    def _plan(self, position: SpoolPosition) -> None:
+        if self._planned is None or position > self._planned:
+            self.reader.set_mark(PLANNED, position)
+            self._planned = position
+
+    def slices(self, start: SpoolPosition, end: SpoolPosition) -> list[SpoolSlice]:
+        """Returns the rows of a batch. Raises DataError if the spool does not have them."""
+        self.reader.refresh()
+        self.reader.require_rows_from(start, "the query's checkpoint")
+        self.reader.require_rows_from(max(start, end), "the query's batch ends there: it")
+        return self.reader.slices(start, end)
+
+    def close(self) -> None:
+        try:
+            self.process.stop()
+        finally:
+            self.reader.close()
+
+
+class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # PySpark has no types
+    """Loads what exists. The rows stay in the spool until a stream, which continues behind them, has committed."""
+
+    def partitions(self) -> list[InputPartition]:
+        options = parse_options(self._given)
+        reader = SpoolReader(options.spool.location)
+        process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.LOAD)
+        if reader.refresh() and reader.mark(PLANNED) > START and reader.mark(LOADED) == START:
+            raise DataError(
+                f"a stream has read the spool {reader.directory}, so that it has changes, too: give the load a spool of its own, "
+                "or delete this one"
+            )
+        if not _is_complete(reader):
+            process.ensure_running()
+            while (status := process.check()) is None or status.state is not WriterState.LOADED:
+                time.sleep(_POLL_S)
+            reader.refresh()
+        if reader.confirmed() > START:
+            raise DataError(
+                f"the load in the spool {reader.directory} was committed up to {reader.confirmed()} by a stream, so that rows "
+                "may be gone. Continue with the stream, or delete the spool to load the source again"
+            )
+        end = reader.load_end() or reader.end
+        reader.set_mark(LOADED, end)
+        return self._partitions(options, reader, reader.slices(START, end))
+
+
+def _is_complete(reader: SpoolReader) -> bool:
+    """Whether the spool has a complete load."""
+    if not reader.refresh():
+        return False
+    loaded = {entry.task for entry in reader.entries if entry.loaded}
+    return bool(loaded) and loaded >= {entry.task for entry in reader.entries}

@@ -1,0 +1,158 @@
+"""Rows of a spool as Spark gets them: records, and typed rows with what happened, when, and where."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connect.errors import DataError
+from connect.spool.schemas import SchemaTexts
+from connect.spool.segments import build_segment
+from connectors.spark.config import UNAVAILABLE
+from connectors.spark.datasource.rows import (
+    ADDED_COLUMNS,
+    RECORDS,
+    TypedRows,
+    columns_of,
+    records_of,
+    topic_of_table,
+    unknown_table,
+)
+from tests.unit.connect.spool.spools import NOW_MS, Run
+
+TOPIC = "shop.public.orders"
+FIELDS = [
+    {"field": "id", "type": "int32", "optional": False},
+    {"field": "name", "type": "string", "optional": True},
+    {"field": "amount", "type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal",
+     "parameters": {"scale": "2"}},
+]  # fmt: skip
+TWO_DOLLARS, COLUMNS = "AMg=", [("id", pa.int32()), ("name", pa.string()), ("amount", pa.decimal128(38, 2))]
+AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+
+
+def event(op: str, before: Any = None, after: Any = None, *, lsn: int = 7, fields: Any = FIELDS) -> bytes:
+    row = {"type": "struct", "fields": fields, "optional": True}
+    source = {
+        "type": "struct",
+        "fields": [{"field": "ts_ms", "type": "int64"}, {"field": "lsn", "type": "int64"}],
+    }
+    members = [("before", row), ("after", row), ("source", source), ("op", {"type": "string"})]
+    schema = {"type": "struct", "name": f"{TOPIC}.Envelope", "fields": [{**s, "field": n} for n, s in members]}
+    block = {"ts_ms": int(AT.timestamp() * 1000), "lsn": lsn}
+    payload = {"before": before, "after": after, "source": block, "op": op}
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()
+
+
+def stored(*values: bytes | None, topic: str = TOPIC) -> tuple[pa.Table, dict[str, str]]:
+    schemas = SchemaTexts({})
+    run = Run(topic, [b"k"] * len(values), list(values))
+    other = Run("shop.public.other", [None], [b"x"])
+    return build_segment([(run, NOW_MS), (other, NOW_MS)], schemas), schemas.unstored
+
+
+def decoded(*values: bytes | None, columns: Any = COLUMNS, ignores_others: bool = False) -> list[dict[str, Any]]:
+    rows, schemas = stored(*values)
+    wanted = pa.schema([*columns, *ADDED_COLUMNS])
+    found = TypedRows(TOPIC, wanted, ignores_others=ignores_others).decode(rows, 100, schemas)
+    assert found.schema == wanted
+    result: list[dict[str, Any]] = found.to_pylist()
+    return result
+
+
+def test_change_events_become_typed_rows_in_order() -> None:
+    row = {"id": 1, "name": "a", "amount": TWO_DOLLARS}
+    rows = decoded(
+        event("r", None, row),
+        event("u", None, {**row, "name": UNAVAILABLE}, lsn=8),
+        event("d", {"id": 1, "name": None, "amount": None}, lsn=9),
+        None,
+        event("t", lsn=10),
+    )
+    shown = [(row["id"], row["name"], row["amount"], row["_op"], row["_unchanged"]) for row in rows]
+    assert shown == [
+        (1, "a", Decimal(2), "r", None),
+        (1, None, Decimal(2), "u", ["name"]),
+        (1, None, None, "d", None),
+        (None, None, None, "t", None),
+    ]
+    assert {row["_ts"] for row in rows} == {AT}
+    assert [row["_position"] for row in rows] == [
+        f"{0:020}.{lsn:020}.{number:020}" for lsn, number in ((7, 100), (8, 101), (9, 102), (10, 104))
+    ]
+    assert [row["_position"] for row in rows] == sorted(row["_position"] for row in rows)
+
+
+def test_records_of_several_schemas_keep_their_order() -> None:
+    wider = [*FIELDS, {"field": "extra", "type": "int64", "optional": True}]
+    values = [event("c", None, {"id": 0, "name": "", "amount": None})]
+    values += [
+        event(
+            "c", None, {"id": n, "name": "", "amount": None, **({"extra": n} if n % 2 else {})}, fields=wider if n % 2 else FIELDS
+        )
+        for n in range(1, 6)
+    ]
+    rows = decoded(*values, columns=[*COLUMNS, ("extra", pa.int64())])
+    assert [(row["id"], row["extra"]) for row in rows] == [(n, n if n % 2 else None) for n in range(6)]
+
+
+def test_plain_records_have_no_operation() -> None:
+    schema = {"type": "struct", "fields": FIELDS[:2]}
+    value = json.dumps({"schema": schema, "payload": {"id": 3, "name": None}}, separators=(",", ":")).encode()
+    (row,) = decoded(value, columns=COLUMNS[:2])
+    assert row == {"id": 3, "name": None, "_op": None, "_ts": None, "_position": f"{100:020}", "_unchanged": None}
+
+
+def test_new_column_is_refused_by_name_unless_the_user_gave_the_columns() -> None:
+    value = event("c", None, {"id": 1, "name": "a", "amount": None})
+    with pytest.raises(DataError, match=f"topic {TOPIC}, row 100 of the spool.*new column name.*Start the query again"):
+        decoded(value, columns=COLUMNS[:1])
+    (row,) = decoded(value, columns=COLUMNS[:1], ignores_others=True)
+    assert row["id"] == 1
+
+
+def test_value_that_does_not_fit_is_refused_with_its_column() -> None:
+    value = event("c", None, {"id": 300, "name": "a", "amount": None})
+    with pytest.raises(DataError, match="column id of type int32 does not fit the query's int8"):
+        decoded(value, columns=[("id", pa.int8()), *COLUMNS[1:]])
+
+
+def test_records_have_the_columns_of_spark_s_kafka_source() -> None:
+    value = event("c", None, {"id": 1, "name": "a", "amount": None})
+    rows, schemas = stored(value, None)
+    found = records_of(rows, 5, schemas)
+    assert found.schema == RECORDS
+    listed = found.to_pylist()
+    assert [(row["topic"], row["offset"], row["partition"]) for row in listed] == [
+        (TOPIC, 5, 0), (TOPIC, 6, 0), ("shop.public.other", 7, 0)
+    ]  # fmt: skip
+    assert [row["value"] for row in listed] == [value, None, b"x"]
+    assert listed[0]["timestamp"] == dt.datetime.fromtimestamp(NOW_MS / 1000, dt.UTC)
+
+
+def test_columns_are_those_of_all_schemas_that_the_spool_has() -> None:
+    wider = [*FIELDS, {"field": "extra", "type": "int64", "optional": True}]
+    _, first = stored(event("c"))
+    _, second = stored(event("c", fields=wider))
+    found = columns_of([first["0"], second["0"]])
+    assert [(field.name, field.type) for field in found] == [*COLUMNS, ("extra", pa.int64())]
+    changed = [{**FIELDS[0], "type": "string"}, *FIELDS[1:]]
+    _, third = stored(event("c", fields=changed))
+    with pytest.raises(DataError, match="a column of the table has changed its type"):
+        columns_of([first["0"], third["0"]])
+
+
+def test_table_is_found_by_its_topic_or_the_end_of_it() -> None:
+    topics = ["shop.public.orders", "shop.sales.orders", "lines"]
+    assert topic_of_table("shop.public.orders", topics) == "shop.public.orders"
+    assert topic_of_table("public.orders", topics) == "shop.public.orders"
+    assert topic_of_table("lines", topics) == "lines"
+    assert topic_of_table("rders", topics) is None
+    with pytest.raises(DataError, match=r"could be any of the topics shop.public.orders, shop.sales.orders"):
+        topic_of_table("orders", topics)
+    assert "did you mean public.orders" in unknown_table("public.odrers", topics[:1]).message

@@ -1,0 +1,126 @@
+"""``python -m worker.spool [--mode=stream|load|schema] PROPERTIES``: runs a source connector into a spool.
+
+It ends when it is asked to (SIGTERM, SIGINT), soon after the query that reads the spool has ended in any way, when none has
+started within ``spool.idle.timeout.ms``, when connector or task have failed for good (exit code 1), and except for
+streams when everything that exists is in the spool. The status is in the spool.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from connect.config.properties import read_properties
+from connect.errors import ConnectError
+from connect.plugins import Plugins
+from connect.spool.config import parse_settings
+from connect.spool.locks import READER, SpoolLock
+from connect.spool.status import WriterState, WriterStatus, write_status
+from connect.spool.writer import SpoolWriter
+from worker.config.secrets import SecretMask
+from worker.observability.log_setup import set_up_logging
+from worker.spool.config import parse_spooler_config
+from worker.spool.output import SpoolMode
+from worker.spool.spooler import Spooler
+
+log = logging.getLogger(__name__)
+
+EXIT_FAILED, EXIT_CONFIG = 1, 2
+_TICK_S = 0.1
+_LEFT_S = 3.0
+"""How long the connector runs after a query: one that restarts can take over."""
+_USAGE = "usage: python -m worker.spool [--mode=stream|load|schema] PROPERTIES"
+_MODES = {f"--mode={mode.value}": mode for mode in SpoolMode}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the spooler. Returns the exit code."""
+    files = [one for one in arguments if one not in _MODES]
+    if len(files) != 1:
+        sys.stderr.write(f"{_USAGE}\n")
+        return EXIT_CONFIG
+    mode = next((_MODES[one] for one in arguments if one in _MODES), SpoolMode.STREAM)
+    mask = SecretMask()
+    set_up_logging(mask)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        properties = dict(read_properties(files[0]))
+        mask.add(properties)
+        settings = parse_settings(properties)
+        writer = SpoolWriter(settings.location, properties.get("name", "spool"))
+    except ConnectError as e:
+        log.error("The spool cannot be opened: %s", mask.mask(e.message))
+        return EXIT_CONFIG
+    try:
+        status = _run(properties, writer, mask, stop, mode)
+    except ConnectError as e:
+        log.exception("The connector failed")
+        error = mask.mask(e.message)
+        status = WriterStatus(WriterState.FAILED, os.getpid(), error)
+    log.info("The spooler ends: %s", status.state.value)
+    try:
+        write_status(settings.location, status)
+    finally:
+        writer.close()
+    return EXIT_FAILED if status.state is WriterState.FAILED else 0
+
+
+def _run(
+    properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: threading.Event, mode: SpoolMode
+) -> WriterStatus:  # fmt: skip
+    """Runs the connector to its end, and returns how that was. Raises ConnectError."""
+    pid = os.getpid()
+    write_status(writer.directory, WriterStatus(WriterState.STARTING, pid))
+    plugins = Plugins.discover()
+    config = parse_spooler_config(properties, plugins, mask)
+    spooler = Spooler(config, plugins, writer, mask, mode)
+    try:
+        try:
+            spooler.start()
+            write_status(writer.directory, WriterStatus(WriterState.RUNNING, pid))
+            failure = _watch(spooler, SpoolLock(writer.directory, READER), config.spool.idle_timeout_s, stop)
+        finally:
+            spooler.close()
+    except Exception as e:
+        raise e if isinstance(e, ConnectError) else ConnectError(f"{type(e).__name__}: {e}") from e
+    if failure is not None:
+        return WriterStatus(WriterState.FAILED, pid, mask.mask(failure))
+    return WriterStatus(WriterState.LOADED if spooler.has_loaded else WriterState.STOPPED, pid)
+
+
+def _watch(spooler: Spooler, reader: SpoolLock, idle_timeout_s: float, stop: threading.Event) -> str | None:
+    """Serves the spool until it ends. Returns why the connector failed, or None."""
+    ends_at = time.monotonic() + idle_timeout_s
+    last_failure = None
+    while not stop.wait(_TICK_S):
+        spooler.confirm()
+        # Twice: a failed task is FAILED for a moment before its restart is scheduled.
+        if (failure := spooler.failure()) is not None and failure == last_failure:
+            return failure
+        last_failure = failure
+        if spooler.has_loaded:
+            return None
+        if not reader.is_free():
+            ends_at = time.monotonic() + _LEFT_S
+        elif time.monotonic() > ends_at:
+            log.info("No query reads the spool")
+            return None
+    return None
+
+
+if __name__ == "__main__":
+    code = EXIT_FAILED
+    try:
+        code = main(sys.argv[1:])
+    finally:
+        logging.shutdown()
+        sys.stderr.flush()
+        # At once: an abandoned thread must not keep the process.
+        os._exit(code)

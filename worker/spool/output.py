@@ -1,0 +1,76 @@
+"""The spool as the tasks of a connector share it: segments in, and what the reader has committed out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from enum import Enum
+
+from connect.spool.config import SpoolSettings
+from connect.spool.index import Offsets, SpoolEntry
+from connect.spool.segments import RecordRun
+from connect.spool.writer import SpoolWriter
+
+
+class SpoolMode(Enum):
+    """What a spooler runs for."""
+
+    STREAM = "stream"
+    LOAD = "load"
+    """To read what exists, and end there. A source that cannot tell where that is is refused."""
+    SCHEMA = "schema"
+    """For the schema of the records: like LOAD, but a source that cannot tell is read on."""
+
+
+class SpoolOutput:
+    """Safe from any thread. Its creator closes the writer."""
+
+    def __init__(self, writer: SpoolWriter, settings: SpoolSettings, mode: SpoolMode) -> None:
+        self.settings = settings
+        self.mode = mode
+        self._writer = writer
+        self._lock = threading.Lock()
+        self._confirmed: dict[int, dict[str, str | None]] = {}
+        self._loaded: set[int] = set()
+
+    def add(
+        self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False
+    ) -> SpoolEntry:  # fmt: skip
+        """Adds records of a task (:meth:`connect.spool.writer.SpoolWriter.add_segment`)."""
+        entry = self._writer.add_segment(task, runs, offsets, loaded=loaded)
+        if loaded:
+            with self._lock:
+                self._loaded.add(task)
+        return entry
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the connector must wait until the reader has committed more."""
+        return self._writer.unconfirmed_bytes >= self.settings.max_bytes
+
+    def has_loaded(self, tasks: int) -> bool:
+        """Whether all tasks have read what existed."""
+        with self._lock:
+            return len(self._loaded) >= tasks
+
+    def confirm(self, tasks: int) -> None:
+        """Gives each task the source offsets that the reader has committed. Once every task has told its source, the next call
+        removes the segments before them. Called regularly by one thread. ``tasks`` is the number of tasks that there are now."""
+        with self._lock:
+            if any(task < tasks for task in self._confirmed):
+                return
+        self._writer.remove_confirmed()
+        found = {task: dict(offsets) for task, offsets in self._writer.take_confirmed().items()}
+        with self._lock:
+            self._confirmed = found
+
+    def take_confirmed(self, task: int) -> Offsets:
+        """Returns the source offsets that a task must confirm to its source. It calls :meth:`confirmed` when it has."""
+        with self._lock:
+            return dict(self._confirmed.get(task, {}))
+
+    def confirmed(self, task: int, offsets: Offsets) -> None:
+        """A task has confirmed these offsets."""
+        with self._lock:
+            if self._confirmed.get(task) == offsets:
+                del self._confirmed[task]
