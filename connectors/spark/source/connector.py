@@ -18,7 +18,8 @@ from connectors.spark.source.offsets import TABLE
 
 
 class SparkSource(SourceConnector):
-    """Reads lake tables: their rows, then the changes of each version, in Debezium's format or as rows."""
+    """Reads lake tables, directories of Parquet files, and SQL queries: their rows, then their changes, in Debezium's format or
+    as rows."""
 
     version = sluice_version()
     open_prefixes: ClassVar[tuple[str, ...]] = (CONF_PREFIX,)

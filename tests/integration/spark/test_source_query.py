@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
+import os
 import random
+import signal
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,11 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark import session
+from connectors.spark.source.config import parse_config
 from connectors.spark.source.offsets import table_partition
+from connectors.spark.source.query.cursors import cursor_text
+from connectors.spark.source.query.positions import CursorPosition
+from connectors.spark.source.query.range_reader import RangeReader
 from connectors.spark.source.task import SparkSourceTask
 from tests.support.delta_writer import DeltaWriter
 from tests.support.parquet_directory import ParquetDirectory
@@ -100,7 +107,7 @@ def test_rows_after_the_cursor_are_read_in_its_order_wherever_the_task_restarts(
     records = read(config, offsets)
     assert ids(records) == list(range(40))
     assert {op for op, _, _ in events(records)} == {"r"}
-    for cut in (7, 14, 38):
+    for cut in (7, 38):
         kept = MemoryOffsets()
         assert records[cut].source_offset is not None
         kept.store(table_partition("t"), records[cut].source_offset)
@@ -113,12 +120,20 @@ def test_rows_after_the_cursor_are_read_in_its_order_wherever_the_task_restarts(
 @pytest.mark.parametrize("cursor", ["at", "clock", "day", "amount", "v"])
 def test_cursors_of_every_type_continue_among_equal_ones(spark: dict[str, str], directory: ParquetDirectory, cursor: str) -> None:
     directory.add("a.parquet", [row(i, i // 5) for i in range(20)], COLUMNS)
-    config = config_of(spark, directory, cursor_column=cursor, key_columns="id", batch_max_rows="7")
-    offsets = MemoryOffsets()
-    with SourceHarness(SparkSourceTask(), {**FAST, **config}, offsets) as harness:
-        assert ids(harness.poll_records(1, 100)) == list(range(7))
-        harness.commit()
-    assert ids(read(config, offsets)) == list(range(7, 20))
+    query = parse_config(config_of(spark, directory, cursor_column=cursor)).query
+    assert query is not None
+    reader = RangeReader(query, ("id",), 0, 1000, "test")
+    try:
+        at = cursor_text(pa.scalar(row(0, 2)[cursor], COLUMNS[cursor]))
+        found = reader.next_range(CursorPosition(0, False, at, row=2))
+        assert found is not None
+        assert [one["id"] for rows in found.read(1000) for one in rows.to_pylist()] == list(range(10, 20))
+        after = reader.next_range(CursorPosition(0, False, at))
+        assert after is not None
+        assert after.rows == 5
+        assert reader.next_range(CursorPosition(0, False, after.upper)) is None
+    finally:
+        reader.close()
 
 
 def test_events_have_the_types_of_a_delta_table_and_offsets_the_cursor(
@@ -143,14 +158,21 @@ def test_events_have_the_types_of_a_delta_table_and_offsets_the_cursor(
     assert (source["table"], source["snapshot"], source["sequence"]) == ("t", "true", f'["{version}","0"]')
 
 
-def test_staged_files_are_removed(spark: dict[str, str], directory: ParquetDirectory, tmp_path: Path) -> None:
-    directory.add("a.parquet", [row(i) for i in range(10)], COLUMNS)
+def test_large_ranges_are_staged_in_order_and_removed(spark: dict[str, str], tmp_path: Path) -> None:
     spool = tmp_path / "spool"
     spool.mkdir()
-    config = config_of(spark, directory, batch_max_rows="3", source_spool_location=str(spool))
-    with SourceHarness(SparkSourceTask(), {**FAST, **config}) as harness:
-        assert len(harness.poll_records(3, 100)) >= 3
+    config = {
+        **FAST,
+        **spark,
+        "source.query": "SELECT 20000 - id AS n, sha2(CAST(id AS STRING), 256) AS v FROM range(20000)",
+        "cursor.column": "n",
+        "source.spool.location": str(spool),
+    }
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        records = harness.poll_records(1, 100)
         assert list(spool.rglob("part-*.parquet"))
+        records += poll_all(harness)
+    assert [plain(record.value)["after"]["n"] for record in records] == list(range(1, 20001))
     assert not list(spool.rglob("part-*"))
 
 
@@ -179,7 +201,7 @@ def test_every_row_of_a_random_history_is_delivered_once(spark: dict[str, str], 
     chance = random.Random(5)
     config = config_of(spark, directory, batch_max_rows="4", key_columns="id")
     offsets, delivered, cursor = MemoryOffsets(), list[SourceRecord](), 0
-    for number in range(4):
+    for number in range(3):
         rows: list[dict[str, Any]] = []
         for _ in range(chance.randint(1, 20)):
             cursor += chance.choice([0, 0, 1])
@@ -263,6 +285,39 @@ def test_one_range_is_one_transaction(spark: dict[str, str], directory: ParquetD
             records += harness.poll()
     assert len(records) == 10
     assert as_counter([{"n": len({(record.source_offset or {})["version"] for record in records})}]) == as_counter([{"n": 1}])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_query_continues_in_another_jvm(spark: dict[str, str], directory: ParquetDirectory) -> None:
+    directory.add("a.parquet", [row(1)], COLUMNS)
+    config = {**FAST, **config_of(spark, directory)}
+    with SourceHarness(SparkSourceTask(), config) as harness:
+        assert ids(poll_all(harness)) == [1]
+        lease = session.lease(parse_config(config).query.spark)  # type: ignore[union-attr]  # this format has one
+        process: Any = lease.session()
+        os.kill(process._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
+        lease.release()
+        directory.add("b.parquet", [row(2)], COLUMNS)
+        found: list[SourceRecord] = []
+        while not found:
+            found = harness.poll()
+        assert ids(found) == [2]
+
+
+def test_task_that_stops_interrupts_its_query(spark: dict[str, str]) -> None:
+    slow = "SELECT count(*) AS n FROM range(1000000000) a, range(1000000000) b WHERE a.id * b.id = 7"
+    config = {**FAST, **spark, "source.query": slow, "cursor.column": "n"}
+    lease = session.lease(parse_config(config).query.spark)  # type: ignore[union-attr]  # this format has one
+    tracker = lease.session().sparkContext.statusTracker()
+    try:
+        with SourceHarness(SparkSourceTask(), config) as harness:
+            while not tracker.getActiveJobsIds():
+                assert harness.poll() == []
+        while tracker.getActiveJobsIds():
+            threading.Event().wait(0.05)
+    finally:
+        lease.release()
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import ROW
 from connectors.spark.source.parquet.file_schemas import FileSchemas
-from connectors.spark.source.parquet.listing import find_file, list_files, partition_values
+from connectors.spark.source.parquet.listing import find_file, is_unchanged, list_files, partition_values
 from connectors.spark.source.parquet.positions import (
     NO_FILES,
     CurrentFile,
@@ -93,6 +93,8 @@ class DirectoryFeed:
         self._known: set[int] | None = None
         """The names of done files, as hashes; None before the first listing."""
         self._next_listing = 0.0
+        self._awaited = ""
+        """The file that is still being written."""
         self._rows = 0
         self._files_left = 0
         self._phase = "starting"
@@ -208,7 +210,9 @@ class DirectoryFeed:
                 row = yield from self._read_file(CurrentFile(file, 0, None, row), at, after)
             except _IncompleteFile as e:
                 if _now_ms() - file.modified_ms < self._settings.lag_ms:
-                    log.debug("%s; waiting until it is complete", e)
+                    if self._awaited != file.name:
+                        self._awaited = file.name
+                        log.info("file %s of %s is not complete yet (%s); waiting for it", file.name, self._location, e)
                     self._position = at
                     return False
                 raise self._not_parquet(file, e) from e
@@ -220,7 +224,7 @@ class DirectoryFeed:
         found = find_file(self._files, self._folder, current.file.name)
         if found is None:
             raise self._vanished(f"{name} was removed when {current.row} of its rows were done", current)
-        if found != current.file:
+        if not is_unchanged(current.file, found):
             raise FileGapError(
                 f"{name} was replaced, or has grown, when {current.row} of its rows were done: it has {found.size_bytes} bytes "
                 f"and was modified at {found.modified_ms}, not {current.file.size_bytes} and {current.file.modified_ms}",
@@ -257,7 +261,7 @@ class DirectoryFeed:
                 self._rows += table.num_rows
                 yield FeedBatch(version, schema, inserted(table, code), first_row + first, offset_after)
         found = find_file(self._files, self._folder, file.name)
-        if found is not None and found != file:
+        if found is not None and not is_unchanged(file, found):
             raise ConnectError(
                 f"file {file.name} of {self._location} was replaced, or has grown, while it was read: events may be of its old "
                 "and new content. Restart the task to read the new content as another file; write files under a name that starts "

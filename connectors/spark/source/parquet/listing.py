@@ -45,6 +45,14 @@ def find_file(files: fs.FileSystem, folder: str, name: str) -> ListedFile | None
     return ListedFile((info.mtime_ns or 0) // _NS_PER_MS, name, info.size)
 
 
+def is_unchanged(listed: ListedFile, found: ListedFile) -> bool:
+    """Whether a file is as it was listed. Object stores may say the seconds only when they are asked for one file."""
+    if listed.size_bytes != found.size_bytes:
+        return False
+    times = (listed.modified_ms, found.modified_ms)
+    return times[0] == times[1] or (times[0] // 1000 == times[1] // 1000 and any(ms % 1000 == 0 for ms in times))
+
+
 def partition_values(name: str) -> dict[str, str | None]:
     """The values in the folders of a file's name, such as ``day=2026-01-02/part-0.parquet``."""
     found: dict[str, str | None] = {}

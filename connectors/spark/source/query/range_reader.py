@@ -134,7 +134,8 @@ class RangeReader:
 
     def _stage(self, ordered: DataFrame, schema: TableSchema, upper: str) -> CursorRange:
         folder = self._spool.new_folder()
-        writer = ordered.write.option("compression", "lz4").option("parquet.block.size", str(_ROW_GROUP_BYTES))
+        # Arrow cannot read each file that Spark compresses with lz4.
+        writer = ordered.write.option("compression", "snappy").option("parquet.block.size", str(_ROW_GROUP_BYTES))
         try:
             writer.parquet(folder.uri)
             names = folder.names()

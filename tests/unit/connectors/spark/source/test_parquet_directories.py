@@ -19,6 +19,8 @@ from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.parquet import directory_feed
+from connectors.spark.source.parquet.listing import is_unchanged
+from connectors.spark.source.parquet.positions import ListedFile
 from connectors.spark.source.task import SparkSourceTask
 from tests.support.parquet_directory import ParquetDirectory, rows_of
 from tests.support.replayed_events import FAST, as_counter, events, plain, poll_all, read_all
@@ -169,6 +171,14 @@ def test_types_of_other_writers_are_those_of_tables(directory: ParquetDirectory)
         "vector": [1.5, 2.5],
         "amount": decimal.Decimal("1.50"),
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "unchanged"),
+    [((1_500, 9), True), ((1_000, 9), True), ((2_000, 9), False), ((1_501, 9), False), ((1_500, 8), False)],
+)
+def test_time_of_one_file_may_have_seconds_only(found: tuple[int, int], unchanged: bool) -> None:
+    assert is_unchanged(ListedFile(1_500, "a", 9), ListedFile(found[0], "a", found[1])) is unchanged
 
 
 # --- restarts and late files
