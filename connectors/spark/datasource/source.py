@@ -126,7 +126,6 @@ def _find_columns(options: SourceOptions, table: str, reader: SpoolReader) -> pa
         if (status is not None and status.state is WriterState.LOADED) or time.monotonic() > deadline:
             raise unknown_table(table, list(topics))
         if not is_started:
-            reader.directory.mkdir(parents=True, exist_ok=True)
             _take_lock(reader)
             process.ensure_running()
             is_started = True
@@ -230,7 +229,6 @@ class _OpenSpool:
         self.reader = SpoolReader(directory)
         self._planned: SpoolPosition | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
             _take_lock(self.reader)
             self.process.ensure_running()
             deadline = time.monotonic() + _START_S
@@ -317,7 +315,6 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # P
                 "or delete this one"
             )
         if not _is_complete(reader):
-            reader.directory.mkdir(parents=True, exist_ok=True)
             _take_lock(reader)
             try:
                 process.ensure_running()
