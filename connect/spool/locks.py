@@ -33,9 +33,14 @@ class SpoolLock:
         return self._descriptor is not None
 
     def take(self) -> None:
-        """Takes the lock, unless this object already has it. Raises ConfigError that names the holder."""
+        """Takes the lock, unless this object already has it; creates the directory if there is none. Raises ConfigError that
+        names the holder, or the problem of the directory."""
         if self._descriptor is not None:
             return
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise ConfigError.invalid(LOCATION_KEY, self._directory, f"the directory cannot be created: {e.strerror}") from e
         descriptor = self._open()
         if not _try(descriptor, fcntl.LOCK_EX):
             holder = os.pread(descriptor, 200, 0).decode("utf-8", "replace").strip()
@@ -53,6 +58,8 @@ class SpoolLock:
         """Whether no process holds the lock."""
         if self._descriptor is not None:
             return False
+        if not self._path.exists():
+            return True
         descriptor = self._open()
         try:
             return _try(descriptor, fcntl.LOCK_SH)

@@ -47,10 +47,6 @@ class SpoolWriter:
     def __init__(self, directory: Path, connector: str) -> None:
         self.directory = directory
         self._mutex = threading.Lock()
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise ConfigError.invalid(LOCATION_KEY, directory, f"the directory cannot be created: {e.strerror}") from e
         self._lock = SpoolLock(directory, WRITER)
         self._lock.take()
         try:

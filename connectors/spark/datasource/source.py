@@ -91,9 +91,25 @@ class SpoolPartition(InputPartition):  # type: ignore[misc]  # PySpark has no ty
     """The topic of the table; None reads records."""
 
 
+def _take_lock(reader: SpoolReader) -> None:
+    """Takes the reader's lock, before the connector's process is started or replaced. Raises ConfigError. The process of a query
+    that was stopped has it for a moment longer."""
+    deadline = time.monotonic() + _STOPPED_S
+    while not reader.lock.is_free() and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    reader.open()
+
+
 def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
     """Returns the columns of a table. Raises ConnectError if none of its records arrives in time."""
     reader = SpoolReader(options.spool.location)
+    try:
+        return _find_columns(options, table, reader)
+    finally:
+        reader.close()
+
+
+def _find_columns(options: SourceOptions, table: str, reader: SpoolReader) -> pa.Schema:
     process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.SCHEMA)
     deadline = time.monotonic() + options.schema_timeout_s
     status, is_started = None, False
@@ -110,6 +126,7 @@ def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
         if (status is not None and status.state is WriterState.LOADED) or time.monotonic() > deadline:
             raise unknown_table(table, list(topics))
         if not is_started:
+            _take_lock(reader)
             process.ensure_running()
             is_started = True
         status = process.check()
@@ -212,8 +229,7 @@ class _OpenSpool:
         self.reader = SpoolReader(directory)
         self._planned: SpoolPosition | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._take_lock()
+            _take_lock(self.reader)
             self.process.ensure_running()
             deadline = time.monotonic() + _START_S
             while not self.reader.refresh():
@@ -226,13 +242,6 @@ class _OpenSpool:
         except BaseException:
             self.reader.close()
             raise
-
-    def _take_lock(self) -> None:
-        """Takes the reader's lock. Raises ConfigError. The process of a query that was stopped has it for a moment longer."""
-        deadline = time.monotonic() + _STOPPED_S
-        while not self.reader.lock.is_free() and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        self.reader.open()
 
     def offset(self, position: SpoolPosition) -> dict[str, Any]:
         return {"spool": self.reader.id, **position._asdict()}
@@ -306,10 +315,14 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # P
                 "or delete this one"
             )
         if not _is_complete(reader):
-            process.ensure_running()
-            while (status := process.check()) is None or status.state is not WriterState.LOADED:
-                time.sleep(_POLL_S)
-            reader.refresh()
+            _take_lock(reader)
+            try:
+                process.ensure_running()
+                while (status := process.check()) is None or status.state is not WriterState.LOADED:
+                    time.sleep(_POLL_S)
+                reader.refresh()
+            finally:
+                reader.close()
         if reader.confirmed() > START:
             raise DataError(
                 f"the load in the spool {reader.directory} was committed up to {reader.confirmed()} by a stream, so that rows "

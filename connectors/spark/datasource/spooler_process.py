@@ -14,8 +14,8 @@ from enum import Enum
 from pathlib import Path
 
 from connect.config.properties import write_properties
-from connect.errors import ConfigError, ConnectError
-from connect.spool.locks import LOCATION_KEY, WRITER, SpoolLock
+from connect.errors import ConnectError
+from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.status import WriterState, WriterStatus, read_status
 
 log = logging.getLogger(__name__)
@@ -60,11 +60,8 @@ class SpoolerProcess:
         return self._directory / "connector.properties"
 
     def ensure_running(self) -> None:
-        """Starts the process, unless one with the same properties runs; one with others is stopped first. Raises ConfigError."""
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise ConfigError.invalid(LOCATION_KEY, self._directory, f"the directory cannot be created: {e.strerror}") from e
+        """Starts the process, unless one with the same properties runs; one with others is stopped first. The caller has the
+        reader's lock. Raises ConnectError."""
         if not self._writer.is_free():
             if self._has_same_properties():
                 return

@@ -172,6 +172,13 @@ def test_second_writer_and_second_reader_are_refused_by_process_and_host(spool: 
     SpoolWriter(spool, "c").close()
 
 
+def test_directory_that_cannot_be_created_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for opened_by in (lambda path: SpoolWriter(path, "c"), lambda path: SpoolReader(path).open()):
+        with pytest.raises(ConfigError, match=r"file/spool for configuration spool.location: the directory cannot be created"):
+            opened_by(tmp_path / "file" / "spool")
+
+
 def test_spool_of_another_connector_is_refused(spool: Path) -> None:
     SpoolWriter(spool, "orders").close()
     with pytest.raises(ConfigError, match="belongs to connector orders, not customers"):
