@@ -16,7 +16,7 @@ from benchmarks.delta_log import LakeLog, TableLog
 from benchmarks.environment import BenchmarkEnvironment, rest
 from benchmarks.lake_events import EventFormat
 from benchmarks.measure import Measured
-from connectors.spark.config import config_def
+from connectors.spark.config_keys import config_def
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 
 MEMORY = "1500m"

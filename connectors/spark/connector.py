@@ -12,15 +12,8 @@ from connect.errors import ConfigError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
 from connect.version import sluice_version
-from connectors.spark.config import (
-    CONF_PREFIX,
-    FRESHNESS_PREFIX,
-    PARQUET,
-    PROPERTIES_PREFIX,
-    SparkSinkConfig,
-    config_def,
-    parse_config,
-)
+from connectors.spark.config import SparkSinkConfig, parse_config
+from connectors.spark.config_keys import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 

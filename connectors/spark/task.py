@@ -13,7 +13,8 @@ from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
-from connectors.spark.config import DELTA, PARQUET, SparkSinkConfig, parse_config
+from connectors.spark.config import SparkSinkConfig, parse_config
+from connectors.spark.config_keys import DELTA, PARQUET
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread

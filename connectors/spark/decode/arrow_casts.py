@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 
 _UTC = pa.timestamp("us", "UTC")
 _NTZ = pa.timestamp("us")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.change_events import toast
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode import arrow_casts
 from connectors.spark.decode.variant import encode_variant, is_variant
 

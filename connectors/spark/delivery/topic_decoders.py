@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection
 from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
-from connectors.spark.config import SEQ, SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import SEQ
 from connectors.spark.decode.topic_decoder import TopicDecoder
 from connectors.spark.decode.variant import is_variant
 from connectors.spark.plan.evolution import Columns

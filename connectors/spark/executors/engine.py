@@ -15,7 +15,8 @@ from connect.errors import ConnectError, DataError, RetriableError
 from connect.record import TopicPartition
 from connect.sink import OffsetRange, Offsets, RangeReader, SinkTaskContext
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import EXECUTORS, WORKER, SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import EXECUTORS, WORKER
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords, settle
 from connectors.spark.delivery.table_delivery import TableDelivery

@@ -17,7 +17,8 @@ from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.sink import OffsetRange, RangeReader, TransformingReader
 from connect.transforms.chain import Step, build_steps, close_steps
-from connectors.spark.config import AUTO, NEVER, SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import AUTO, NEVER
 from connectors.spark.decode.column_decoder import check_decodable
 from connectors.spark.decode.json import NotBatchable, find_prefix
 from connectors.spark.decode.old_keys import HEADER

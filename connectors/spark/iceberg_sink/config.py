@@ -16,6 +16,7 @@ from connect.config.validators import at_least
 from connect.errors import ConfigError
 from connect.java.regex import RegexError, compile_java_regex
 from connectors.spark import config as spark
+from connectors.spark import config_keys
 from connectors.spark.config import SparkSinkConfig, TableConfig, WantedLayout
 from connectors.spark.partition_terms import parse_term
 from connectors.spark.routes import Routes
@@ -97,7 +98,7 @@ def config_def() -> ConfigDef:
              doc="Time between commits of a table.")  # fmt: skip
     for key, reason in _WITHOUT_EFFECT.items():
         d.define(key, t.STRING, "", importance=low, group="Without effect", doc=f"Accepted without effect. {reason}")
-    for own in spark.config_def().sorted_keys():
+    for own in config_keys.config_def().sorted_keys():
         if own.name not in _REPLACED:
             d.add(own)
     return d
@@ -123,7 +124,7 @@ def parse_config(props: Mapping[str, str]) -> SparkSinkConfig:
 
 
 def _refuse_unsupported(props: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    if values[CDC_FIELD] and props.get("write.mode", spark.UPSERT) == spark.APPEND:
+    if values[CDC_FIELD] and props.get("write.mode", config_keys.UPSERT) == config_keys.APPEND:
         raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "write.mode=append deletes no rows; remove one of both keys")
     if values[CDC_FIELD] and not all(values[CDC_FIELD].split(".")):
         raise ConfigError.invalid(CDC_FIELD, values[CDC_FIELD], "Expected the name of a field; dots separate nested fields")
@@ -161,7 +162,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
         "metadata.columns": "none",
         "append.tombstones": "ignore",
         "schema.evolution": "widen" if values[EVOLVE] else "none",
-        "write.mode": spark.UPSERT if values[UPSERT_MODE] or values[CDC_FIELD] else spark.APPEND,
+        "write.mode": config_keys.UPSERT if values[UPSERT_MODE] or values[CDC_FIELD] else config_keys.APPEND,
         "key.columns": ",".join(values[ID_COLUMNS]),
         f"spark.conf.{catalog}": "org.apache.iceberg.spark.SparkCatalog",
         **{key: value for key, value in props.items() if not key.startswith("iceberg.")},
@@ -171,7 +172,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
         "table.name.format": "${topic}",
         "commit.interval.ms": str(values[INTERVAL]),
         "partition.columns": ",".join(values[PARTITION_BY]),
-        "table.branch": values[BRANCH] or spark.MAIN_BRANCH,
+        "table.branch": values[BRANCH] or config_keys.MAIN_BRANCH,
     }
     for key, value in props.items():
         if key.startswith(CATALOG_PREFIX):
@@ -180,7 +181,7 @@ def _spark_props(props: Mapping[str, str], values: Mapping[str, Any]) -> dict[st
             found[f"spark.conf.spark.hadoop.{key.removeprefix(HADOOP_PREFIX)}"] = value
         elif key.startswith((CREATE_PROPS_PREFIX, WRITE_PROPS_PREFIX)):
             name = key.removeprefix(CREATE_PROPS_PREFIX).removeprefix(WRITE_PROPS_PREFIX)
-            found[f"{spark.PROPERTIES_PREFIX}{name}"] = value
+            found[f"{config_keys.PROPERTIES_PREFIX}{name}"] = value
     return found
 
 

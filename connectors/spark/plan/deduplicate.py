@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
-from connectors.spark.config import IGNORE, SOFT, UNAVAILABLE
+from connectors.spark.config_keys import IGNORE, SOFT, UNAVAILABLE
 from connectors.spark.decode.change_batch import (
     DELETE,
     FIELDS,

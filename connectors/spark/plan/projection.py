@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError, SchemaError
-from connectors.spark import config
+from connectors.spark import config_keys
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import (
     DELETE,
@@ -24,16 +24,16 @@ from connectors.spark.plan.deduplicate import TOPIC_ID
 from connectors.spark.plan.evolution import Columns, cast_column
 
 METADATA_TYPES: Columns = {
-    config.OP: pa.string(),
-    config.SEQ: pa.string(),
-    config.SOURCE_TS: UTC_TIMESTAMP,
-    config.TOPIC: pa.string(),
-    config.PARTITION: pa.int32(),
-    config.OFFSET: pa.int64(),
-    config.DELETED: pa.bool_(),
-    config.VALID_FROM: UTC_TIMESTAMP,
-    config.VALID_TO: UTC_TIMESTAMP,
-    config.CURRENT: pa.bool_(),
+    config_keys.OP: pa.string(),
+    config_keys.SEQ: pa.string(),
+    config_keys.SOURCE_TS: UTC_TIMESTAMP,
+    config_keys.TOPIC: pa.string(),
+    config_keys.PARTITION: pa.int32(),
+    config_keys.OFFSET: pa.int64(),
+    config_keys.DELETED: pa.bool_(),
+    config_keys.VALID_FROM: UTC_TIMESTAMP,
+    config_keys.VALID_TO: UTC_TIMESTAMP,
+    config_keys.CURRENT: pa.bool_(),
 }
 
 
@@ -83,22 +83,22 @@ def metadata_columns(meta: pa.Table, wanted: Sequence[str], deleted: pa.ChunkedA
     """The metadata columns of rows. ``deleted`` is given for upsert, where the operation of a tombstone is a delete."""
     found: dict[str, pa.ChunkedArray] = {}
     for name in wanted:
-        if name == config.OP:
+        if name == config_keys.OP:
             operation = meta[OPERATION]
             if deleted is not None:
                 operation = pc.if_else(pc.fill_null(pc.equal(operation, TOMBSTONE), False), DELETE, operation)
             found[name] = operation
-        elif name == config.SEQ:
+        elif name == config_keys.SEQ:
             found[name] = meta[POSITION]
-        elif name == config.SOURCE_TS:
+        elif name == config_keys.SOURCE_TS:
             found[name] = meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC_TIMESTAMP)
-        elif name == config.TOPIC:
+        elif name == config_keys.TOPIC:
             found[name] = meta[TOPIC_ID]
-        elif name == config.PARTITION:
+        elif name == config_keys.PARTITION:
             found[name] = meta[PARTITION_ID]
-        elif name == config.OFFSET:
+        elif name == config_keys.OFFSET:
             found[name] = meta[OFFSET_ID]
-        elif name == config.DELETED and deleted is not None:
+        elif name == config_keys.DELETED and deleted is not None:
             found[name] = deleted
     return found
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
-from connectors.spark.config import IGNORE, SEQUENCE_BY
+from connectors.spark.config_keys import IGNORE, SEQUENCE_BY
 from connectors.spark.decode.change_batch import (
     DELETE,
     MESSAGE,

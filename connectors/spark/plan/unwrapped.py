@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import DataError
-from connectors.spark.config import OP, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import OP
 from connectors.spark.decode.change_batch import DELETE, OPERATION, SOURCE_MS, ChangeBatch
 
 SOURCE_MS_FIELD = "__source_ts_ms"

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.spark.config import CURRENT, VALID_FROM, VALID_TO, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import CURRENT, VALID_FROM, VALID_TO
 from connectors.spark.decode.arrow_types import UTC_TIMESTAMP
 from connectors.spark.decode.change_batch import DELETE, OLD_KEY, OPERATION, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.plan.deduplicate import (

@@ -13,17 +13,8 @@ from connect.config.types import ConfigType
 from connect.config.validators import at_least, one_of
 from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
-from connectors.spark.config import (
-    CATALOG,
-    CONF_PREFIX,
-    DELTA,
-    ICEBERG,
-    PARQUET,
-    SparkConfig,
-    check_catalog,
-    define_spark_keys,
-    parse_spark_config,
-)
+from connectors.spark.config import SparkConfig, parse_spark_config
+from connectors.spark.config_keys import CATALOG, CONF_PREFIX, DELTA, ICEBERG, PARQUET, check_catalog, define_spark_keys
 from connectors.spark.s3_settings import S3Settings, read_s3_settings, with_s3a_scheme
 
 QUERY = "query"

@@ -12,7 +12,7 @@ from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.source import SourceTask
 from connect.suggestions import did_you_mean
 from connect.version import sluice_version
-from connectors.spark.config import CATALOG, CONF_PREFIX
+from connectors.spark.config_keys import CATALOG, CONF_PREFIX
 from connectors.spark.source.config import ASSIGNED_TABLES, LOCATION, config_def, parse_config
 from connectors.spark.source.offsets import TABLE
 

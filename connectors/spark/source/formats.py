@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError
-from connectors.spark.config import DELTA, ICEBERG, PARQUET
+from connectors.spark.config_keys import DELTA, ICEBERG, PARQUET
 from connectors.spark.source.config import QUERY, SourceTable, SparkSourceConfig
 from connectors.spark.source.delta.feed import DeltaFeed, check_delta_table
 from connectors.spark.source.errors import TableAbsentError

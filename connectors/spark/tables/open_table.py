@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from connectors.spark import session
-from connectors.spark.config import ICEBERG, SparkConfig, SparkSinkConfig
+from connectors.spark.config import SparkConfig, SparkSinkConfig
+from connectors.spark.config_keys import ICEBERG
 from connectors.spark.tables.application_ids import Identify
 from connectors.spark.tables.delta.delta_table import DeltaTable
 from connectors.spark.tables.delta.file_table import DeltaFileTable, DeltaTableSettings

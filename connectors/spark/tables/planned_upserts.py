@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from connectors.spark.config import CURRENT, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import CURRENT
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.plan import deduplicate, projection
 from connectors.spark.plan.evolution import Columns

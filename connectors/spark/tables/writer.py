@@ -14,7 +14,8 @@ from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
-from connectors.spark.config import UPSERT, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import UPSERT
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.errors import explain
 from connectors.spark.plan import deduplicate

@@ -12,7 +12,8 @@ import pyarrow as pa
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connectors.spark import session
-from connectors.spark.config import ICEBERG, TRANSACTION_KEY, SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import ICEBERG, TRANSACTION_KEY
 from connectors.spark.decode.change_batch import DELETE, ChangeBatch, make_meta
 from connectors.spark.errors import explain
 from connectors.spark.tables.iceberg.library import IcebergName

@@ -17,7 +17,8 @@ from connect.backoff import Backoff
 from connect.errors import ConnectError, RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTaskContext
-from connectors.spark.config import ICEBERG, SparkSinkConfig
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import ICEBERG
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.tables.writer import TableWriter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from connect.errors import ConfigError, ConnectError
-from connectors.spark import config
+from connectors.spark import config_keys
 from connectors.spark.config import WantedLayout
 from connectors.spark.partition_terms import PARTITION_COLUMNS
 from connectors.spark.plan.evolution import Columns, quote, sql_type
@@ -74,7 +74,7 @@ def create_table(
 
 def layout_clause(columns: Columns, layout: WantedLayout) -> str:
     """The clause of CREATE TABLE for a layout, with a space before it. Raises ConfigError for columns that cannot have it."""
-    for key, names in ((PARTITION_COLUMNS, layout.partition_columns), (config.CLUSTER_COLUMNS, layout.cluster_columns)):
+    for key, names in ((PARTITION_COLUMNS, layout.partition_columns), (config_keys.CLUSTER_COLUMNS, layout.cluster_columns)):
         for name in names:
             if name not in columns:
                 raise ConfigError.invalid(key, name, f"the table would have only the columns {', '.join(columns)}")

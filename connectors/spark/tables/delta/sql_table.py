@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from connect import crash_points
 from connect.errors import ConnectError, RetriableError
 from connect.record import TopicPartition
-from connectors.spark import config
+from connectors.spark import config_keys
 from connectors.spark.config import WantedLayout
 from connectors.spark.errors import error_condition
 from connectors.spark.plan.evolution import Columns, arrow_type
@@ -246,7 +246,7 @@ class DeltaSqlTable:
             keep.keys(),
             None if low is None else (upsert.keys[0], low, high),
             deletes=deletes,
-            soft_flag=config.DELETED if upsert.soft_deletes else None,
+            soft_flag=config_keys.DELETED if upsert.soft_deletes else None,
         )
         missing = 0
         with self._staging.write(rows) as staged:
@@ -265,7 +265,7 @@ class DeltaSqlTable:
 
     def _find_missing(self, upsert: Upsert) -> int:
         """The number of unavailable values of rows that the table lacks, which the MERGE inserts as null."""
-        soft_flag = config.DELETED if upsert.soft_deletes else None
+        soft_flag = config_keys.DELETED if upsert.soft_deletes else None
         query = missing_rows_query(self._name, self._source_view, upsert.keys, soft_flag)
         return int(self._session.sql(query).collect()[0][0] or 0)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import SchemaError
-from connectors.spark.config import CURRENT
+from connectors.spark.config_keys import CURRENT
 from connectors.spark.tables.files.key_index import EncodedKeys, Mask
 from connectors.spark.tables.files.row_bitmaps import Rows
 

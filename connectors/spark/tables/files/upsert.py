@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.errors import ConnectError
-from connectors.spark.config import CURRENT
+from connectors.spark.config_keys import CURRENT
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import OLD_KEY
 from connectors.spark.plan.key_changes import has_moved

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError
-from connectors.spark.config import MAIN_BRANCH
+from connectors.spark.config_keys import MAIN_BRANCH
 from connectors.spark.errors import root_cause
 from connectors.spark.session.java_classes import install_class
 from connectors.spark.tables.commit_group import AtomicCommitsUnsupported

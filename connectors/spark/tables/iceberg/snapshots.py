@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.config import MAIN_BRANCH, WantedLayout
+from connectors.spark.config import WantedLayout
+from connectors.spark.config_keys import MAIN_BRANCH
 from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import read_s3_settings

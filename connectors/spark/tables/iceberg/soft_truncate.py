@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.spark import config
+from connectors.spark import config_keys
 from connectors.spark.plan.deduplicate import TruncatePoint
 from connectors.spark.tables.files.live_files import LiveFiles
 from connectors.spark.tables.iceberg.change import IcebergChange
@@ -29,9 +29,9 @@ def mark_deleted(before: str | None) -> Callable[[pa.Table], pa.Table]:
 
     def mark(rows: pa.Table) -> pa.Table:
         if before is None:
-            return _with(rows, config.DELETED, pa.repeat(True, rows.num_rows))
-        is_older = pc.fill_null(pc.less(rows[config.SEQ], before), True)
-        return _with(rows, config.DELETED, pc.if_else(is_older, True, rows[config.DELETED]))
+            return _with(rows, config_keys.DELETED, pa.repeat(True, rows.num_rows))
+        is_older = pc.fill_null(pc.less(rows[config_keys.SEQ], before), True)
+        return _with(rows, config_keys.DELETED, pc.if_else(is_older, True, rows[config_keys.DELETED]))
 
     return mark
 
@@ -42,9 +42,9 @@ def close_versions(truncate: TruncatePoint | None) -> Callable[[pa.Table], pa.Ta
     at = pa.scalar(None if source_ms is None else source_ms * 1000, pa.timestamp("us", "UTC"))
 
     def close(rows: pa.Table) -> pa.Table:
-        is_open = pc.fill_null(rows[config.CURRENT], False)
-        rows = _with(rows, config.VALID_TO, pc.if_else(is_open, at, rows[config.VALID_TO]))
-        return _with(rows, config.CURRENT, pc.if_else(is_open, False, rows[config.CURRENT]))
+        is_open = pc.fill_null(rows[config_keys.CURRENT], False)
+        rows = _with(rows, config_keys.VALID_TO, pc.if_else(is_open, at, rows[config_keys.VALID_TO]))
+        return _with(rows, config_keys.CURRENT, pc.if_else(is_open, False, rows[config_keys.CURRENT]))
 
     return close
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError
-from connectors.spark.config import DELETED_RETENTION
+from connectors.spark.config_keys import DELETED_RETENTION
 from connectors.spark.errors import explain
 
 FOLDER = "_sluice/source-order"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.spark.config import DELETED, SEQ
+from connectors.spark.config_keys import DELETED, SEQ
 from connectors.spark.decode.change_batch import POSITION as CHANGE_POSITION
 from connectors.spark.plan.source_order import is_delete
 from connectors.spark.tables.files.file_reader import read_rows

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from connectors.spark.config import SEQ
+from connectors.spark.config_keys import SEQ
 from connectors.spark.tables.files.file_reader import read_file
 from connectors.spark.tables.files.live_files import LiveFile, LiveFiles
 from connectors.spark.tables.files.row_bitmaps import Rows

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
-from connectors.spark.config import APPEND_METADATA, parse_config
+from connectors.spark.config import parse_config
+from connectors.spark.config_keys import APPEND_METADATA
 from connectors.spark.connector import SparkSink
 from worker.lint import check_files
 

@@ -18,7 +18,7 @@ from connect.record import SinkRecord
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types import registry
 from connectors.postgres.types.column_type import CatalogType, ColumnType
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder

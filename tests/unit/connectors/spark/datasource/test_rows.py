@@ -13,7 +13,7 @@ import pytest
 from connect.errors import DataError
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import build_segment
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.datasource.rows import (
     ADDED_COLUMNS,
     RECORDS,

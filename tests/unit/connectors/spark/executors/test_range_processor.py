@@ -17,7 +17,8 @@ from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError
 from connect.record import RawBatch, TopicPartition
 from connect.sink import OffsetRange, RangeBatch
-from connectors.spark.config import UNAVAILABLE, parse_config
+from connectors.spark.config import parse_config
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.executors import range_processor
 from connectors.spark.executors.job import RangeJob
 from connectors.spark.executors.range_processor import RangeProcessor

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from connect.config.schema_contracts import ContractMode, ContractRules, FrozenSchemaError
 from connect.errors import ConnectError, DataError
-from connectors.spark.config import APPEND, UPSERT, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import APPEND, UPSERT
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.decode.present_fields import fields_text
 from connectors.spark.decode.rescued_json import RESCUED

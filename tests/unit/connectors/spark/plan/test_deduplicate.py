@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.errors import DataError
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.plan.deduplicate import before_truncate, latest_per_key, with_key_columns
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect.record import TopicPartition
-from connectors.spark.config import CURRENT, SEQ, SOURCE, UNAVAILABLE, VALID_FROM, VALID_TO, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import CURRENT, SEQ, SOURCE, UNAVAILABLE, VALID_FROM, VALID_TO
 from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, make_meta
 from connectors.spark.schema_settings import SchemaSettings
 from connectors.spark.tables.writer import TableWriter

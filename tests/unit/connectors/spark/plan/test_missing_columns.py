@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.spark.config import UNAVAILABLE
+from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.decode.present_fields import fields_text
 from connectors.spark.plan.deduplicate import latest_per_key

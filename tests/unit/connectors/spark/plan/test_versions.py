@@ -11,7 +11,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.spark.config import CURRENT, SCD2, UNAVAILABLE, VALID_FROM, VALID_TO, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import CURRENT, SCD2, UNAVAILABLE, VALID_FROM, VALID_TO
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.decode.present_fields import fields_text
 from connectors.spark.plan.projection import concat_batches

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from connect.errors import ConnectError, DataError
 from connect.record import TopicPartition
-from connectors.spark.config import DELETED, HARD, IGNORE, SEQ, SOFT, SOURCE, UNAVAILABLE, TableConfig
+from connectors.spark.config import TableConfig
+from connectors.spark.config_keys import DELETED, HARD, IGNORE, SEQ, SOFT, SOURCE, UNAVAILABLE
 from connectors.spark.decode.change_batch import ChangeBatch, make_meta
 from connectors.spark.tables.source_order.order_state import FOLDER
 from connectors.spark.tables.writer import TableWriter
