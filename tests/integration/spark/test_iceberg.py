@@ -17,6 +17,7 @@ from connect.record import TopicPartition
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from connectors.spark.tables.iceberg.library import IcebergHandle
 from tests.integration.spark.lake import field, message
 from tests.integration.spark.table_access import CATALOG, IcebergAccess, catalog_props, configure_catalog
 
@@ -311,6 +312,29 @@ def test_a_snapshot_may_expire_while_an_upsert_is_prepared(lake: IcebergLake, mo
             lake.sql(EXPIRE)
 
     monkeypatch.setattr(crash_points, "point", take_over)
+    lake.write({"id": 1, "v": "b"})
+    assert others
+    lake.write({"id": 2, "v": "c"})
+    assert lake.rows() == [{"id": 1, "v": "b"}, {"id": 2, "v": "c"}]
+
+
+def test_a_snapshot_may_expire_while_its_files_are_listed(lake: IcebergLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task has taken over, as above; this one has no index of the table yet."""
+    lake.start(write_mode="upsert", key_columns="id")
+    lake.write({"id": 1, "v": "a"})
+    lake.restart()
+    others: list[Any] = []
+    files = IcebergHandle.files
+
+    def take_over(handle: IcebergHandle, snapshot: int) -> Any:
+        if not others:
+            others.append(lake._new_run(lake.props, [lake.topic], raw=True, group=lake.group))
+            others[0].deliver()
+            others[0].task.close()
+            lake.sql(EXPIRE)
+        return files(handle, snapshot)
+
+    monkeypatch.setattr(IcebergHandle, "files", take_over)
     lake.write({"id": 1, "v": "b"})
     assert others
     lake.write({"id": 2, "v": "c"})

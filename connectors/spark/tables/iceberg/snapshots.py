@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,6 +17,7 @@ from connectors.spark.errors import is_jvm_gone
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.s3_settings import read_s3_settings
 from connectors.spark.tables.application_ids import Identify, ids_of
+from connectors.spark.tables.conflicts import CommitConflict
 from connectors.spark.tables.files.compaction import CompactionSettings
 from connectors.spark.tables.files.indexed_files import IndexedFiles
 from connectors.spark.tables.files.live_files import Entry, LiveFiles, UnreadableFile
@@ -243,6 +245,10 @@ class TableReader:
                 indexed.apply(entries, [{"path": path} for path in changes["removed"]])
         except UnreadableFile:
             return None
+        except Exception:
+            if self._has_expired(int(newer[0]["id"])):
+                return None
+            raise
         return indexed
 
     def begin(self, schema: pa.Schema, commit: OffsetCommit) -> KnownSnapshot | None:
@@ -270,6 +276,27 @@ class TableReader:
                 return None
             known = newer
         return known if all(known.columns.get(member.name) == member.type for member in schema) else None
+
+    @contextlib.contextmanager
+    def reading(self, known: KnownSnapshot) -> Iterator[None]:
+        """For a with block that reads files of a snapshot. Raises CommitConflict if that fails because another process has
+        committed, and the snapshot has expired, meanwhile."""
+        try:
+            yield
+        except Exception as e:
+            if self._has_expired(known.snapshot):
+                raise CommitConflict(f"snapshot {known.snapshot} has expired") from e
+            raise
+
+    def _has_expired(self, snapshot: int) -> bool:
+        """Whether the branch no longer has a snapshot that it had. False if that cannot be found out."""
+        if self.handle is None or not snapshot:
+            return False
+        try:
+            self.handle.read()
+            return bool(self.handle.history(snapshot)["end"] != "since")
+        except Exception:
+            return False
 
     def read_files(self, known: KnownSnapshot, keys: Mapping[str, pa.DataType]) -> IndexedFiles:
         assert self.handle is not None

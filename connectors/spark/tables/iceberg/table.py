@@ -164,8 +164,13 @@ class IcebergTable:
         known = self._reader.begin(commit.schema_of(upsert.rows), commit)
         if known is None:
             return None
-        indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-        written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
+        try:
+            with self._reader.reading(known):
+                indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
+                written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
+        except CommitConflict as e:
+            log.debug("Planning a commit to %s again: %s", self._place, e)
+            return None
         crash_points.point("spark.staged")
         try:
             version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
@@ -187,7 +192,11 @@ class IcebergTable:
         known = self._reader.begin(pa.schema([]), OffsetCommit({}, {}))
         if known is None:
             return False
-        change = write_truncated(upsert, self._index(known, upsert).live, known)
+        try:
+            with self._reader.reading(known):
+                change = write_truncated(upsert, self._index(known, upsert).live, known)
+        except CommitConflict:
+            return False
         version = self._commit(known, change, OffsetCommit({}, {}), "delta" if known.has_vectors else "overwrite")
         if version is None:
             known.writer.delete(change.written)
