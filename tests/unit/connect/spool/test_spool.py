@@ -40,15 +40,32 @@ def spool(tmp_path: Path) -> Path:
     return tmp_path / "spool"
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["t", "u"]), st.lists(st.tuples(MESSAGES, MESSAGES), min_size=1, max_size=6)), min_size=1)
+PREFIXES = st.none() | st.sampled_from([message(0, schema).partition(b"0}")[0] for schema in ("a", "b")])
+RUNS = st.builds(
+    lambda topic, pairs, *parts: Run(topic, [k for k, _ in pairs], [v for _, v in pairs], None, None, None, *parts),
+    st.sampled_from(["t", "u"]),
+    st.lists(st.tuples(MESSAGES, MESSAGES), min_size=1, max_size=6),
+    PREFIXES,
+    PREFIXES,
+    st.none() | st.tuples(st.binary(max_size=3), st.binary(max_size=3)),
 )
-def test_keys_and_values_are_restored_to_the_byte(runs: list[tuple[str, list[tuple[bytes | None, bytes | None]]]]) -> None:
+
+
+@given(st.lists(RUNS, min_size=1))
+def test_keys_and_values_are_restored_to_the_byte(runs: list[Run]) -> None:
+    def whole(prefix: bytes | None, payload: bytes | None) -> bytes | None:
+        return payload if prefix is None or payload is None else prefix + payload + b"}"
+
+    records = []
+    for run in (run if run.value_prefix else run._replace(value_frame=None) for run in runs):
+        before, after = run.value_frame or (b"", b"")
+        for key, value in zip(run.keys, run.values, strict=True):
+            framed = None if value is None else before + value + after
+            records.append((run.topic, whole(run.key_prefix, key), whole(run.value_prefix, framed)))
     schemas = SchemaTexts({})
     built = segments.build_segment(
-        [(Run(topic, [k for k, _ in pairs], [v for _, v in pairs]), NOW_MS) for topic, pairs in runs], schemas
+        [(run if run.value_prefix else run._replace(value_frame=None), NOW_MS) for run in runs], schemas
     )
-    records = [(topic, key, value) for topic, pairs in runs for key, value in pairs]
     keys, found = (restore_bytes(built, column, schemas.unstored).to_pylist() for column in ("key", "value"))
     assert list(zip(built["topic"].to_pylist(), keys, found, strict=True)) == records
 
