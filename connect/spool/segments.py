@@ -39,7 +39,7 @@ _STORED = pa.schema(
         ("value_schema", pa.int32()),
         ("value_frame", pa.dictionary(pa.int32(), FRAME)),
         ("timestamp", pa.int64()),
-        ("headers", HEADERS),
+        ("headers", pa.dictionary(pa.int32(), HEADERS)),
     ]
 )
 
@@ -95,7 +95,7 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
             value_schemas,
             _frames([run.value_frame for run, _ in runs], counts),
             _timestamps(runs, rows),
-            _headers(runs, rows),
+            _headers(runs),
         ],
         schema=_STORED,
     )
@@ -146,14 +146,24 @@ def _timestamps(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
     return pa.array(list(found), pa.int64())
 
 
-def _headers(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
-    if all(run.headers is None for run, _ in runs):
-        return pa.nulls(rows, HEADERS)
-    found: list[list[dict[str, object]] | None] = []
+def _headers(runs: Sequence[tuple[RecordRun, int]]) -> pa.DictionaryArray:
+    """Headers by identity: records of a source often share them."""
+    codes: list[int] = []
+    listed: dict[int, list[tuple[str, bytes | None]]] = {}
+    numbers: dict[int, int] = {id(None): -1}
     for run, _ in runs:
-        listed = repeat(None, len(run.values)) if run.headers is None else run.headers
-        found += [None if named is None else [{"key": key, "value": value} for key, value in named] for named in listed]
-    return pa.array(found, HEADERS)
+        if run.headers is None:
+            codes += [-1] * len(run.values)
+            continue
+        ids = list(map(id, run.headers))
+        for identity, named in zip(ids, run.headers, strict=True):
+            if named is not None and identity not in listed:
+                numbers[identity] = len(listed)
+                listed[identity] = named
+        codes += map(numbers.__getitem__, ids)
+    indices = np.array(codes, np.int32)
+    texts = [[{"key": key, "value": value} for key, value in named] for named in listed.values()]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(texts, HEADERS))
 
 
 def topics_of(segment: pa.Table) -> dict[str, list[int]]:
@@ -202,6 +212,12 @@ def restore_bytes(rows: pa.Table, column: str, schemas: Mapping[str, str]) -> pa
     if column == "value":
         payloads = join_frames(payloads, _one(rows["value_frame"]))
     return join_schemas(payloads, _one(rows[f"{column}_schema"]), schemas)
+
+
+def restore_headers(rows: pa.Table) -> pa.Array:
+    """Returns the headers of rows, a list for each."""
+    headers = _one(rows["headers"])
+    return headers.dictionary.take(headers.indices)
 
 
 def join_frames(values: pa.Array, frames: pa.DictionaryArray) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
-from connect.spool.segments import HEADERS, restore_bytes
+from connect.spool.segments import HEADERS, restore_bytes, restore_headers
 from connect.suggestions import did_you_mean
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
@@ -55,7 +55,7 @@ def records_of(rows: pa.Table, first_row: int, schemas: Mapping[str, str]) -> pa
         pa.array(range(first_row, first_row + count), pa.int64()),
         rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(_UTC),
         pa.repeat(pa.scalar(0, pa.int32()), count),
-        rows["headers"],
+        restore_headers(rows),
     ]
     return pa.table(columns, schema=RECORDS)
 

@@ -83,6 +83,19 @@ def test_rows_have_all_columns_of_their_records(spool: Path) -> None:
     writer.close()
 
 
+def test_headers_that_records_share_are_stored_once() -> None:
+    shared: list[tuple[str, bytes | None]] = [("h", b"1")]
+    runs = [
+        Run("t", [None] * 3, [b"v"] * 3, headers=[shared, None, shared]),
+        numbers(1, 1),
+        Run("t", [None], [b"v"], headers=[[]]),
+    ]
+    built = segments.build_segment([(run, NOW_MS) for run in runs], SchemaTexts({}))
+    named = [{"key": "h", "value": b"1"}]
+    assert built["headers"].chunk(0).dictionary.to_pylist() == [named, []]
+    assert segments.restore_headers(built.slice(1)).to_pylist() == [None, named, None, []]
+
+
 def test_reader_reads_slices_of_any_number_of_rows_in_order(spool: Path) -> None:
     writer, reader = SpoolWriter(spool, "c"), SpoolReader(spool)
     for first, count in ((0, 5), (5, 1), (6, 4)):
