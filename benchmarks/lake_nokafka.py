@@ -1,7 +1,7 @@
 """Database -> Delta table without Kafka: ``spark.read.format("sluice")`` beside ``spark.read.jdbc`` with two partitions.
 
-A load of 300,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 100,000 changes
-that a stream appends (``SLUICE_BENCH_CHANGES``), and the freshness of 1,000 changes per second for 20 seconds: from the commit
+A load of 200,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 50,000 changes
+that a stream appends (``SLUICE_BENCH_CHANGES``), and the freshness of 1,000 changes per second for 10 seconds: from the commit
 in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's process. That of a
 load is also shown from the moment when Spark is ready (``after_start``): the start of a JVM costs more than some loads.
 """
@@ -31,9 +31,9 @@ from sluice.embedded.jars import ensure_jars, folder_of
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.jar_sets import DEBEZIUM
 
-RECORDS = number("RECORDS", 300_000)
-CHANGES = number("CHANGES", 100_000)
-FRESH_S = number("SECONDS", 20)
+RECORDS = number("RECORDS", 200_000)
+CHANGES = number("CHANGES", 50_000)
+FRESH_S = number("SECONDS", 10)
 _RATE, _STEP = 1000, 50
 _POLL_S = 0.1
 _COLUMNS = (
