@@ -9,9 +9,15 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from pathlib import Path
 
 from benchmarks.structured_streaming import start_spark
 from connectors.spark.datasource import register
+
+
+def started_file(directory: Path) -> Path:
+    """The file that exists once Spark has started."""
+    return directory.with_name(f"{directory.name}.started")
 
 
 def main() -> None:
@@ -19,6 +25,7 @@ def main() -> None:
     options = json.loads(text)
     spark = start_spark(jars, memory)
     register(spark)
+    started_file(Path(directory)).touch()
     columns = options.pop("columns", None)
     if kind == "stream":
         changes = spark.readStream.format("sluice").schema(columns).options(**options).load()

@@ -102,6 +102,28 @@ TemplateWriter = Callable[[TextRows], list[bytes]]
 """Writes one struct per row. May raise any error for a row that it does not handle: the records then decide."""
 
 
+Frame = tuple[bytes, bytes]
+"""The texts before and after the only field in which payloads differ."""
+
+
+class FramedWriter(NamedTuple):
+    """Writes payloads of which one field comes from the row, and all others from slots that rows share."""
+
+    frame: Callable[[Sequence[Any]], Frame]
+    """Writes the other fields, from slots."""
+    write: TemplateWriter
+    """Writes the field."""
+
+
+class PayloadWriter(NamedTuple):
+    """Writes what messages with schemas contain between ``prefix``, the same text for all of a template, and ``}``."""
+
+    prefix: bytes
+    write: TemplateWriter
+    framed: FramedWriter | None
+    """None if several fields come from the row."""
+
+
 class LazyRecords(Sequence[SourceRecord]):
     """Records of one source partition that are created when somebody looks at one. ``source_offset`` is that of the last."""
 

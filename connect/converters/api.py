@@ -10,7 +10,7 @@ from connect.config.definition import ConfigDef
 from connect.data.headers import Headers
 from connect.data.schema import Schema
 from connect.record import SchemaAndValue
-from connect.text_records import StructTemplate, TemplateWriter
+from connect.text_records import PayloadWriter, StructTemplate, TemplateWriter
 
 
 class Converter(ABC):
@@ -56,6 +56,11 @@ class Converter(ABC):
     def template_writer(self, template: StructTemplate) -> TemplateWriter | None:
         """Returns a function that writes structs from texts, with the bytes that :meth:`encode_batch` would write; None if this
         converter writes structs only."""
+        return None
+
+    def payload_writer(self, template: StructTemplate) -> PayloadWriter | None:
+        """Returns a writer of messages without their schemas, for destinations that store a schema once; None if messages of
+        this converter have none, or it writes structs only."""
         return None
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ class SchemaTexts:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._texts = {int(number): text.encode() for number, text in known.items()}
+        self._numbers = {text: number for number, text in self._texts.items()}
         self._unstored: dict[str, str] = {}
 
     @property
@@ -42,12 +43,18 @@ class SchemaTexts:
         if found is None:
             return None
         try:
-            decoded = found.text.decode()
+            found.text.decode()
         except UnicodeDecodeError:  # a lone surrogate, which the JSON parser accepts
             return None
-        number = max(self._texts, default=-1) + 1
-        self._texts[number] = found.text
-        self._unstored[str(number)] = decoded
+        return self.number(found.text)
+
+    def number(self, text: bytes) -> int:
+        """Returns the ID of a text, which must be UTF-8, and adds it if it is new."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = max(self._texts, default=-1) + 1
+            self._texts[number] = text
+            self._unstored[str(number)] = text.decode()
         return number
 
     def text(self, number: int) -> bytes:

@@ -1,7 +1,8 @@
 """Segments: records as they would be in Kafka, in Arrow's file format.
 
 Keys and values are the bytes of the worker's converters. Those of JSON with schemas are stored without their schemas
-(:mod:`connect.spool.schemas`). Readers map the file into memory.
+(:mod:`connect.spool.schemas`), and the texts that rows of a snapshot share, such as the source block, once per segment. What a
+worker would write to Kafka is restored to the byte. Readers map the file into memory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connect import crash_points
 from connect.errors import DataError, RetriableError
@@ -25,6 +27,8 @@ MAX_BYTES = 1 << 30
 """The keys or values of a segment are one Arrow array, which holds two gigabytes."""
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), ("value", pa.binary())]))
+FRAME = pa.struct([("before", pa.binary()), ("after", pa.binary())])
+"""The same texts around many values, which rows do not repeat."""
 _STORED = pa.schema(
     [
         ("topic", pa.dictionary(pa.int32(), pa.string())),
@@ -33,8 +37,9 @@ _STORED = pa.schema(
         ("key_schema", pa.int32()),
         ("value", pa.binary()),
         ("value_schema", pa.int32()),
+        ("value_frame", pa.dictionary(pa.int32(), FRAME)),
         ("timestamp", pa.int64()),
-        ("headers", HEADERS),
+        ("headers", pa.dictionary(pa.int32(), HEADERS)),
     ]
 )
 
@@ -56,6 +61,17 @@ class RecordRun(Protocol):
 
     @property
     def headers(self) -> Sequence[list[tuple[str, bytes | None]] | None] | None: ...
+    @property
+    def key_prefix(self) -> bytes | None:
+        """If set, keys are payloads that stand between this text and ``}`` in Kafka."""
+
+    @property
+    def value_prefix(self) -> bytes | None:
+        """The same for values."""
+
+    @property
+    def value_frame(self) -> tuple[bytes, bytes] | None:
+        """If set, values lack these texts at their start and end, too. A value that is None has none."""
 
 
 def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -> pa.Table:
@@ -65,16 +81,52 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
     counts = [len(run.values) for run, _ in runs]
     topic = pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts), pa.int32()), pa.array(list(topics), pa.string()))
     rows = len(topic)
-    keys, key_schemas = split_schemas(_bytes(run.keys for run, _ in runs), schemas)
-    values, value_schemas = split_schemas(_bytes(run.values for run, _ in runs), schemas)
+    keys, key_schemas = _payloads(_bytes(run.keys for run, _ in runs), [run.key_prefix for run, _ in runs], counts, schemas)
+    values, value_schemas = _payloads(
+        _bytes(run.values for run, _ in runs), [run.value_prefix for run, _ in runs], counts, schemas
+    )
     return pa.table(
-        [topic, _partitions(runs, rows), keys, key_schemas, values, value_schemas, _timestamps(runs, rows), _headers(runs, rows)],
+        [
+            topic,
+            _partitions(runs, rows),
+            keys,
+            key_schemas,
+            values,
+            value_schemas,
+            _frames([run.value_frame for run, _ in runs], counts),
+            _timestamps(runs, rows),
+            _headers(runs),
+        ],
         schema=_STORED,
     )
 
 
 def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
     return pa.array(list(chain.from_iterable(columns)), pa.binary())
+
+
+def _payloads(
+    values: pa.Array, prefixes: Sequence[bytes | None], counts: Sequence[int], schemas: SchemaTexts
+) -> tuple[pa.Array, pa.Array]:
+    """Returns payloads and the IDs of their schemas; a run without a prefix has whole messages."""
+    if not any(prefixes):
+        return split_schemas(values, schemas)
+    numbers = [-1 if prefix is None else schemas.number(prefix) for prefix in prefixes]
+    ids = np.repeat(np.array(numbers, np.int32), counts)
+    whole = ids < 0
+    if whole.any():
+        cut, found = split_schemas(values.filter(pa.array(whole)), schemas)
+        values = pc.replace_with_mask(values, pa.array(whole), cut)
+        ids[whole] = found.fill_null(-1).to_numpy(zero_copy_only=False)
+    return values, pa.array(ids, mask=(ids < 0) | values.is_null().to_numpy(zero_copy_only=False))
+
+
+def _frames(frames: Sequence[tuple[bytes, bytes] | None], counts: Sequence[int]) -> pa.DictionaryArray:
+    known: dict[tuple[bytes, bytes], int] = {}
+    codes = [-1 if frame is None else known.setdefault(frame, len(known)) for frame in frames]
+    indices = np.repeat(np.array(codes, np.int32), counts)
+    texts = pa.array([dict(zip(("before", "after"), frame, strict=True)) for frame in known], FRAME)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), texts)
 
 
 def _partitions(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
@@ -94,14 +146,24 @@ def _timestamps(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
     return pa.array(list(found), pa.int64())
 
 
-def _headers(runs: Sequence[tuple[RecordRun, int]], rows: int) -> pa.Array:
-    if all(run.headers is None for run, _ in runs):
-        return pa.nulls(rows, HEADERS)
-    found: list[list[dict[str, object]] | None] = []
+def _headers(runs: Sequence[tuple[RecordRun, int]]) -> pa.DictionaryArray:
+    """Headers by identity: records of a source often share them."""
+    codes: list[int] = []
+    listed: dict[int, list[tuple[str, bytes | None]]] = {}
+    numbers: dict[int, int] = {id(None): -1}
     for run, _ in runs:
-        listed = repeat(None, len(run.values)) if run.headers is None else run.headers
-        found += [None if named is None else [{"key": key, "value": value} for key, value in named] for named in listed]
-    return pa.array(found, HEADERS)
+        if run.headers is None:
+            codes += [-1] * len(run.values)
+            continue
+        ids = list(map(id, run.headers))
+        for identity, named in zip(ids, run.headers, strict=True):
+            if named is not None and identity not in listed:
+                numbers[identity] = len(listed)
+                listed[identity] = named
+        codes += map(numbers.__getitem__, ids)
+    indices = np.array(codes, np.int32)
+    texts = [[{"key": key, "value": value} for key, value in named] for named in listed.values()]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(texts, HEADERS))
 
 
 def topics_of(segment: pa.Table) -> dict[str, list[int]]:
@@ -146,7 +208,24 @@ def read_segment(directory: Path, entry: SpoolEntry) -> pa.Table:
 
 def restore_bytes(rows: pa.Table, column: str, schemas: Mapping[str, str]) -> pa.Array:
     """Returns the keys or values of rows as they would be in Kafka."""
-    return join_schemas(_one(rows[column]), _one(rows[f"{column}_schema"]), schemas)
+    payloads = _one(rows[column])
+    if column == "value":
+        payloads = join_frames(payloads, _one(rows["value_frame"]))
+    return join_schemas(payloads, _one(rows[f"{column}_schema"]), schemas)
+
+
+def restore_headers(rows: pa.Table) -> pa.Array:
+    """Returns the headers of rows, a list for each."""
+    headers = _one(rows["headers"])
+    return headers.dictionary.take(headers.indices)
+
+
+def join_frames(values: pa.Array, frames: pa.DictionaryArray) -> pa.Array:
+    """Returns payloads with the texts that their rows share."""
+    if frames.null_count == len(frames):
+        return values
+    before, after = (pc.fill_null(texts.take(frames.indices), b"") for texts in frames.dictionary.flatten())
+    return pc.binary_join_element_wise(before, values, after, b"")
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

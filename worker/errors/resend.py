@@ -71,7 +71,7 @@ class RejectedRecords:
                 self._producer.record_error(error, message)
             else:
                 matched[content] = index + 1
-                rejected = _Rejected(_single_record_run(run, index), None if originals is None else originals[index], confirm)
+                rejected = _Rejected(run.slice(slice(index, index + 1)), None if originals is None else originals[index], confirm)
                 if error.code() in _TOPIC_ERRORS:
                     self._skip_rejected(rejected, error, message)
                 else:
@@ -124,8 +124,3 @@ def _find_record(run: ProducerRun, content: tuple[bytes, bytes], start: int) -> 
     """Returns the index of the record with this key and value; of several the next one: they are reported in order."""
     pairs = enumerate(zip(run.keys[start:], run.values[start:], strict=True), start)
     return next((index for index, (key, value) in pairs if (key or b"", value or b"") == content), None)
-
-
-def _single_record_run(run: ProducerRun, index: int) -> ProducerRun:
-    columns = [None if column is None else column[index : index + 1] for column in run[1:]]
-    return ProducerRun(run.topic, *columns)  # type: ignore[arg-type]  # columns keep their kinds

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect.errors import ConnectError
+from connect.text_records import Frame
 from worker.kafka.batch_size import BatchSizeCheck
 from worker.kafka.clients import UNAUTHORIZED, UNREACHABLE, BrokerNotices, kafka_error, make_producer
 from worker.kafka.idempotence import CLIENT_ENDED, PURGED, find_client_error, is_idempotence_denied
@@ -44,13 +45,22 @@ class ProducerRun(NamedTuple):
     timestamps: list[int] | None = None
     """0 means now."""
     headers: list[HeaderBytes | None] | None = None
+    key_prefix: bytes | None = None
+    """If set, each key that is not None is the part of a message between this text and ``}``
+    (:class:`connect.text_records.PayloadWriter`). Only producers that ask for it get such runs."""
+    value_prefix: bytes | None = None
+    """The same for values."""
+    value_frame: Frame | None = None
+    """If set, values lack these texts at their start and end, too (:class:`connect.text_records.FramedWriter`)."""
 
     def after(self, count: int) -> ProducerRun:
         """Returns the run without its first ``count`` records."""
-        if not count:
-            return self
-        rest = [None if column is None else column[count:] for column in self[1:]]
-        return ProducerRun(self.topic, *rest)  # type: ignore[arg-type]  # columns keep their types
+        return self.slice(slice(count, None)) if count else self
+
+    def slice(self, part: slice) -> ProducerRun:
+        """Returns the run with some of its records."""
+        names = "keys", "values", "partitions", "timestamps", "headers"
+        return self._replace(**{name: column[part] for name in names if (column := getattr(self, name)) is not None})
 
 
 def is_about_the_record(error: KafkaError) -> bool:

@@ -8,9 +8,19 @@ from itertools import chain, islice
 
 from connect.converters.api import Converter
 from connect.record import SourceRecord
-from connect.text_records import MixedTextRecords, RecordTemplate, RowRun, StructTemplate, TemplateWriter, TextRecords
+from connect.text_records import (
+    Frame,
+    FramedWriter,
+    MixedTextRecords,
+    RecordTemplate,
+    RowRun,
+    StructTemplate,
+    TemplateWriter,
+    TextRecords,
+    TextRows,
+)
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
-from worker.tasks.converters import Converters, PreparedTemplate
+from worker.tasks.converters import Converters, Prefixes, PreparedTemplate
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +35,14 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
     writers = _writers(converters, records.key, records.value)
     if writers is None:
         return None
-    write_key, write_value = writers
+    write_key, write_value, prefixes = writers
     keys: list[bytes | None] = []
-    values: list[bytes | None] = []
+    values = _Values(write_value, _framed_writer(converters, records.value))
     size = len(records)
     try:
         for start in range(0, size, _CHUNK):
             rows = records.read(start, min(start + _CHUNK, size))
-            values += write_value(rows)
+            values.add(rows)
             if write_key is not None:
                 keys += write_key(rows)
         if write_key is None:
@@ -40,7 +50,34 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
     except Exception as e:
         log.debug("Writing %d rows for %s from records: %r", size, records.topic, e)
         return None
-    return ProducerRun(records.topic, keys, values)
+    return ProducerRun(records.topic, keys, values.written, None, None, None, *prefixes, values.frame)
+
+
+class _Values:
+    """The values of a run. They have a frame as long as all rows share their slots."""
+
+    def __init__(self, write: TemplateWriter, framed: FramedWriter | None) -> None:
+        self.written: list[bytes | None] = []
+        self.frame: Frame | None = None
+        self._write = write
+        self._framed = framed
+
+    def add(self, rows: TextRows) -> None:
+        framed = self._framed
+        frame = None if framed is None or rows.slots is None else framed.frame(rows.slots)
+        if framed is None or frame is None or (self.written and frame != self.frame):
+            self._complete()
+            self.written += self._write(rows)
+        else:
+            self.frame = frame
+            self.written += framed.write(rows)
+
+    def _complete(self) -> None:
+        """Puts the frame back around the values, which will have none."""
+        if self.frame is not None:
+            before, after = self.frame
+            self.written = [None if value is None else before + value + after for value in self.written]
+        self.frame = self._framed = None
 
 
 def encode_mixed_texts(
@@ -67,7 +104,7 @@ def encode_mixed_texts(
     runs: list[ProducerRun] = []
     texts: list[RowRun] = []
     for part in records.parts:
-        if texts and (isinstance(part, list) or part.template.topic != texts[0].template.topic):
+        if texts and (isinstance(part, list) or not _share_run(columns, part.template, texts[0].template)):
             runs.append(_run_of(texts, columns))
             texts = []
         if isinstance(part, list):
@@ -79,13 +116,18 @@ def encode_mixed_texts(
     return runs
 
 
+def _share_run(columns: dict[RecordTemplate, _Columns], first: RecordTemplate, second: RecordTemplate) -> bool:
+    """Whether records of two templates can be in one run."""
+    return first.topic == second.topic and columns[first].prefixes == columns[second].prefixes
+
+
 class _Columns:
     """Keys and values of all records of a template, in order."""
 
     def __init__(
         self, converters: Converters, template: RecordTemplate, parts: Sequence[RowRun], prepared: PreparedTemplate
     ) -> None:
-        first, (write_key, write_value, self.headers) = parts[0], prepared
+        first, (write_key, write_value, self.prefixes, self.headers) = parts[0], prepared
         rows = first.rows if len(parts) == 1 else list(chain.from_iterable(part.rows for part in parts))
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
@@ -118,7 +160,7 @@ def _run_of(parts: Sequence[RowRun], columns: dict[RecordTemplate, _Columns]) ->
         found = columns[template]
         taken, written = found.take(len(rows) * template.records_per_row)
         named: list[HeaderBytes | None] | None = None if found.headers is None else [found.headers] * len(taken)
-        return ProducerRun(template.topic, taken, written, None, None, named)
+        return ProducerRun(template.topic, taken, written, None, None, named, *found.prefixes)
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     headers: list[HeaderBytes | None] = []
@@ -128,7 +170,9 @@ def _run_of(parts: Sequence[RowRun], columns: dict[RecordTemplate, _Columns]) ->
         keys += taken
         values += written
         headers += [found.headers] * len(taken)
-    return ProducerRun(parts[0].template.topic, keys, values, None, None, headers if any(headers) else None)
+    template = parts[0].template
+    shown = headers if any(headers) else None
+    return ProducerRun(template.topic, keys, values, None, None, shown, *columns[template].prefixes)
 
 
 def _prepare(converters: Converters, template: RecordTemplate) -> PreparedTemplate | None:
@@ -147,12 +191,25 @@ def _prepare(converters: Converters, template: RecordTemplate) -> PreparedTempla
 
 def _writers(
     converters: Converters, key: StructTemplate | None, value: StructTemplate
-) -> tuple[TemplateWriter | None, TemplateWriter] | None:
-    write_key = None if key is None else converters.key.template_writer(key)
-    write_value = converters.value.template_writer(value)
+) -> tuple[TemplateWriter | None, TemplateWriter, Prefixes] | None:
+    splits = converters.splits_schemas
+    write_key, key_prefix = (None, None) if key is None else _writer(converters.key, key, splits=splits)
+    write_value, value_prefix = _writer(converters.value, value, splits=splits)
     if write_value is None or (write_key is None) is not (key is None):
         return None
-    return write_key, write_value
+    return write_key, write_value, Prefixes(key_prefix, value_prefix)
+
+
+def _framed_writer(converters: Converters, value: StructTemplate) -> FramedWriter | None:
+    payloads = converters.value.payload_writer(value) if converters.splits_schemas else None
+    return None if payloads is None else payloads.framed
+
+
+def _writer(converter: Converter, template: StructTemplate, *, splits: bool) -> tuple[TemplateWriter | None, bytes | None]:
+    payloads = converter.payload_writer(template) if splits else None
+    if payloads is None:
+        return converter.template_writer(template), None
+    return payloads.write, payloads.prefix
 
 
 def _null(converter: Converter, topic: str) -> list[bytes | None]:

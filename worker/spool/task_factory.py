@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from connect.connector import SourceConnector
 from connect.errors import ConfigError
@@ -42,7 +43,7 @@ class SpoolTaskFactory(TaskFactory):
         return SourceTaskRuntime(
             task_class(),
             request.task_config,
-            self.converters(config),
+            replace(self.converters(config), splits_schemas=True),
             self.chain(config),
             producer,
             None,

@@ -11,11 +11,19 @@ from connect.strict import strict_settings
 from connect.text_records import RecordTemplate, TemplateWriter
 
 
+class Prefixes(NamedTuple):
+    """The texts before keys and values of a run (``worker.kafka.record_producer.ProducerRun``)."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+
+
 class PreparedTemplate(NamedTuple):
     """The writers of a template, and the headers of its records as bytes."""
 
     write_key: TemplateWriter | None
     write_value: TemplateWriter
+    prefixes: Prefixes
     headers: list[tuple[str, bytes | None]] | None
 
 
@@ -26,6 +34,8 @@ class Converters:
     key: Converter
     value: Converter
     header: HeaderConverter
+    splits_schemas: bool = False
+    """Whether records that are still texts become payloads without their schemas, if the converters can write these."""
     prepared: dict[RecordTemplate, PreparedTemplate] = field(default_factory=dict, compare=False, repr=False)
     """What :mod:`worker.source.text_encoding` prepares once per template."""
 

@@ -31,7 +31,7 @@ from connect.data.schema import Schema
 from connect.errors import ConfigError, DataError
 from connect.record import NULL, SchemaAndValue
 from connect.strict import is_strict
-from connect.text_records import StructTemplate, TemplateWriter
+from connect.text_records import PayloadWriter, StructTemplate, TemplateWriter
 
 SCHEMAS_ENABLE = "schemas.enable"
 SCHEMAS_CACHE_SIZE = "schemas.cache.size"
@@ -137,7 +137,9 @@ class JsonConverter(Converter, HeaderConverter):
         self._write = WriteOptions(values[DECIMAL_FORMAT].upper() == "NUMERIC", values[REPLACE_NULL], strict)
         self._read = ReadOptions(values[REPLACE_NULL], strict)
         self._parse = _parse_exactly if strict else loads
-        fixed = self._parse_fixed(values[SCHEMA_CONTENT])  # even if schemas are disabled, so that an invalid one is rejected
+        fixed = _parse_content(
+            values[SCHEMA_CONTENT], self._read
+        )  # even if schemas are disabled, so that an invalid one is rejected
         self._fixed_schema = fixed if self._schemas_enabled else None
 
     @property
@@ -149,18 +151,6 @@ class JsonConverter(Converter, HeaderConverter):
     def read_options(self) -> ReadOptions:
         """How messages are read (``replace.null.with.default``, ``conversion.strict``)."""
         return self._read
-
-    def _parse_fixed(self, content: str | None) -> Schema | None:
-        if not content:
-            return None
-        try:
-            node = parse_json(content.encode(), strict=self._read.strict)
-        except DataError as e:
-            raise SchemaContentError(NO_JSON_SCHEMA, content) from e
-        try:
-            return parse_schema(node, self._read)
-        except DataError as e:
-            raise SchemaContentError(e.message, content) from e
 
     # -- writing
 
@@ -181,6 +171,11 @@ class JsonConverter(Converter, HeaderConverter):
         if type(self) is not JsonConverter:
             return None  # a subclass may write structs in another way
         return self._writers.get(template, self._write, self._prefix(template.schema), self._cache_size)
+
+    def payload_writer(self, template: StructTemplate) -> PayloadWriter | None:
+        if type(self) is not JsonConverter or not self._schemas_enabled:
+            return None
+        return self._writers.payload_writer(template, self._write, self._prefix(template.schema), self._cache_size)
 
     def _encode_chunk(self, schema: Schema | None, values: Sequence[Any]) -> list[bytes | None]:
         if schema is None:
@@ -404,6 +399,20 @@ class JsonConverter(Converter, HeaderConverter):
     def close(self) -> None:
         for cache in (self._encoders, self._equal_encoders, self._writers, self._decoders, self._parsed, self._prefixes):
             cache.clear()
+
+
+def _parse_content(content: str | None, options: ReadOptions) -> Schema | None:
+    """Parses ``schema.content``. Raises SchemaContentError."""
+    if not content:
+        return None
+    try:
+        node = parse_json(content.encode(), strict=options.strict)
+    except DataError as e:
+        raise SchemaContentError(NO_JSON_SCHEMA, content) from e
+    try:
+        return parse_schema(node, options)
+    except DataError as e:
+        raise SchemaContentError(e.message, content) from e
 
 
 def _parse_exactly(data: bytes) -> Any:

@@ -7,7 +7,7 @@ form here, so the bytes are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,20 @@ from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
-from connect.text_records import Cell, Fixed, Joined, Slot, StructTemplate, TemplateWriter, TextKind, TextRows
+from connect.text_records import (
+    Cell,
+    Fixed,
+    Frame,
+    FramedWriter,
+    Joined,
+    Part,
+    PayloadWriter,
+    Slot,
+    StructTemplate,
+    TemplateWriter,
+    TextKind,
+    TextRows,
+)
 
 _QUOTE = repr('"')
 
@@ -27,20 +40,39 @@ class TemplateWriters:
     """The writers of templates, each compiled once."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[StructTemplate, TemplateWriter]] = {}
+        self._found: dict[tuple[int, bytes], tuple[StructTemplate, TemplateWriter]] = {}
+        self._frames: dict[int, tuple[StructTemplate, Callable[[Sequence[Any]], Frame]]] = {}
 
     def get(self, template: StructTemplate, options: WriteOptions, prefix: bytes, max_size: int) -> TemplateWriter:
         """Returns the writer of a template. With a prefix, its results begin with that and end with a brace."""
-        found = self._found.get(id(template))
+        found = self._found.get((id(template), prefix))
         if found is None:
             if len(self._found) >= max_size:
                 self._found.clear()
             # The reference to the template prevents reuse of its id.
-            found = self._found[id(template)] = template, _compile_writer(template, options, prefix)
+            found = self._found[id(template), prefix] = template, _compile_writer(template, options, prefix)
         return found[1]
+
+    def payload_writer(self, template: StructTemplate, options: WriteOptions, prefix: bytes, max_size: int) -> PayloadWriter:
+        """Returns the writer of what messages have after the prefix."""
+        return PayloadWriter(prefix, self.get(template, options, b"", max_size), self._framed(template, options, max_size))
+
+    def _framed(self, template: StructTemplate, options: WriteOptions, max_size: int) -> FramedWriter | None:
+        """Returns the writer of the only field that comes from the row; None if several do."""
+        at = [i for i, part in enumerate(template.parts) if _reads_row(part)]
+        inner = template.parts[at[0]] if len(at) == 1 else None
+        if not isinstance(inner, StructTemplate):
+            return None
+        found = self._frames.get(id(template))
+        if found is None:
+            if len(self._frames) >= max_size:
+                self._frames.clear()
+            found = self._frames[id(template)] = template, _frame_writer(template, at[0], options)
+        return FramedWriter(found[1], self.get(inner, options, b"", max_size))
 
     def clear(self) -> None:
         self._found.clear()
+        self._frames.clear()
 
 
 def _compile_writer(template: StructTemplate, options: WriteOptions, prefix: bytes) -> TemplateWriter:
@@ -49,6 +81,32 @@ def _compile_writer(template: StructTemplate, options: WriteOptions, prefix: byt
     format_.struct(template)
     format_.literal("}" if prefix else "")
     return format_.compile()
+
+
+def _reads_row(part: Part) -> bool:
+    return isinstance(part, Cell | Joined) or (isinstance(part, StructTemplate) and any(map(_reads_row, part.parts)))
+
+
+def _frame_writer(template: StructTemplate, at: int, options: WriteOptions) -> Callable[[Sequence[Any]], Frame]:
+    """Returns the function that writes the fields before and after one of the template's."""
+    fields = [(field.name, field.schema, part) for field, part in zip(template.schema.fields or (), template.parts, strict=True)]
+    before, after = _Format(options), _Format(options)
+    before.literal("{")
+    for member in fields[:at]:
+        before.member(*member)
+        before.literal(",")
+    before.literal(f"{quote(fields[at][0])}:")
+    for member in fields[at + 1 :]:
+        after.literal(",")
+        after.member(*member)
+    after.literal("}")
+    write_before, write_after = before.compile(), after.compile()
+
+    def write(slots: Sequence[Any]) -> Frame:
+        one_row = TextRows([(None,)], has_nulls=False, is_plain=True, slots=slots)
+        return write_before(one_row)[0], write_after(one_row)[0]
+
+    return write
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +145,26 @@ class _Format:
     def struct(self, template: StructTemplate) -> None:
         before = "{"
         for field, part in zip(template.schema.fields or (), template.parts, strict=True):
-            self.literal(f"{before}{quote(field.name)}:")
+            self.literal(before)
+            self.member(field.name, field.schema, part)
             before = ","
-            match part:
-                case StructTemplate():
-                    self.struct(part)
-                case Slot():
-                    is_long = field.schema.type is Type.INT64 and field.schema.name not in LOGICAL_NAMES
-                    self._add_slot(part.number, _value_writer(field.schema, self._options), is_long=is_long)
-                case Fixed():
-                    self.literal(write_value(field.schema, part.value, self._options))
-                case Joined():
-                    self._add_joined(part)
-                case Cell():
-                    self._add_cell(part, field.schema)
         self.literal("}" if template.parts else "{}")
+
+    def member(self, name: str, schema: Schema, part: Part) -> None:
+        """Adds a field with its name."""
+        self.literal(f"{quote(name)}:")
+        match part:
+            case StructTemplate():
+                self.struct(part)
+            case Slot():
+                is_long = schema.type is Type.INT64 and schema.name not in LOGICAL_NAMES
+                self._add_slot(part.number, _value_writer(schema, self._options), is_long=is_long)
+            case Fixed():
+                self.literal(write_value(schema, part.value, self._options))
+            case Joined():
+                self._add_joined(part)
+            case Cell():
+                self._add_cell(part, schema)
 
     def _add_slot(self, number: int, write: Callable[[Any], str], *, is_long: bool = False) -> None:
         name = f"w{len(self._constants)}"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
-from connect.spool.segments import HEADERS, restore_bytes
+from connect.spool.segments import HEADERS, restore_bytes, restore_headers
 from connect.suggestions import did_you_mean
+from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
-from connectors.spark.decode.json import read_schema
+from connectors.spark.decode.json import NotBatchable, Prefix, read_schema
+from connectors.spark.decode.json_batch_decoder import Payloads
 from connectors.spark.decode.layouts import detect_layout
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
-from connectors.spark.decode.topic_decoder import TopicDecoder
+from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
 
 OP, TS, ROW_POSITION, UNCHANGED = "_op", "_ts", "_position", "_unchanged"
 _UTC = pa.timestamp("us", "UTC")
@@ -52,7 +55,7 @@ def records_of(rows: pa.Table, first_row: int, schemas: Mapping[str, str]) -> pa
         pa.array(range(first_row, first_row + count), pa.int64()),
         rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(_UTC),
         pa.repeat(pa.scalar(0, pa.int32()), count),
-        rows["headers"],
+        restore_headers(rows),
     ]
     return pa.table(columns, schema=RECORDS)
 
@@ -91,8 +94,13 @@ def columns_of(texts: Sequence[str]) -> pa.Schema:
 
 
 def _columns_of(text: str) -> pa.Schema:
-    layout = detect_layout(read_schema(json.loads(text[len(_PREFIX) : -len(_SUFFIX)])))
-    return pa.schema(list(layout.row.table))
+    return pa.schema(list(detect_layout(read_schema(_schema_of(text))).row.table))
+
+
+def _schema_of(text: str) -> dict[str, Any]:
+    """The schema in the text before payloads."""
+    found: dict[str, Any] = json.loads(text[len(_PREFIX) : -len(_SUFFIX)])
+    return found
 
 
 class TypedRows:
@@ -103,6 +111,7 @@ class TypedRows:
         self._topic = topic
         self._columns = columns
         self._ignores_others = ignores_others
+        self._prefixes: dict[int, Prefix] = {}
         converter = JsonConverter()
         self._decoder = TopicDecoder(
             topic,
@@ -123,13 +132,42 @@ class TypedRows:
         if len(chosen) < rows.num_rows:
             rows = rows.take(chosen)
         numbers = pc.add(chosen.cast(pa.int64()), first_row)
-        values = restore_bytes(rows, "value", schemas).to_pylist()
-        raw = RawBuffer(self._topic, [0] * len(values), numbers.to_pylist(), [None] * len(values), values)
-        found = [self._rows_of(batch, numbers) for batch in self._decoder.decode_raw(raw, 0)]
+        found = [self._rows_of(batch, numbers) for batch in self._decode(rows, numbers, schemas)]
         table = pa.concat_tables([part for part in found if part.num_rows] or [self._empty()])
         if len(found) > 1:
             table = table.sort_by(SEQUENCE)
         return table.drop_columns([SEQUENCE])
+
+    def _decode(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
+        count = rows.num_rows
+        raw = RawBuffer(self._topic, [0] * count, numbers.to_pylist())
+        try:
+            return self._decoder.decode_payloads(raw, *self._split(rows, schemas))
+        except (NotBatchable, *DECODE_ERRORS):
+            # Whole messages, value by value: this supports more forms, and errors name the record and the field.
+            raw.keys, raw.values = [None] * count, restore_bytes(rows, "value", schemas).to_pylist()
+            return self._decoder.decode_exactly(raw, 0)
+
+    def _split(self, rows: pa.Table, schemas: Mapping[str, str]) -> tuple[list[Payloads], Sequence[int]]:
+        """Returns the payloads by schema, and the positions of rows without a value. Raises NotBatchable if a value has no
+        schema."""
+        values, ids, frames = (as_array(rows[name]) for name in ("value", "value_schema", "value_frame"))
+        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
+        if ids.null_count != len(nulls):
+            raise NotBatchable
+        groups = []
+        for number in pc.unique(ids.drop_null()).to_pylist():
+            if number not in self._prefixes:
+                text = schemas[str(number)]
+                self._prefixes[number] = Prefix(text.encode(), read_schema(_schema_of(text)))
+            for is_framed in (True, False):
+                chosen = pc.and_(pc.fill_null(pc.equal(ids, number), False), pc.equal(frames.is_valid(), is_framed))
+                here = pc.indices_nonzero(chosen)
+                if len(here):
+                    group = [column if len(here) == len(values) else column.take(here) for column in (values, frames)]
+                    payloads, used = group
+                    groups.append(Payloads(self._prefixes[number], here.to_numpy(), payloads, used if is_framed else None))
+        return groups, nulls
 
     def _empty(self) -> pa.Table:
         return pa.schema([*self._columns, (SEQUENCE, pa.int64())]).empty_table()

@@ -10,6 +10,7 @@ import binascii
 import decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,10 @@ from connectors.spark.config_keys import UNAVAILABLE
 
 _UTC = pa.timestamp("us", "UTC")
 _NTZ = pa.timestamp("us")
+_PAD = 64
+_BASE64 = np.full(256, 255, np.uint8)
+"""The number of each digit of base64; _PAD for padding, and more for any other character."""
+_BASE64[np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=", np.uint8)] = np.arange(65)
 _DAY_MICROS = 86_400_000_000
 _DAY_END = "24:00:00"  # PostgreSQL's end of day, which differs from the start of the next day
 
@@ -114,12 +119,43 @@ def binary_of_base64(array: pa.Array) -> pa.Array:
 
 def decimals_of_base64(array: pa.Array, scale: int, type_: pa.DataType) -> pa.Array:
     """The decimals of base64 texts of unscaled big-endian bytes."""
+    if scale >= 0 and (short := _short_decimals(array, type_)) is not None:
+        return short
     decode, number = binascii.a2b_base64, int.from_bytes
     try:
         unscaled = [None if v is None else number(decode(v, strict_mode=True), "big", signed=True) for v in array.to_pylist()]
     except binascii.Error as e:
         raise DataError(f"a Decimal is not in base64: {e}") from e
     return _decimals(unscaled, scale, type_)
+
+
+def _short_decimals(array: pa.Array, type_: pa.DataType) -> pa.Array | None:
+    """The decimals of texts of up to eight characters, without a Python object for each; None if there are others, which
+    may be wrong."""
+    count = len(array)
+    lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+    unscaled = np.zeros(count, np.int64)
+    found = array.null_count
+    for length in (4, 8):
+        at = np.flatnonzero(lengths == length)
+        found += len(at)
+        if len(at):
+            texts = array.take(pa.array(at))
+            digits = _BASE64[np.frombuffer(texts.buffers()[2], np.uint8, length * len(at)).reshape(-1, length)]
+            padding = (digits == _PAD).sum(axis=1)
+            # Padding stands at the end only, for one or two characters.
+            if (digits > _PAD).any() or (digits[:, :-2] == _PAD).any() or (digits[:, -2] == _PAD)[padding == 1].any():
+                return None
+            shifts = np.arange(6 * (length - 1), -1, -6)
+            numbers = ((digits & (_PAD - 1)).astype(np.int64) << shifts).sum(axis=1)
+            unused = 64 - 6 * length
+            # The sign is the highest bit of the first byte; the bits of padding are not part of the number.
+            unscaled[at] = (numbers << unused) >> (unused + 8 * padding)
+    if found != count:
+        return None
+    data = np.stack([unscaled, unscaled >> 63], axis=1)
+    valid = array.is_valid().buffers()[1] if array.null_count else None
+    return pa.Array.from_buffers(type_, count, [valid, pa.py_buffer(data)])
 
 
 def decimals_of_bytes(array: pa.Array, scale: int, type_: pa.DataType) -> pa.Array:

@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from connect.converters.json.message_prefix import find_message_prefix
@@ -99,16 +100,27 @@ def split_by_prefix(
     return list(groups.values()), nulls
 
 
-def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool, refuse_unknown: bool = False) -> pa.Table:
+Lines: TypeAlias = "Sequence[bytes] | pa.Array"
+"""Documents of one line each; an array is binary and has no nulls."""
+
+
+def parse(lines: Lines, types: pa.Schema | None, *, infer: bool, refuse_unknown: bool = False) -> pa.Table:
     """Parses one row per line. Fields that ``types`` does not name are omitted, or inferred with ``infer``, or errors with
     ``refuse_unknown``.
 
     Raises an Arrow error for a value of another type, UnicodeDecodeError for bytes that are not UTF-8, DataError for a line that
     is not one object or is nested too deeply, and NotBatchable when a floating-point column might change a number (promise 8).
     """
-    if max(map(len, lines), default=0) > 2 * _MAX_DEPTH:  # a shorter line cannot be as deep
-        _check_depth(lines)
-    data = b"\n".join([_PADDING, *lines, _PADDING])
+    if isinstance(lines, pa.Array):
+        longest = pc.max(pc.binary_length(lines)).as_py() or 0
+    else:
+        longest = max(map(len, lines), default=0)
+    if longest > 2 * _MAX_DEPTH:  # a shorter line cannot be as deep
+        _check_depth(lines.to_pylist() if isinstance(lines, pa.Array) else lines)
+    if isinstance(lines, pa.Array):
+        data = b"".join([_PADDING, b"\n", _joined(lines), b"\n", _PADDING])
+    else:
+        data = b"\n".join([_PADDING, *lines, _PADDING])
     if data.count(b"\n") != len(lines) + 1:
         raise NotBatchable
     if not data.isascii():
@@ -124,6 +136,12 @@ def parse(lines: Sequence[bytes], types: pa.Schema | None, *, infer: bool, refus
     if changes_number(data, table):
         raise NotBatchable
     return table
+
+
+def _joined(lines: pa.Array) -> memoryview:
+    """The lines of an array, with line breaks between them."""
+    all_lines = pa.LargeListArray.from_arrays(pa.array([0, len(lines)], pa.int64()), lines)
+    return memoryview(pc.binary_join(all_lines, b"\n")[0].as_buffer())
 
 
 def _check_depth(lines: Sequence[bytes]) -> None:

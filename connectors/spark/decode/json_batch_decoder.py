@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from connect.spool.segments import join_frames
 from connectors.spark.decode import schema_inference
+from connectors.spark.decode.change_batch import DELETE, table_of_struct
 from connectors.spark.decode.decoded_values import (
     DecodedValues,
     image_of,
@@ -18,14 +22,25 @@ from connectors.spark.decode.decoded_values import (
     struct_of,
     tombstones,
 )
-from connectors.spark.decode.json import NotBatchable, Prefix, parse, split_by_prefix
+from connectors.spark.decode.json import Lines, NotBatchable, Prefix, parse, split_by_prefix
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_lines
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock
 
+_BEFORE_ROW = b'{"before":null,"after":'
 _QUOTED = re.compile(rb':"(NaN|-?Infinity)"')
+
+
+class Payloads(NamedTuple):
+    """Values of one schema, without it."""
+
+    prefix: Prefix
+    positions: Sequence[int]
+    payloads: Lines
+    frames: pa.DictionaryArray | None = None
+    """The texts around the payloads (``connect.spool.segments``), if they have such, without nulls."""
 
 
 class JsonBatchDecoder:
@@ -55,11 +70,45 @@ class JsonBatchDecoder:
             found.append(tombstones(nulls))
         return found
 
-    def _with_schema(self, raw: RawBuffer, prefix: Prefix, positions: list[int], payloads: list[bytes]) -> DecodedValues:
+    def decode_payloads(self, raw: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[DecodedValues]:
+        """Like :meth:`decode`, for values that are split already; ``nulls`` are the positions of records without a value."""
+        found = [
+            self._with_schema(raw, prefix, positions, payloads)
+            if frames is None
+            else self._with_frames(raw, prefix, positions, payloads, frames)
+            for prefix, positions, payloads, frames in groups
+        ]
+        return [*found, tombstones(nulls)] if len(nulls) else found
+
+    def _with_frames(
+        self, raw: RawBuffer, prefix: Prefix, positions: Sequence[int], payloads: Lines, frames: pa.DictionaryArray
+    ) -> DecodedValues:
+        """Decodes what rows share once, if the rows themselves are all that they do not share."""
         layout = self._schemas.layout(prefix.schema, in_json=True)
         json_type = layout.row.json
-        if json_type is None or b"null" in payloads:
+        before, after = frames.dictionary.flatten()
+        is_row = layout.envelope and layout.rewrite_maps is None and pc.all(pc.equal(before, _BEFORE_ROW)).as_py()
+        if json_type is None or not is_row:
+            return self._with_schema(raw, prefix, positions, join_frames(payloads, frames))
+        shared = _parse_with_types(pc.binary_join_element_wise(before, b"null", after, b""), self._envelope_types(json_type))
+        operations = shared["op"].combine_chunks()
+        if operations.null_count or pc.any(pc.equal(operations, DELETE)).as_py():
             raise NotBatchable
+        image = layout.row.from_json(struct_of(_parse_with_types(payloads, pa.schema(list(json_type)))))
+        source = self._source.columns(shared["source"].combine_chunks()).take(frames.indices)
+        values = DecodedValues(positions, operations.take(frames.indices), source, table_of_struct(image))
+        return replace(values, defaults=layout.defaults)
+
+    def _envelope_types(self, row: pa.DataType) -> pa.Schema:
+        return pa.schema([("before", row), ("after", row), ("op", pa.string()), ("source", self._source.type)])
+
+    def _with_schema(self, raw: RawBuffer, prefix: Prefix, positions: Sequence[int], payloads: Lines) -> DecodedValues:
+        layout = self._schemas.layout(prefix.schema, in_json=True)
+        json_type = layout.row.json
+        if json_type is None or _has_null(payloads):
+            raise NotBatchable
+        if isinstance(payloads, pa.Array) and (layout.single or layout.rewrite_maps is not None):
+            payloads = payloads.to_pylist()
         if layout.single:
             payloads = [b'{"' + SINGLE_FIELD.encode() + b'":' + p + b"}" for p in payloads]
         if layout.rewrite_maps is not None:
@@ -67,8 +116,8 @@ class JsonBatchDecoder:
         if not layout.envelope:
             table = _parse_with_types(payloads, pa.schema(list(json_type)))
             return replace(plain_rows(positions, layout.row.from_json(struct_of(table))), defaults=layout.defaults)
-        types = pa.schema([("before", json_type), ("after", json_type), ("op", pa.string()), ("source", self._source.type)])
-        values = rows_of_envelopes(raw, positions, _parse_with_types(payloads, types), layout.row, self._source)
+        table = _parse_with_types(payloads, self._envelope_types(json_type))
+        values = rows_of_envelopes(raw, positions, table, layout.row, self._source)
         return replace(values, defaults=layout.defaults)
 
     def decode_schemaless(self, raw: RawBuffer, positions: Sequence[int], lines: list[bytes]) -> DecodedValues:
@@ -87,12 +136,19 @@ class JsonBatchDecoder:
         return replace(values, fields=fields_of_lines(lines, values.image, image_of if inferred.envelope else row_of_plain))
 
 
-def _parse_with_types(payloads: list[bytes], types: pa.Schema) -> pa.Table:
+def _has_null(payloads: Lines) -> bool:
+    if isinstance(payloads, pa.Array):
+        return bool(pc.any(pc.equal(payloads, b"null")).as_py())
+    return b"null" in payloads
+
+
+def _parse_with_types(payloads: Lines, types: pa.Schema) -> pa.Table:
     try:
         return parse(payloads, types, infer=False)
     except pa.ArrowInvalid:
         # Arrow's reader takes non-finite numbers without quotes only. A text column that holds such a word fails now and needs
         # the record path.
+        payloads = payloads.to_pylist() if isinstance(payloads, pa.Array) else payloads
         unquoted = [_QUOTED.sub(rb":\1", p) if b'Infinity"' in p or b'"NaN"' in p else p for p in payloads]
         if unquoted == payloads:
             raise

@@ -44,6 +44,12 @@ class SourceColumns:
     names: Sequence[pa.Array] | None = None
     positions: pa.Array | None = None
 
+    def take(self, indices: pa.Array) -> SourceColumns:
+        """The same for other rows."""
+        names = None if self.names is None else [name.take(indices) for name in self.names]
+        positions = None if self.positions is None else self.positions.take(indices)
+        return SourceColumns(self.ms.take(indices), names, positions)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceBlock:

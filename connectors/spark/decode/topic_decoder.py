@@ -19,7 +19,7 @@ from connectors.spark.decode.change_batch import OLD_KEY, ChangeBatch, empty_row
 from connectors.spark.decode.column_decoder import ColumnDecoder, ColumnRecords
 from connectors.spark.decode.decoded_values import DecodedValues
 from connectors.spark.decode.json import NotBatchable
-from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder
+from connectors.spark.decode.json_batch_decoder import JsonBatchDecoder, Payloads
 from connectors.spark.decode.json_record_decoder import DocumentReader, JsonRecordDecoder
 from connectors.spark.decode.key_decoder import KeyDecoder
 from connectors.spark.decode.layouts import SchemaCache
@@ -90,6 +90,11 @@ class TopicDecoder:
     def decode_batch(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes JsonConverter's usual bytes only. Raises NotBatchable or one of ``DECODE_ERRORS``, which name no record."""
         return [self._of_raw(raw, sequence, values, exactly=False) for values in self._batches.decode(raw)]
+
+    def decode_payloads(self, places: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[ChangeBatch]:
+        """Like :meth:`decode_batch`, for values without their schemas (``JsonBatchDecoder.decode_payloads``) and without keys."""
+        found = self._batches.decode_payloads(places, groups, nulls)
+        return [self._change_batch(places, 0, values, None, None) for values in found]
 
     def decode_exactly(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes raw records value by value. Raises DataError that names record and field."""

@@ -26,6 +26,9 @@ class Run(NamedTuple):
     partitions: Sequence[int] | None = None
     timestamps: Sequence[int] | None = None
     headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None
+    key_prefix: bytes | None = None
+    value_prefix: bytes | None = None
+    value_frame: tuple[bytes, bytes] | None = None
 
 
 def message(number: int, schema: str = "s") -> bytes:

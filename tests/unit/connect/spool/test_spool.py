@@ -40,15 +40,32 @@ def spool(tmp_path: Path) -> Path:
     return tmp_path / "spool"
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["t", "u"]), st.lists(st.tuples(MESSAGES, MESSAGES), min_size=1, max_size=6)), min_size=1)
+PREFIXES = st.none() | st.sampled_from([message(0, schema).partition(b"0}")[0] for schema in ("a", "b")])
+RUNS = st.builds(
+    lambda topic, pairs, *parts: Run(topic, [k for k, _ in pairs], [v for _, v in pairs], None, None, None, *parts),
+    st.sampled_from(["t", "u"]),
+    st.lists(st.tuples(MESSAGES, MESSAGES), min_size=1, max_size=6),
+    PREFIXES,
+    PREFIXES,
+    st.none() | st.tuples(st.binary(max_size=3), st.binary(max_size=3)),
 )
-def test_keys_and_values_are_restored_to_the_byte(runs: list[tuple[str, list[tuple[bytes | None, bytes | None]]]]) -> None:
+
+
+@given(st.lists(RUNS, min_size=1))
+def test_keys_and_values_are_restored_to_the_byte(runs: list[Run]) -> None:
+    def whole(prefix: bytes | None, payload: bytes | None) -> bytes | None:
+        return payload if prefix is None or payload is None else prefix + payload + b"}"
+
+    records = []
+    for run in (run if run.value_prefix else run._replace(value_frame=None) for run in runs):
+        before, after = run.value_frame or (b"", b"")
+        for key, value in zip(run.keys, run.values, strict=True):
+            framed = None if value is None else before + value + after
+            records.append((run.topic, whole(run.key_prefix, key), whole(run.value_prefix, framed)))
     schemas = SchemaTexts({})
     built = segments.build_segment(
-        [(Run(topic, [k for k, _ in pairs], [v for _, v in pairs]), NOW_MS) for topic, pairs in runs], schemas
+        [(run if run.value_prefix else run._replace(value_frame=None), NOW_MS) for run in runs], schemas
     )
-    records = [(topic, key, value) for topic, pairs in runs for key, value in pairs]
     keys, found = (restore_bytes(built, column, schemas.unstored).to_pylist() for column in ("key", "value"))
     assert list(zip(built["topic"].to_pylist(), keys, found, strict=True)) == records
 
@@ -64,6 +81,19 @@ def test_rows_have_all_columns_of_their_records(spool: Path) -> None:
     assert rows["timestamp"] == [NOW_MS, 5, NOW_MS + 1, 7]
     assert rows["headers"] == [None, None, [{"key": "h", "value": b"1"}, {"key": "h", "value": None}], []]
     writer.close()
+
+
+def test_headers_that_records_share_are_stored_once() -> None:
+    shared: list[tuple[str, bytes | None]] = [("h", b"1")]
+    runs = [
+        Run("t", [None] * 3, [b"v"] * 3, headers=[shared, None, shared]),
+        numbers(1, 1),
+        Run("t", [None], [b"v"], headers=[[]]),
+    ]
+    built = segments.build_segment([(run, NOW_MS) for run in runs], SchemaTexts({}))
+    named = [{"key": "h", "value": b"1"}]
+    assert built["headers"].chunk(0).dictionary.to_pylist() == [named, []]
+    assert segments.restore_headers(built.slice(1)).to_pylist() == [None, named, None, []]
 
 
 def test_reader_reads_slices_of_any_number_of_rows_in_order(spool: Path) -> None:

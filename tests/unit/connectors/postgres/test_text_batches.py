@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Tr
 from connectors.postgres.types.column_type import CatalogType
 from tests.unit.connectors.postgres.test_decoders import copy_field, nasty
 from worker.errors.batch_failures import BatchFailures
+from worker.kafka.record_producer import ProducerRun
+from worker.source import text_encoding
 from worker.source.encoding import encode
 from worker.tasks.converters import Converters
 
@@ -100,6 +103,17 @@ def converters(**settings: str) -> Converters:
     return Converters(made[0], made[1], SimpleHeaderConverter())
 
 
+def messages(run: ProducerRun) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values as they are in Kafka, with their schemas."""
+
+    def whole(prefix: bytes | None, payload: bytes | None) -> bytes | None:
+        return payload if prefix is None or payload is None else prefix + payload + b"}"
+
+    before, after = run.value_frame or (b"", b"")
+    values = [None if value is None else before + value + after for value in run.values]
+    return [(whole(run.key_prefix, k), whole(run.value_prefix, v)) for k, v in zip(run.keys, values, strict=True)]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -123,6 +137,8 @@ def test_bytes_are_those_of_the_records(options: dict[str, str], made: tuple[Tab
     expected = encode(using, list(batch(rows, lines)), expected_failures)
     assert found == expected
     assert [i for i, _ in failures] == [i for i, _ in expected_failures]
+    split = encode(replace(using, splits_schemas=True), texts, BatchFailures(tolerant=True))
+    assert [messages(run) for run, _ in split] == [messages(run) for run, _ in expected]
 
 
 PLAIN = ["1", "2", "3", "a name", "t", "0.25", "1.5", "12.50000000", "7", "2024-01-02", "2024-01-02 03:04:05.678",
@@ -142,6 +158,35 @@ def test_records_are_not_created_to_be_written() -> None:
         b'{"before":null,"after":{"c0":1,"c\\"1":2,"c2":3,"c3":"a name","c4":true,"c5":0.25,"c6":1.5,"c7":"SoF8gA==","c8":"Bw==",'
     )
     assert run.values[0].endswith(b'"transaction":null,"op":"r","ts_ms":1,"ts_us":2,"ts_ns":3}')
+
+
+def test_destination_that_stores_schemas_once_gets_payloads() -> None:
+    texts = batch(table([False] * WIDTH, with_default=False), ["\t".join(PLAIN)])
+    ((whole, _),) = encode(converters(), texts, BatchFailures())
+    ((run, _),) = encode(replace(converters(), splits_schemas=True), texts, BatchFailures())
+    assert run.keys == [b'{"c0":1,"c3":"a name"}']
+    assert run.value_prefix is not None
+    assert run.value_prefix.startswith(b'{"schema":{"type":"struct"')
+    assert messages(run) == messages(whole)
+    ((plain, _),) = encode(replace(converters(**{"schemas.enable": "false"}), splits_schemas=True), texts, BatchFailures())
+    assert (plain.key_prefix, plain.value_prefix) == (None, None)
+    assert run.value_frame is not None
+    assert [run.value_frame[0] + (value or b"") + run.value_frame[1] for value in run.values] == plain.values
+    assert (run.values[0] or b"").startswith(b'{"c0":1,')
+
+
+def test_rows_that_do_not_share_their_slots_have_no_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_encoding, "_CHUNK", 1)
+    texts = batch(table([False] * WIDTH, with_default=False), ["\t".join([str(i), *PLAIN[1:]]) for i in range(3)])
+    using = replace(converters(), splits_schemas=True)
+    ((shared, _),) = encode(using, texts, BatchFailures())
+    read = texts.read
+    texts.read = lambda start, end: replace(read(start, end), slots=(*(read(start, end).slots or ())[:-1], 3 + start // 2))
+    ((run, _),) = encode(using, texts, BatchFailures())
+    assert shared.value_frame is not None
+    assert run.value_frame is None
+    assert messages(run)[:2] == messages(shared)[:2]
+    assert (run.values[2] or b"").endswith(b'"ts_ns":4}')
 
 
 def test_other_converters_get_the_records() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
-from tests.unit.connectors.postgres.test_text_batches import CATALOG, DEFAULTS, RULES, TYPES, converters
+from tests.unit.connectors.postgres.test_text_batches import CATALOG, DEFAULTS, RULES, TYPES, converters, messages
 from worker.errors.batch_failures import BatchFailures
 from worker.source.encoding import EncodedRun, encode
 from worker.source.pending_offsets import PendingOffsets
@@ -169,7 +170,7 @@ def joined(runs: Sequence[EncodedRun]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for run, _ in runs:
         headers: Sequence[Any] = run.headers or [None] * len(run.keys)
-        found += [(run.topic, *record) for record in zip(run.keys, run.values, headers, strict=True)]
+        found += [(run.topic, *record, named) for record, named in zip(messages(run), headers, strict=True)]
     return found
 
 
@@ -188,6 +189,7 @@ def test_bytes_are_those_of_the_records(options: dict[str, str], made: Any) -> N
     expected = encode(using, list(texts), expected_failures)
     assert joined(found) == joined(expected)
     assert [i for i, _ in failures] == [i for i, _ in expected_failures]
+    assert joined(encode(replace(using, splits_schemas=True), texts, BatchFailures(tolerant=True))) == joined(expected)
 
 
 @settings(max_examples=15)

@@ -12,7 +12,7 @@ import pytest
 
 from connect.errors import DataError
 from connect.spool.schemas import SchemaTexts
-from connect.spool.segments import build_segment
+from connect.spool.segments import build_segment, restore_bytes
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.datasource.rows import (
     ADDED_COLUMNS,
@@ -99,6 +99,33 @@ def test_records_of_several_schemas_keep_their_order() -> None:
     ]
     rows = decoded(*values, columns=[*COLUMNS, ("extra", pa.int64())])
     assert [(row["id"], row["extra"]) for row in rows] == [(n, n if n % 2 else None) for n in range(6)]
+
+
+def test_rows_in_frames_are_those_of_their_whole_messages() -> None:
+    row = {"id": 1, "name": "a", "amount": TWO_DOLLARS}
+    values = [event("r", None, {**row, "id": number}, lsn=number // 2) for number in range(4)]
+    values += [event("d", {**row, "id": 4}), event("u", {**row, "id": 4}, {**row, "id": 5})]
+    texts = [b"{%s" % value.partition(b',"payload":{')[2][:-1] for value in values]
+    parts = [text.partition(b'"after":') for text in texts]
+    schemas = SchemaTexts({})
+    runs = []
+    for value, (before, name, rest) in zip(values, parts, strict=True):
+        inner, after = (
+            (rest[:4], rest[4:]) if rest.startswith(b"null") else (rest[: rest.index(b"}") + 1], rest[rest.index(b"}") + 1 :])
+        )
+        prefix = value[: -len(before + name + rest) - 1]
+        runs.append((Run(TOPIC, [None], [inner], value_prefix=prefix, value_frame=(before + name, after)), NOW_MS))
+    runs.insert(2, (Run(TOPIC, [None, None], [values[1], None]), NOW_MS))
+    wanted = pa.schema([*COLUMNS, *ADDED_COLUMNS])
+    for part in (runs[:2], runs[:4], runs):
+        built = build_segment(part, schemas)
+        messages = restore_bytes(built, "value", schemas.unstored).to_pylist()
+        assert set(messages) <= {*values, None}
+        found = TypedRows(TOPIC, wanted, ignores_others=False).decode(built, 100, schemas.unstored)
+        (whole, texts_of_whole) = stored(*messages)
+        expected = TypedRows(TOPIC, wanted, ignores_others=False).decode(whole, 100, texts_of_whole)
+        assert found.to_pylist() == expected.to_pylist()
+        assert found.num_rows == len(messages) - messages.count(None)
 
 
 def test_plain_records_have_no_operation() -> None:
