@@ -40,13 +40,16 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     """
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import demo_table_format, demo_uses_cluster, new_home
+    from sluice.demo.environment import demo_table_format, demo_uses_cluster, demo_uses_kafka, new_home
     from sluice.demo.run import run_demo
     from sluice.embedded.directories import data_home
 
     demo_uses_cluster()  # raises before anything is fetched
+    kafka = ["kafka"] if demo_uses_kafka() else []
+    if keep:
+        _require_kafka("--keep")
     iceberg = ["spark-iceberg"] if demo_table_format() == "iceberg" else []
-    for jar_set in ("kafka", "spark", *iceberg):
+    for jar_set in (*kafka, "spark", *iceberg):
         fetch_jars(jar_set)
     base = data_dir or data_home()
     home = base / "up" if keep else new_home(base)
@@ -55,7 +58,7 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     try:
         result = run_demo(home, _sizes(small), seconds, Display(), keep=keep)
     except BaseException:
-        notice(f"files of the run are in {home}; the worker's log is {home / 'worker.log'}")
+        notice(f"files of the run are in {home}; the log is {home / 'worker.log'}")
         raise
     if output == "text":
         _print_summary(result, home, keep)
@@ -76,6 +79,7 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
     from sluice.demo.display import Display
     from sluice.demo.run import start_environment
 
+    _require_kafka("sluice up")
     for jar_set in ("kafka", "spark"):
         fetch_jars(jar_set)
     environment = _environment(data_dir, small)
@@ -107,6 +111,15 @@ def _environment(data_dir: Path | None, small: bool) -> DemoEnvironment:
     from sluice.embedded.directories import data_home
 
     return DemoEnvironment((data_dir or data_home()) / "up", _sizes(small), dies_with_parent=False)
+
+
+def _require_kafka(what: str) -> None:
+    """Raises ConfigError when the demo is to run without Kafka, which ``what`` cannot."""
+    from connect.errors import ConfigError
+    from sluice.demo.environment import KAFKA_VARIABLE, demo_uses_kafka
+
+    if not demo_uses_kafka():
+        raise ConfigError(f"{what} starts a broker and a worker that continue to run; unset {KAFKA_VARIABLE}")
 
 
 def _require_unused(home: Path) -> None:

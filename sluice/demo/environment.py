@@ -1,4 +1,5 @@
-"""The demo's environment: broker, database with a shop, and a worker that runs the connectors of ``configs/``.
+"""The demo's environment: broker, database with a shop, and a worker that runs the connectors of ``configs/``; or without Kafka,
+a Spark query in place of broker and worker.
 
 One directory holds everything. Another :class:`DemoEnvironment` for the
 same directory controls the same processes, which is how ``sluice down`` works.
@@ -15,11 +16,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import psycopg
 
 from connect.config.properties import read_properties, write_properties
 from connect.errors import ConfigError, ConnectError, NotFoundError
+from connect.spool.locks import WRITER, SpoolLock
+from rest.polling import wait_until
 from sluice.demo.compare import READERS, LakeTableReader
 from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
@@ -35,7 +39,9 @@ CONNECTOR_FILES = {
 }
 FORMAT_VARIABLE = "SLUICE_DEMO_FORMAT"
 SPARK_VARIABLE = "SLUICE_DEMO_SPARK"
+KAFKA_VARIABLE = "SLUICE_DEMO_KAFKA"
 _LOCAL, _CLUSTER = "local", "cluster"
+_ON, _OFF = "on", "off"
 SINKS = (UPSERT_SINK, APPEND_SINK)
 TABLES: Mapping[str, list[str]] = {
     "customers": ["id"],
@@ -47,6 +53,10 @@ TABLES: Mapping[str, list[str]] = {
 
 _MAX_BATCH_BYTES = 8 << 20
 """The broker accepts batches of this size, which the producer's settings never exceed, however well they compress."""
+
+_MAX_BATCH_ROWS = "20000"
+"""Of a query without Kafka: its rows have their schemas, and are in memory several times."""
+_SPOOL_STOP_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,18 @@ def demo_uses_cluster() -> bool:
     return chosen == _CLUSTER
 
 
+def demo_uses_kafka() -> bool:
+    """Whether the demo moves data through Kafka, from the environment variable SLUICE_DEMO_KAFKA. Raises ConfigError."""
+    chosen = os.environ.get(KAFKA_VARIABLE) or _ON
+    if chosen not in (_ON, _OFF):
+        raise ConfigError(f"{KAFKA_VARIABLE}={chosen} is not a choice of the demo; use {_ON} or {_OFF}")
+    if chosen == _OFF and demo_uses_cluster():
+        raise ConfigError(
+            f"{KAFKA_VARIABLE}={_OFF} runs Spark in one process, not on a cluster; unset {KAFKA_VARIABLE} or {SPARK_VARIABLE}"
+        )
+    return chosen == _ON
+
+
 class DemoEnvironment:
     """The processes with the directory ``home``. With ``dies_with_parent`` they end when this process ends in any way (Linux)."""
 
@@ -94,7 +116,10 @@ class DemoEnvironment:
         )
         self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
         self.spark = EmbeddedSparkCluster(home / "spark", dies_with_parent=dies_with_parent)
+        self.uses_kafka = demo_uses_kafka()
         self.uses_cluster = demo_uses_cluster()
+        self.spool = home / "spool"
+        self.query_progress = home / "progress.json"
         self.lake = home / "lake"
         self.table_format = demo_table_format()
         self.worker_log = home / "worker.log"
@@ -149,13 +174,24 @@ class DemoEnvironment:
         """
         port = free_ports(1)[0]
         files = [self._write_worker(port), *(self._write_connector(name) for name in SINKS)]
+        self._spawn(["sluice.run.standalone", *files], port)
+
+    def start_query(self) -> None:
+        """Starts a Spark query in place of broker and worker, which reads the source through a spool. Does not wait. Needs the
+        database."""
+        source = self._write_connector(SOURCE, {"spool.location": str(self.spool), "maxRowsPerTrigger": _MAX_BATCH_ROWS})
+        options = [f"--checkpoint={self.home / 'checkpoint'}", f"--progress={self.query_progress}"]
+        self._spawn(["connectors.spark.datasource", *options, source, *map(self._write_connector, SINKS)], 0)
+
+    def _spawn(self, module: list[str | Path], port: int) -> None:
+        """Starts a Python module that starts Spark."""
         spark_jars = jars.folder_of(jars.jar_set("spark"))
         jars.ensure_jars("spark")
         if self.table_format == "iceberg":
             jars.ensure_jars("spark-iceberg")
         with process.interrupts_deferred():
             child = process.spawn(
-                [sys.executable, "-m", "sluice.run.standalone", *files],
+                [sys.executable, "-m", *module],
                 log=self.worker_log,
                 cwd=self.home,
                 environment={**os.environ, "SLUICE_SPARK_JARS": str(spark_jars)},
@@ -187,7 +223,7 @@ class DemoEnvironment:
         }
         return self._write("connect-standalone.properties", changes)
 
-    def _write_connector(self, name: str) -> Path:
+    def _write_connector(self, name: str, more: Mapping[str, str] = MappingProxyType({})) -> Path:
         database = self.database
         source = {
             "database.hostname": database.host,
@@ -199,7 +235,7 @@ class DemoEnvironment:
         sink = {"table.location": str(self.lake), "table.format": self.table_format}
         if self.uses_cluster and name != SOURCE:
             sink |= self.spark.connector_settings()
-        return self._write(CONNECTOR_FILES[name], {"name": name, **(source if name == SOURCE else sink)})
+        return self._write(CONNECTOR_FILES[name], {"name": name, **(source if name == SOURCE else sink), **more})
 
     def _write(self, template: str, changes: Mapping[str, str]) -> Path:
         """Writes a copy of a file in ``configs/`` with some values changed. Only its owner can read it: it may contain a
@@ -216,15 +252,19 @@ class DemoEnvironment:
         return READERS[self.table_format](self.lake / table)
 
     def check_worker(self) -> None:
-        """Raises ConnectError with the end of the log when the worker has ended."""
+        """Raises ConnectError with the end of the log when the worker or the query has ended."""
         if not self.worker_running:
-            raise ConnectError(f"the worker ended:\n{process.log_tail(self.worker_log)}\nThe full log is {self.worker_log}")
+            name = "worker" if self.uses_kafka else "Spark query"
+            raise ConnectError(f"the {name} ended:\n{process.log_tail(self.worker_log)}\nThe full log is {self.worker_log}")
 
     def stop(self) -> None:
-        """Stops the worker, then database, Spark's cluster, and broker. Returns once they have ended."""
+        """Stops the worker or the query, then database, Spark's cluster, and broker. Returns once they have ended."""
         if server := self._worker.read():
             process.end(server, first=signal.SIGTERM, grace_s=30, kill_tree=True)
         self._worker.path.unlink(missing_ok=True)
+        if self.spool.exists():
+            # The process of the connector ends soon after its query.
+            wait_until(SpoolLock(self.spool, WRITER).is_free, _SPOOL_STOP_S, 0.05)
         with ThreadPoolExecutor(2, "demo-stop") as pool:
             stopped = [pool.submit(server.stop) for server in (self.database, self.spark)]
             self.broker.stop()

@@ -1,7 +1,8 @@
 """The demo: replicates database changes into Spark tables with one command.
 
-It starts Kafka, PostgreSQL, and a worker with Spark, replicates a snapshot and half a minute of live changes, and then compares
-every table with the database, row by row and column by column. It succeeds only if they are equal.
+It starts Kafka, PostgreSQL, and a worker with Spark (or without Kafka, PostgreSQL and a Spark query), replicates a snapshot and
+half a minute of live changes, and then compares every table with the database, row by row and column by column. It succeeds only
+if they are equal.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,14 +24,14 @@ from rest.polling import wait_until
 from sluice.demo.compare import Comparison, compare_table
 from sluice.demo.display import Display
 from sluice.demo.environment import CONNECTOR_FILES, SINKS, SOURCE, TABLES, DemoEnvironment, Sizes
+from sluice.demo.pipeline import Pipeline
+from sluice.demo.spool_pipeline import SpoolPipeline
+from sluice.demo.worker_pipeline import WorkerPipeline
 from sluice.demo.workload import Workload
 
 _START_TIMEOUT_S = 60.0
 _SNAPSHOT_TIMEOUT_S = 600.0
 _CATCH_UP_TIMEOUT_S = 120.0
-
-Tasks = list[dict[str, Any]]
-"""The progress of a connector's tasks."""
 
 
 @dataclass
@@ -70,8 +71,8 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
     finished = False
     with _terminate_as_interrupt():
         try:
-            with start_environment(environment, display) as client:
-                result = _measure(environment, client, live_s, display, started)
+            with _start_pipeline(environment, display) as pipeline:
+                result = _measure(environment, pipeline, live_s, display, started)
             finished = True
             return result
         finally:
@@ -80,12 +81,27 @@ def run_demo(home: Path, sizes: Sizes, live_s: float, display: Display, *, keep:
                 environment.stop()
 
 
+@contextmanager
+def _start_pipeline(environment: DemoEnvironment, display: Display) -> Iterator[Pipeline]:
+    if environment.uses_kafka:
+        with start_environment(environment, display) as client:
+            yield WorkerPipeline(environment, client)
+        return
+    display.step(f"Starting {_describe_shop(environment.sizes)}")
+    environment.start_database()
+    display.step("Starting a Spark query that runs the PostgreSQL source through a spool: no Kafka, no worker")
+    environment.start_query()
+    yield SpoolPipeline(environment)
+
+
+def _describe_shop(sizes: Sizes) -> str:
+    return f"PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more"
+
+
 def start_environment(environment: DemoEnvironment, display: Display) -> ConnectClient:
     """Starts everything: the servers, the shop's data, and the connectors. Also used by ``sluice up``."""
-    sizes = environment.sizes
     with_cluster = ", a Spark cluster with two workers" if environment.uses_cluster else ""
-    shop = f"PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more"
-    display.step(f"Starting Apache Kafka{with_cluster}, and {shop}")
+    display.step(f"Starting Apache Kafka{with_cluster}, and {_describe_shop(environment.sizes)}")
     # On an interrupt, the pool waits for its threads, so that nothing starts after everything was stopped.
     with ThreadPoolExecutor(2, "demo-start") as pool:
         database = pool.submit(environment.start_database)
@@ -105,10 +121,12 @@ def start_environment(environment: DemoEnvironment, display: Display) -> Connect
     return client
 
 
-def _measure(environment: DemoEnvironment, client: ConnectClient, live_s: float, display: Display, started: float) -> DemoResult:
+def _measure(environment: DemoEnvironment, pipeline: Pipeline, live_s: float, display: Display, started: float) -> DemoResult:
     started_at = time.monotonic()
-    display.step(f"Snapshot: copying every row of the database through Kafka into {environment.table_format.title()} tables")
-    _follow_snapshot(environment, client, display)
+    display.step(
+        f"Snapshot: copying every row of the database through {pipeline.path} into {environment.table_format.title()} tables"
+    )
+    _follow_snapshot(environment, pipeline, display)
     snapshot_s = time.monotonic() - started_at
     display.note(
         f"{environment.sizes.rows:,} rows in tables after {snapshot_s:.1f} s: {environment.sizes.rows / snapshot_s:,.0f} rows/s"
@@ -116,9 +134,10 @@ def _measure(environment: DemoEnvironment, client: ConnectClient, live_s: float,
     display.step(f"Live changes for {live_s:.0f} seconds")
     workload = Workload(environment.database.dsn(), environment.sizes.customers, environment.sizes.orders, live_s)
     workload.start()
-    _follow_workload(environment, client, workload, display, live_s)
+    _follow_workload(pipeline, workload, display, live_s)
     display.step("Waiting until the tables have all changes")
-    _follow_catch_up(environment, client, display)
+    is_caught_up = pipeline.catch_up(environment.sizes.rows + workload.changes.events)
+    _wait_checked(is_caught_up, _CATCH_UP_TIMEOUT_S, 0.1, "the tables to catch up", environment, pipeline)
     display.step("Comparing every table with the database")
     comparisons = _compare(environment, display)
     changes = workload.changes
@@ -129,7 +148,7 @@ def _measure(environment: DemoEnvironment, client: ConnectClient, live_s: float,
         rows=sum(c.rows for c in comparisons),
         events=events,
         rate_per_s=environment.sizes.rows / snapshot_s,
-        latency_ms=_latency(client),
+        latency_ms=pipeline.latency_ms(),
         seconds=seconds,
         lake=environment.lake,
         snapshot_s=snapshot_s,
@@ -144,28 +163,19 @@ def _measure(environment: DemoEnvironment, client: ConnectClient, live_s: float,
     )
 
 
-def _follow_snapshot(environment: DemoEnvironment, client: ConnectClient, display: Display) -> None:
+def _follow_snapshot(environment: DemoEnvironment, pipeline: Pipeline, display: Display) -> None:
     total = float(environment.sizes.rows)
-    started = time.monotonic()
 
     def is_complete() -> bool:
-        _check(environment, client)
-        source = _details(client.progress(SOURCE))
-        read = float(source.get("rows", 0))
-        sinks = [client.progress(sink) for sink in SINKS]
-        delivered = sum(map(_delivered, sinks))
-        rate = delivered / (time.monotonic() - started)
-        note = f"tables {source.get('tables_done', 0)}/{source.get('tables_total', len(TABLES))}, "
-        bar.update(delivered, total, note + f"{read:,.0f} rows read, {delivered:,.0f} in tables, {rate:,.0f}/s")
-        return source.get("phase") == "streaming" and delivered >= total and _lag(sinks) == 0
+        found = pipeline.snapshot_progress()
+        bar.update(found.rows, total, found.note)
+        return found.is_complete
 
     with display.bar("rows in tables", total) as bar:
-        _wait_until(is_complete, _SNAPSHOT_TIMEOUT_S, 0.25, "the snapshot to reach the tables", environment)
+        _wait_checked(is_complete, _SNAPSHOT_TIMEOUT_S, 0.25, "the snapshot to reach the tables", environment, pipeline)
 
 
-def _follow_workload(
-    environment: DemoEnvironment, client: ConnectClient, workload: Workload, display: Display, live_s: float
-) -> None:
+def _follow_workload(pipeline: Pipeline, workload: Workload, display: Display, live_s: float) -> None:
     started_at = time.monotonic()
 
     def note() -> str:
@@ -174,36 +184,11 @@ def _follow_workload(
 
     with display.bar("live changes", live_s) as bar:
         while workload.running:
-            _check(environment, client)
+            pipeline.check()
             bar.update(min(time.monotonic() - started_at, live_s), live_s, note())
             workload.join(0.25)
     workload.join(10)
     display.note(note())
-
-
-def _follow_catch_up(environment: DemoEnvironment, client: ConnectClient, display: Display) -> None:
-    """Waits until the source has read the database's log to its current end and the sinks have delivered all of it."""
-    with environment.connect() as connection:
-        row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-    assert row is not None
-    target = _parse_lsn(row[0])
-    quiet = 0
-
-    def is_caught_up() -> bool:
-        nonlocal quiet
-        _check(environment, client)
-        # Several times in a row: records can be in flight between source and topic, and between topic and sink.
-        is_read = _parse_lsn(_details(client.progress(SOURCE)).get("lsn")) >= target
-        quiet = quiet + 1 if is_read and _lag([client.progress(sink) for sink in SINKS]) == 0 else 0
-        return quiet == 3
-
-    _wait_until(is_caught_up, _CATCH_UP_TIMEOUT_S, 0.1, "the tables to catch up", environment)
-
-
-def _parse_lsn(text: str | None) -> int:
-    """Parses a log position in PostgreSQL's form (``16/B374D848``); None is 0."""
-    high, _, low = (text or "0/0").partition("/")
-    return (int(high, 16) << 32) + int(low, 16)
 
 
 def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]:
@@ -228,42 +213,6 @@ def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]
         mark = "equal" if comparison.equal else "NOT EQUAL: " + "; ".join(comparison.differences[:3])
         display.note(f"{comparison.table:<12} {comparison.rows:>9,} rows  {mark}")
     return list(found.values())
-
-
-def _delivered(tasks: Tasks) -> float:
-    return float(sum(table.get("rows", 0) for table in _details(tasks).get("tables", {}).values()))
-
-
-def _latency(client: ConnectClient) -> dict[str, float | None]:
-    """Returns the latency of live changes, from the commit in the database to the table commit."""
-    found = [_details(client.progress(sink)).get("latency_ms") or {} for sink in SINKS]
-    merged = {q: max((f[q] for f in found if f.get(q) is not None), default=None) for q in ("p50", "p99")}
-    return {q: None if v is None else round(v, 1) for q, v in merged.items()}
-
-
-def _details(tasks: Tasks) -> dict[str, Any]:
-    """Returns the progress details of a connector's first task; empty if there are none."""
-    return dict(tasks[0]["details"]) if tasks else {}
-
-
-def _lag(sinks: Sequence[Tasks]) -> int:
-    """Returns the number of records in topics that are not in tables yet; 1 while a sink does not know its partitions."""
-    lags = [task["lag"] for tasks in sinks for task in tasks]
-    return sum(sum(lag.values()) for lag in lags) if all(lags) else 1
-
-
-def _check(environment: DemoEnvironment, client: ConnectClient) -> None:
-    """Raises ConnectError with the error message when the worker or a connector has failed."""
-    environment.check_worker()
-    connectors = client.connectors_expanded("status")
-    for name in CONNECTOR_FILES:
-        status = connectors[name]["status"]
-        failed = [found for found in (status["connector"], *status["tasks"]) if found["state"] == "FAILED"]
-        if failed:
-            first = str(failed[0].get("trace") or "").strip().splitlines()
-            raise ConnectError(
-                f"connector {name} failed: {first[0] if first else 'no reason given'}; log: {environment.worker_log}"
-            )
 
 
 def _is_up(client: ConnectClient) -> bool:
@@ -298,7 +247,24 @@ def _wait_until(
         return False
 
     if not wait_until(is_done, timeout_s, interval_s):
-        raise ConnectError(f"timed out waiting for {what}; the worker's log is {environment.worker_log}")
+        raise ConnectError(f"timed out waiting for {what}; the log is {environment.worker_log}")
+
+
+def _wait_checked(
+    condition: Callable[[], bool],
+    timeout_s: float,
+    interval_s: float,
+    what: str,
+    environment: DemoEnvironment,
+    pipeline: Pipeline,
+) -> None:
+    """Waits for a condition. Raises ConnectError when a part of the pipeline fails, or after the time."""
+
+    def is_done() -> bool:
+        pipeline.check()
+        return condition()
+
+    _wait_until(is_done, timeout_s, interval_s, what, environment)
 
 
 @contextmanager

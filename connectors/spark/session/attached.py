@@ -62,12 +62,7 @@ class AttachedSpark:
 
     def new_session(self, settings: SparkConfig) -> SparkSession:
         """Waits until Spark runs. Raises the error that prevented the start, or that of py4j when the JVM has ended."""
-        session: Any = self._started.result().newSession()
-        for key, value in {**session_conf(settings), **s3_conf(settings)}.items():
-            _set_unless_static(session, key, value)
-        if settings.s3 is not None:
-            install_log_store(session)
-        return session
+        return open_session(self._started.result(), settings)
 
     def release(self, session: SparkSession) -> None:
         """Does nothing: the JVM drops a session that no Python object refers to, and stopping one would stop Spark for all."""
@@ -153,6 +148,16 @@ class AttachedSpark:
             detach(self._gateway)
         if self._connection is not None:
             self._connection.close()
+
+
+def open_session(parent: SparkSession, settings: SparkConfig) -> SparkSession:
+    """Returns a new session of the same Spark with a connector's settings."""
+    session: Any = parent.newSession()
+    for key, value in {**session_conf(settings), **s3_conf(settings)}.items():
+        _set_unless_static(session, key, value)
+    if settings.s3 is not None:
+        install_log_store(session)
+    return session
 
 
 def _set_unless_static(session: SparkSession, key: str, value: str) -> None:

@@ -16,6 +16,10 @@ Identify = Callable[[str], TopicIdentity | None]
 """The identity of a topic, by its name; None when there is no such topic."""
 
 
+class OtherTopicError(ConnectError):
+    """A table's offsets are of a topic that was recreated since, or of another cluster."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionId:
     """A partition of a topic that cannot be confused with a recreated topic, or with a topic of another cluster."""
@@ -68,7 +72,7 @@ class StoredOffsets:
     def ends(self, identify: Identify, table: str) -> dict[TopicPartition, int]:
         """The end offset of each partition. An end of 0 stands for none: the offset was deleted.
 
-        Raises ConnectError when rows come from a topic that has been recreated since, or from another cluster.
+        Raises OtherTopicError when rows come from a topic that has been recreated since, or from another cluster.
         """
         ends: dict[TopicPartition, int] = {}
         for stored, end in self._ends.items():
@@ -79,7 +83,7 @@ class StoredOffsets:
                 continue  # nobody will read it
             if not _is_same(stored.identity, present):
                 where = "another cluster" if stored.identity.cluster_id != present.cluster_id else "a topic that was recreated"
-                raise ConnectError(
+                raise OtherTopicError(
                     f"table {table} holds {stored.partition} up to offset {end} from {where} (cluster "
                     f"{stored.identity.cluster_id}, topic ID {stored.identity.topic_id}; the topic is now {present.topic_id} in "
                     f"cluster {present.cluster_id}). Stop the connector and reset its offsets over REST "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from connectors.spark import session
 from connectors.spark.config import SparkConfig, SparkSinkConfig
 from connectors.spark.config_keys import ICEBERG
 from connectors.spark.tables.application_ids import Identify
@@ -27,8 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class Sessions(Protocol):
+    """Where a table gets its Spark sessions from: the lease of a task, for example."""
+
+    def session(self) -> SparkSession:
+        """Returns a new session, which shares no settings and no views with others."""
+        ...
+
+
 def make_writer(
-    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging | None, identify: Identify, task: str = "0"
+    config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify, task: str = "0"
 ) -> TableWriter:
     """The writer of one table in the configured format, for the task of this number. Waits for Spark."""
     return TableWriter(table, config.of_table(table), open_table(config, table, lease, staging, identify, task))
@@ -40,7 +47,7 @@ def reaches_jvm(spark: SparkConfig) -> bool:
 
 
 def open_table(
-    config: SparkSinkConfig, table: str, lease: session.Lease | None, staging: Staging | None, identify: Identify, task: str = "0"
+    config: SparkSinkConfig, table: str, lease: Sessions | None, staging: Staging | None, identify: Identify, task: str = "0"
 ) -> Table:
     """The table in the configured format. Waits for Spark."""
     path, of_table = f"{config.location}/{table}", config.of_table(table)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
-from sluice.demo.environment import DemoEnvironment, Sizes, demo_table_format, demo_uses_cluster
+from sluice.demo.environment import DemoEnvironment, Sizes, demo_table_format, demo_uses_cluster, demo_uses_kafka
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, False), ("", False), ("local", False), ("cluster", True)])
@@ -36,3 +36,26 @@ def test_unknown_spark_is_rejected_with_the_choices(monkeypatch: pytest.MonkeyPa
     assert demo_table_format() == "delta"
     with pytest.raises(ConfigError, match="SLUICE_DEMO_SPARK=yarn"):
         DemoEnvironment(tmp_path, Sizes(), dies_with_parent=True)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, True), ("on", True), ("off", False)])
+def test_demo_uses_kafka_unless_it_is_off(monkeypatch: pytest.MonkeyPatch, value: str | None, expected: bool) -> None:
+    for name in ("SLUICE_DEMO_SPARK", "SLUICE_DEMO_KAFKA"):
+        monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv("SLUICE_DEMO_KAFKA", value)
+    assert demo_uses_kafka() is expected
+
+
+@pytest.mark.parametrize(
+    ("kafka", "spark", "problem"),
+    [
+        ("maybe", "local", "SLUICE_DEMO_KAFKA=maybe is not a choice of the demo; use on or off"),
+        ("off", "cluster", "SLUICE_DEMO_KAFKA=off runs Spark in one process, not on a cluster; unset SLUICE_DEMO_KAFKA or"),
+    ],
+)
+def test_demo_without_kafka_refuses_a_cluster(monkeypatch: pytest.MonkeyPatch, kafka: str, spark: str, problem: str) -> None:
+    monkeypatch.setenv("SLUICE_DEMO_KAFKA", kafka)
+    monkeypatch.setenv("SLUICE_DEMO_SPARK", spark)
+    with pytest.raises(ConfigError, match=problem):
+        demo_uses_kafka()
