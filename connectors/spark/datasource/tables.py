@@ -19,7 +19,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connect.spool.reader import SpoolReader
-from connectors.spark.config import parse_config
+from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import DELTA, PARQUET
 from connectors.spark.datasource.options import parse_options
 from connectors.spark.decode.change_batch import ChangeBatch

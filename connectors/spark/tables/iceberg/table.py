@@ -151,12 +151,16 @@ class IcebergTable:
 
     def upsert(self, upsert: Upsert, commit: OffsetCommit) -> int | None:
         with self._lock:
-            if upsert.truncates and upsert.soft_deletes and not self._truncate_softly(upsert):
-                return None
             # After conflicts, the lock is held from planning on, so that a busy table does not keep this task from committing.
             is_locked = self._conflicts >= _CONFLICTS and self._reader.known is not None
-            with self._reader.require()[0].lock.held() if is_locked else contextlib.nullcontext():
-                version = self._plan_and_commit(upsert, commit, is_locked=is_locked)
+            try:
+                if upsert.truncates and upsert.soft_deletes and not self._truncate_softly(upsert):
+                    return None
+                with self._reader.require()[0].lock.held() if is_locked else contextlib.nullcontext():
+                    version = self._plan_and_commit(upsert, commit, is_locked=is_locked)
+            except CommitConflict as e:
+                log.debug("Planning a commit to %s again: %s", self._place, e)
+                version = None
             self._conflicts = 0 if version is not None else self._conflicts + 1
             return version
 
@@ -164,13 +168,9 @@ class IcebergTable:
         known = self._reader.begin(commit.schema_of(upsert.rows), commit)
         if known is None:
             return None
-        try:
-            with self._reader.reading(known):
-                indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
-                written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
-        except CommitConflict as e:
-            log.debug("Planning a commit to %s again: %s", self._place, e)
-            return None
+        with self._reader.reading(known):
+            indexed, fail = self._index(known, upsert), self._settings.fail_unavailable
+            written = write_upsert(upsert, indexed, known, self._order, commit.files, fail_unavailable=fail)
         crash_points.point("spark.staged")
         try:
             version = self._commit(known, written.change, commit, written.kind, is_locked=is_locked)
@@ -192,11 +192,8 @@ class IcebergTable:
         known = self._reader.begin(pa.schema([]), OffsetCommit({}, {}))
         if known is None:
             return False
-        try:
-            with self._reader.reading(known):
-                change = write_truncated(upsert, self._index(known, upsert).live, known)
-        except CommitConflict:
-            return False
+        with self._reader.reading(known):
+            change = write_truncated(upsert, self._index(known, upsert).live, known)
         version = self._commit(known, change, OffsetCommit({}, {}), "delta" if known.has_vectors else "overwrite")
         if version is None:
             known.writer.delete(change.written)
