@@ -158,9 +158,8 @@ class IcebergTable:
                     return None
                 with self._reader.require()[0].lock.held() if is_locked else contextlib.nullcontext():
                     version = self._plan_and_commit(upsert, commit, is_locked=is_locked)
-            except CommitConflict as e:
-                log.debug("Planning a commit to %s again: %s", self._place, e)
-                version = None
+            except CommitConflict:
+                version = None  # the snapshot has expired: it is planned again
             self._conflicts = 0 if version is not None else self._conflicts + 1
             return version
 
