@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 from typing import Any
 
 # What PySpark imports into the view of its JVM (pyspark.java_gateway.launch_gateway).
@@ -59,7 +60,14 @@ def disconnect_gateway(gateway: Any) -> None:
 
     client = gateway._gateway_client
     client.is_connected = False
+    # On some connections, Java calls Python (foreachBatch). A thread reads them, with a lock that closing them needs.
+    for connection in list(client.deque):
+        if connection.socket is not None:
+            with contextlib.suppress(OSError):
+                connection.socket.shutdown(socket.SHUT_RDWR)
     client.close()
+    if gateway.__dict__.get("_callback_server") is not None:
+        gateway.shutdown_callback_server()
     # After that: a thread that ends drops its connection without closing it.
     client.finalizer_deque.append(SHUTDOWN_FINALIZER_WORKER)
 
