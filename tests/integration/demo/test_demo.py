@@ -42,6 +42,14 @@ def left_running(home: Path) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("command", [["up"], ["demo", "--keep"]])
+def test_services_that_stay_need_kafka(tmp_path: Path, command: list[str]) -> None:
+    process = start(*command, home=tmp_path, SLUICE_DEMO_KAFKA="off")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "starts a broker and a worker that continue to run; unset SLUICE_DEMO_KAFKA" in errors
+
+
 def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     process = start("demo", home=tmp_path, SLUICE_DEMO_FORMAT="hudi")
     _, errors = process.communicate(timeout=60)
@@ -50,9 +58,9 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
-def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path, table_format: str) -> None:
-    process = start("demo", "--small", "--seconds", "6", home=tmp_path, SLUICE_DEMO_FORMAT=table_format)
+@pytest.mark.parametrize(("table_format", "kafka"), [("delta", "on"), ("iceberg", "on"), ("delta", "off")])
+def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path, table_format: str, kafka: str) -> None:
+    process = start("demo", "--small", "--seconds", "6", home=tmp_path, SLUICE_DEMO_FORMAT=table_format, SLUICE_DEMO_KAFKA=kafka)
     out, errors = process.communicate(timeout=500)
     assert process.returncode == 0, f"{out}\n{errors}"
     result = json.loads(out.strip().splitlines()[-1])
@@ -63,6 +71,8 @@ def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path, 
     assert result["latency_ms"]["p50"] is not None
     assert result["latency_ms"]["p50"] <= result["latency_ms"]["p99"]
     assert "column added" in errors
+    assert ("Kafka at" in errors) is (kafka == "on")
+    assert bool(list(tmp_path.glob("*/broker"))) is (kafka == "on")
     assert not left_running(tmp_path)
 
 

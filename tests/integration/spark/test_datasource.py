@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -18,7 +19,7 @@ from connect.spool.reader import SpoolReader
 from connect.spool.status import WriterState, read_status
 from connectors.spark import session
 from connectors.spark.config import parse_config
-from connectors.spark.datasource import register
+from connectors.spark.datasource import SpoolTables, register
 from sluice.embedded.postgres import EmbeddedPostgres
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
@@ -217,6 +218,88 @@ def test_records_are_those_of_spark_s_kafka_source(spark: Spark, shop: Shop) -> 
     last = next(row for row in rows if row["topic"] == "shop.public.other")
     assert bytes(last["key"]).endswith(b'"payload":{"id":1}}')
     assert b'"after":{"id":1}' in bytes(last["value"])
+
+
+def lake_rows(spark: Spark, table: Path) -> dict[int, tuple[Any, ...]]:
+    """The rows of a Delta table by ID; none before it exists."""
+    if not (table / "_delta_log").exists():
+        return {}
+    rows = spark.read.format("delta").load(str(table)).select("id", "name", "big", "amount").collect()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: tuple(row) for row in rows}
+
+
+@pytest.mark.timeout(600)
+def test_one_stream_fills_all_tables_and_repeated_batches_change_nothing(spark: Spark, shop: Shop, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    shop.execute("create table events (text text); insert into events values ('first'), ('first')")
+    upserts = {
+        "name": "tables", "topics": "shop.public.orders,shop.public.other", "table.location": str(lake),
+        "table.name.format": "${table}", "write.mode": "upsert",
+    }  # fmt: skip
+    appends = {"name": "events", "topics": "shop.public.events", "table.location": str(lake), "write.mode": "append"}
+
+    def events() -> list[str]:
+        table = lake / "shop.public.events"
+        rows = spark.read.format("delta").load(str(table)).collect() if (table / "_delta_log").exists() else []
+        return sorted(row["text"] for row in rows)
+
+    with SpoolTables(spark, shop.options, upserts, appends) as tables:
+
+        def write_twice(batch: Any, batch_id: int) -> None:
+            tables.write(batch, batch_id)
+            tables.write(batch, batch_id)
+
+        records = spark.readStream.format("sluice").options(**shop.options).load()
+        query = records.writeStream.foreachBatch(write_twice).option("checkpointLocation", shop.checkpoint).start()
+
+        def is_complete() -> bool:
+            assert query.exception() is None, query.exception()
+            return lake_rows(spark, lake / "orders") == shop.rows()
+
+        wait_until(is_complete)
+        shop.execute(
+            "update orders set amount = amount + 1 where id < 20; update orders set id = 9001 where id = 7;"
+            "delete from orders where id between 100 and 120; alter table orders add column note text;"
+            "insert into orders values (5000, 'new', null, 1, 'noted'); insert into events values ('second')"
+        )
+        wait_until(lambda: is_complete() and events() == ["first", "first", "second"])
+        query.stop()
+        # Twice 303 rows of snapshots, 19 updates, a key change, 21 deletes, and two inserts.
+        assert tables.progress()["events"] == 2 * (303 + 19 + 2 + 21 + 2)
+        assert tables.progress()["tables"]["shop.public.events"]["rows"] == 3
+        assert tables.progress()["latency_ms"]["p50"] is not None
+    assert spark.read.format("delta").load(str(lake / "orders")).where("note = 'noted'").count() == 1
+    assert spark.read.format("delta").load(str(lake / "other")).count() == 1
+
+
+@pytest.mark.timeout(600)
+def test_notebook_fills_a_table(
+    spark: Spark, shop: Shop, postgres: EmbeddedPostgres, database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    notebook = Path(__file__).parents[3] / "docs" / "spark-data-source.ipynb"
+    cells = ["".join(cell["source"]) for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    libpq = {"PGHOST": postgres.host, "PGPORT": postgres.port, "PGUSER": postgres.user, "PGDATABASE": database}
+    for name, value in {**libpq, "PGPASSWORD": postgres.password}.items():
+        monkeypatch.setenv(name, str(value))
+    # The JVM, which otherwise hands its environment on, has started before.
+    monkeypatch.setitem(spark.sparkContext.environment, "PGPASSWORD", str(postgres.password))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    reads = 0
+
+    def is_complete() -> bool:
+        assert names["query"].exception() is None, names["query"].exception()
+        return lake_rows(spark, tmp_path / "lake" / "orders") == shop.rows()
+
+    for cell in cells:
+        if "spark.read." in cell:  # a person waits until the rows are there
+            wait_until(is_complete)
+            reads += 1
+        exec(compile(cell, str(notebook), "exec"), names)
+    assert reads == 2
+    assert not names["query"].isActive
+    assert lake_rows(spark, tmp_path / "lake" / "orders")[1][1] == "changed"
 
 
 @pytest.mark.timeout(600)
