@@ -17,10 +17,10 @@ from connectors.spark.source.delta.commit_changes import CommitReader
 from connectors.spark.source.delta.files import DeltaFiles, open_files
 from connectors.spark.source.delta.table_state import DeltaStates, LogFiles, TableDefinition
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.feed_progress import FeedProgress, FeedSettings
 from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
+from connectors.spark.source.positioned_feed import FeedSettings, VersionedFeed
 from connectors.spark.source.table_feed import (
     READ_CODE,
     FeedItem,
@@ -37,78 +37,58 @@ _LIST_INTERVAL_S = 10.0
 """How often a backlog looks for the newest version, which its lag is relative to."""
 
 
-class DeltaFeed:
+class DeltaFeed(VersionedFeed):
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(
         self, files: fs.FileSystem, folder: str, location: str, settings: FeedSettings, position: FeedPosition | None
     ) -> None:
         """``location`` names the table in messages; without a position, the feed starts as the settings say."""
+        super().__init__(location, settings, position)
         self._files = files
         self._log_folder = f"{folder}/_delta_log"
-        self._location = location
-        self._settings = settings
         self._states = DeltaStates(files, folder, location)
         self._data: DeltaFiles = open_files(files, folder)
         self._reader = CommitReader(self._data, settings.keys, settings.pairing_rows, settings.batch_rows)
-        self._progress = FeedProgress(location, settings, position)
-        self._schemas: dict[TableSchema, TableSchema] = {}
         self._listed_at = 0.0
 
-    @property
-    def position(self) -> FeedPosition | None:
-        """What follows is next; None before the start of a feed without a stored offset."""
-        return self._progress.position
-
     def figures(self) -> Mapping[str, Any]:
-        position, newest = self.position, self._progress.newest
-        return self._progress.figures(0 if position is None else newest - position.version + (not position.snapshot))
-
-    def move_to(self, position: FeedPosition | None) -> None:
-        """Sets the position of the next call of ``items``."""
-        self._progress.position = position
-
-    def start_again(self) -> None:
-        """Makes the next call of ``items`` start with a snapshot of the newest version."""
-        self._settings = replace(self._settings, start=SNAPSHOT)
-        self._progress.position = None
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
+        position, newest = self.position, self._newest
+        return self._figures(0 if position is None else newest - position.version + (not position.snapshot))
 
     # --- reading
 
     def items(self) -> Iterator[FeedItem]:
         listed = self._list()
-        if self._progress.position is None:
-            self._progress.position = self._first_position(listed)
-        if self._progress.position.snapshot:
-            yield from self._snapshot(self._progress.position, listed)
+        if self._position is None:
+            self._position = self._first_position(listed)
+        if self._position.snapshot:
+            yield from self._snapshot(self._position, listed)
             listed = self._list()
-        definition = self._definition_before(self._progress.position, listed)
+        definition = self._definition_before(self._position, listed)
         while True:
-            position = self._progress.position
+            position = self._position
             commit = self._states.log.commit(position.version)
             if commit is None:
                 yield from self._wait_for(position)
                 continue
-            self._progress.phase = "changes"
-            self._progress.newest = max(self._progress.newest, position.version)
+            self._phase = "changes"
+            self._newest = max(self._newest, position.version)
             if time.monotonic() - self._listed_at > _LIST_INTERVAL_S:
                 self._list()
             definition, old = self._after(definition, commit), definition
             yield from self._changes(position, commit, old, definition)
-            self._progress.position = self._progress.position.after_version()
-            self._progress.position = replace(self._progress.position, table_id=definition.table_id)
+            self._position = self._position.after_version()
+            self._position = replace(self._position, table_id=definition.table_id)
             yield VersionEnd()
 
     def _list(self) -> LogFiles:
         listed = self._states.list_log()
-        self._progress.newest, self._listed_at = listed.newest, time.monotonic()
+        self._newest, self._listed_at = listed.newest, time.monotonic()
         return listed
 
     def _first_position(self, listed: LogFiles) -> FeedPosition:
-        start = self._settings.start
+        start = self._start
         if start == SNAPSHOT:
             return FeedPosition(listed.newest, snapshot=True)
         return FeedPosition(listed.newest + 1 if start == LATEST else int(start))
@@ -138,8 +118,8 @@ class DeltaFeed:
                 listed,
                 f"table {self._location} was replaced: its id is {definition.table_id}, and the offset is of {position.table_id}",
             )
-        self._progress.require_order(position)
-        self._progress.position = replace(position, table_id=definition.table_id)
+        self._require_order(position)
+        self._position = replace(position, table_id=definition.table_id)
 
     def _gap(self, listed: LogFiles, message: str) -> VersionGapError:
         return VersionGapError(message, oldest=listed.oldest, newest=listed.newest)
@@ -158,7 +138,7 @@ class DeltaFeed:
 
     def _snapshot(self, position: FeedPosition, listed: LogFiles) -> Iterator[FeedItem]:
         """Rows of the snapshot from the position on: files by age and path, rows by their number."""
-        self._progress.phase = "snapshot"
+        self._phase = "snapshot"
         state = self._states.read(position.version, listed, with_files=True)
         if state is None:
             raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version} of the snapshot")
@@ -176,11 +156,11 @@ class DeltaFeed:
                     row += count  # a restart: these rows are done
                     continue
                 for table in rows.read(self._data.files, ColumnsByName(schema.types), self._settings.batch_rows):
-                    yield from self._progress.unread(version, schema, inserted(table, READ_CODE), row)
+                    yield from self._unread(version, schema, inserted(table, READ_CODE), row)
                     row += table.num_rows
         self._data.forget_vectors()
-        assert self._progress.position is not None
-        self._progress.position = self._progress.position.after_version()
+        assert self._position is not None
+        self._position = self._position.after_version()
         yield VersionEnd()
 
     def _changes(
@@ -198,7 +178,7 @@ class DeltaFeed:
                 if found is None:
                     yield Waiting(is_idle=False)
                     continue
-                yield from self._progress.unread(version, found.schema, found.changes, row)
+                yield from self._unread(version, found.schema, found.changes, row)
                 row += len(found.changes)
 
     def _commit_ms(self, version: int, commit: LoggedCommit | None = None) -> int:
@@ -224,7 +204,7 @@ class DeltaFeed:
                 raise self._gap(listed, f"the log of table {self._location} no longer has version {position.version}")
             return
         known = self._fingerprint(previous)
-        self._progress.phase = "waiting"
+        self._phase = "waiting"
         while True:
             yield Waiting(is_idle=True)
             if self._fingerprint(previous) != known:

@@ -13,7 +13,6 @@ from pyarrow import fs
 from connect.errors import ConnectError
 from connectors.spark.source.config import LATEST, SNAPSHOT
 from connectors.spark.source.errors import VersionGapError
-from connectors.spark.source.feed_progress import FeedProgress, FeedSettings
 from connectors.spark.source.iceberg.columns import columns_of, table_schema
 from connectors.spark.source.iceberg.deletes import DeleteReader
 from connectors.spark.source.iceberg.manifests import ManifestReader
@@ -22,6 +21,7 @@ from connectors.spark.source.iceberg.snapshot_changes import IcebergChangeReader
 from connectors.spark.source.iceberg.table_home import TableHome
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
+from connectors.spark.source.positioned_feed import FeedSettings, VersionedFeed
 from connectors.spark.source.table_feed import (
     READ_CODE,
     FeedItem,
@@ -38,51 +38,29 @@ _LOAD_INTERVAL_S = 10.0
 """How often a backlog looks for the newest snapshot, which its lag is relative to."""
 
 
-class IcebergFeed:
+class IcebergFeed(VersionedFeed):
     """The feed of a table (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(self, home: TableHome, location: str, settings: FeedSettings, position: FeedPosition | None) -> None:
         """``location`` names the table in messages; without a position, the feed starts as the settings say."""
+        super().__init__(location, settings, position)
         self._home = home
-        self._location = location
-        self._settings = settings
-        self._progress = FeedProgress(location, settings, position)
         self._reader: IcebergChangeReader | None = None
-        self._schemas: dict[TableSchema, TableSchema] = {}
         self._history: list[Snapshot] = []
         self._loaded_at = 0.0
-
-    @property
-    def position(self) -> FeedPosition | None:
-        """What follows is next; None before the start of a feed without a stored offset."""
-        return self._progress.position
 
     def figures(self) -> Mapping[str, Any]:
         position, history = self.position, self._history
         if position is None:
-            return self._progress.figures(0)
-        return self._progress.figures(
-            sum(one.version >= position.version + position.snapshot for one in history) + position.snapshot
-        )
-
-    def move_to(self, position: FeedPosition | None) -> None:
-        """Sets the position of the next call of ``items``."""
-        self._progress.position = position
-
-    def start_again(self) -> None:
-        """Makes the next call of ``items`` start with a snapshot of the newest version."""
-        self._settings = replace(self._settings, start=SNAPSHOT)
-        self._progress.position = None
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
+            return self._figures(0)
+        return self._figures(sum(one.version >= position.version + position.snapshot for one in history) + position.snapshot)
 
     # --- reading
 
     def items(self) -> Iterator[FeedItem]:
         metadata = self._load()
-        position = self._progress.position or self._first_position(metadata)
-        self._progress.position = position = self._resolved(position, metadata)
+        position = self._position or self._first_position(metadata)
+        self._position = position = self._resolved(position, metadata)
         if position.snapshot:
             yield from self._snapshot(position, metadata)
             metadata = self._load()
@@ -90,32 +68,32 @@ class IcebergFeed:
             position = self._require_position()
             snapshot = self._next_snapshot(position, metadata)
             if snapshot is None:
-                self._progress.phase = "waiting"
+                self._phase = "waiting"
                 yield Waiting(is_idle=True)
                 if self._home.has_changed(metadata):
                     metadata = self._load()
                 continue
-            self._progress.phase = "changes"
+            self._phase = "changes"
             place = replace(position, version=snapshot.version, snapshot_id=snapshot.parent)
             yield from self._changes(place, snapshot, metadata)
-            self._progress.position = FeedPosition(snapshot.version + 1, table_id=metadata.table_id, snapshot_id=snapshot.id)
+            self._position = FeedPosition(snapshot.version + 1, table_id=metadata.table_id, snapshot_id=snapshot.id)
             yield VersionEnd()
             if time.monotonic() - self._loaded_at > _LOAD_INTERVAL_S:
                 metadata = self._load()
 
     def _require_position(self) -> FeedPosition:
-        assert self._progress.position is not None
-        return self._progress.position
+        assert self._position is not None
+        return self._position
 
     def _load(self) -> TableMetadata:
         metadata, files = self._home.load()
         self._history, self._loaded_at = metadata.history(), time.monotonic()
-        self._progress.newest = metadata.current_version
+        self._newest = metadata.current_version
         self._reader = _open_reader(metadata, files, self._location, self._settings, self._reader)
         return metadata
 
     def _first_position(self, metadata: TableMetadata) -> FeedPosition:
-        start, newest = self._settings.start, metadata.current_version
+        start, newest = self._start, metadata.current_version
         if start == SNAPSHOT:
             return FeedPosition(newest, snapshot=True, snapshot_id=metadata.current_id)
         if start == LATEST:
@@ -129,7 +107,7 @@ class IcebergFeed:
                 metadata,
                 f"table {self._location} was replaced: its id is {metadata.table_id}, and the offset is of {position.table_id}",
             )
-        self._progress.require_order(position)
+        self._require_order(position)
         # Users know the IDs of snapshots, which are never as low as versions.
         named = metadata.snapshots.get(position.version)
         if named is not None and position.version > metadata.last_version:
@@ -211,7 +189,7 @@ class IcebergFeed:
 
     def _snapshot(self, position: FeedPosition, metadata: TableMetadata) -> Iterator[FeedItem]:
         """Rows of the snapshot from the position on, by file, in the order of its manifests."""
-        self._progress.phase = "snapshot"
+        self._phase = "snapshot"
         snapshot = self._snapshot_at(position, metadata)
         if snapshot is None:
             schema = self._schema(metadata.schemas[metadata.current_schema_id])  # a table without rows
@@ -219,7 +197,7 @@ class IcebergFeed:
             node = metadata.read_schema(snapshot)
             schema, columns = self._schema(node), columns_of(node, metadata, self._location)
             version = FeedVersion(metadata.table_id, snapshot.version, snapshot.ts_ms, True, "", snapshot.id)
-            self._progress.position = position = replace(position, snapshot_id=snapshot.id)
+            self._position = position = replace(position, snapshot_id=snapshot.id)
             row, reader = 0, self._require_reader()
             with self._naming_missing(snapshot, metadata):
                 for rows in reader.rows(snapshot):
@@ -228,9 +206,9 @@ class IcebergFeed:
                         row += count  # a restart: these rows are done
                         continue
                     for table in reader.row_sets([rows], columns).read():
-                        yield from self._progress.unread(version, schema, inserted(table, READ_CODE), row)
+                        yield from self._unread(version, schema, inserted(table, READ_CODE), row)
                         row += table.num_rows
-        self._progress.position = self._require_position().after_version()
+        self._position = self._require_position().after_version()
         yield VersionEnd()
 
     def _snapshot_at(self, position: FeedPosition, metadata: TableMetadata) -> Snapshot | None:
@@ -246,7 +224,7 @@ class IcebergFeed:
         return found
 
     def _changes(self, position: FeedPosition, snapshot: Snapshot, metadata: TableMetadata) -> Iterator[FeedItem]:
-        self._progress.position = position
+        self._position = position
         node = metadata.schema_of(snapshot)
         schema = self._schema(node)
         version = FeedVersion(
@@ -258,7 +236,7 @@ class IcebergFeed:
                 if changes is None:
                     yield Waiting(is_idle=False)
                     continue
-                yield from self._progress.unread(version, schema, changes, row)
+                yield from self._unread(version, schema, changes, row)
                 row += len(changes)
 
     def _require_reader(self) -> IcebergChangeReader:

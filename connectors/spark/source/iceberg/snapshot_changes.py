@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from connectors.spark.source.feed_progress import FeedSettings
 from connectors.spark.source.file_rows import FileRows, FileRowSets
 from connectors.spark.source.iceberg.columns import IcebergColumns
 from connectors.spark.source.iceberg.deletes import NO_ROWS, DeleteReader, applies
 from connectors.spark.source.iceberg.manifests import EQUALITY_DELETES, FileEntry, ManifestReader, SnapshotFiles
 from connectors.spark.source.iceberg.metadata import REPLACE, Snapshot
 from connectors.spark.source.pairing import pair_rows
+from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.table_feed import FeedChanges, TableSchema, deleted, inserted
 from connectors.spark.tables.files.row_bitmaps import Rows
 

@@ -36,6 +36,7 @@ from connectors.spark.source.parquet.positions import (
     key_of,
     name_digest,
 )
+from connectors.spark.source.positioned_feed import PositionedFeed
 from connectors.spark.source.table_feed import (
     CREATE_CODE,
     READ_CODE,
@@ -47,7 +48,7 @@ from connectors.spark.source.table_feed import (
     Waiting,
     inserted,
 )
-from connectors.spark.tables.files.live_files import LiveFile
+from connectors.spark.tables.files.live_files import LiveFile, is_storage_failure
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class DirectoryFeedSettings:
     partition_types: Mapping[str, pa.DataType]
 
 
-class DirectoryFeed:
+class DirectoryFeed(PositionedFeed[DirectoryPosition]):
     """The feed of the files below ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(
@@ -84,34 +85,22 @@ class DirectoryFeed:
         position: DirectoryPosition | None,
     ) -> None:
         """``location`` names the directory in messages; without a position, the feed starts as the settings say."""
+        super().__init__(settings.start, position)
         self._files = files
         self._folder = folder
         self._location = location
         self._settings = settings
-        self._position = position
         self._schemas = FileSchemas(location, settings.partition_types)
         self._known: set[int] | None = None
         """The names of done files, as hashes; None before the first listing."""
         self._next_listing = 0.0
         self._awaited = ""
         """The file that is still being written."""
-        self._rows = 0
         self._files_left = 0
-        self._phase = "starting"
-
-    @property
-    def position(self) -> DirectoryPosition | None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        return self._position
-
-    def move_to(self, position: DirectoryPosition | None) -> None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._position = position
 
     def start_again(self) -> None:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._settings = replace(self._settings, start=SNAPSHOT)
-        self._position = None
+        super().start_again()
         self._known = None
 
     def figures(self) -> Mapping[str, Any]:
@@ -124,9 +113,6 @@ class DirectoryFeed:
             if position.current is not None:
                 found |= {"file": position.current.file.name, "row": position.current.row}
         return found
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
 
     # --- reading
 
@@ -153,7 +139,7 @@ class DirectoryFeed:
                 yield Waiting(is_idle=True)
 
     def _first_position(self) -> DirectoryPosition:
-        start = self._settings.start
+        start = self._start
         version = _now_ms()
         if start == SNAPSHOT:
             return DirectoryPosition(version, True, DoneFiles(NO_FILES, {}))
@@ -276,8 +262,8 @@ class DirectoryFeed:
         try:
             parquet = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
         except (pa.ArrowInvalid, OSError) as e:
-            if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
-                raise  # the storage fails, not the file
+            if is_storage_failure(e):
+                raise
             raise _IncompleteFile(_one_line(e)) from e
         schema = self._schemas.add(parquet.schema_arrow, partition_values(file.name), file.name)
         check_keys(self._settings.keys, schema, self._location)
@@ -299,7 +285,7 @@ class DirectoryFeed:
         except (DataError, SchemaError) as e:
             raise DataError(f"{name}: {e.message}. Rewrite the file with values that fit, or move it away") from e
         except (pa.ArrowException, OSError) as e:
-            if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
+            if is_storage_failure(e):
                 raise
             raise ConnectError(
                 f"{name} is damaged: {_one_line(e)}. Restore the file, or move it away to continue without its rows"

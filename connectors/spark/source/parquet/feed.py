@@ -18,9 +18,10 @@ from connectors.spark.source.offsets import FeedPosition, parse_offset
 from connectors.spark.source.parquet.directory_feed import DirectoryFeed, DirectoryFeedSettings
 from connectors.spark.source.parquet.file_schemas import PARTITION_TYPES, FileSchemas
 from connectors.spark.source.parquet.listing import list_files, partition_values
-from connectors.spark.source.parquet.manifest_feed import ManifestFeed, ManifestFeedSettings
+from connectors.spark.source.parquet.manifest_feed import ManifestFeed
 from connectors.spark.source.parquet.manifest_reader import has_manifest
 from connectors.spark.source.parquet.positions import DirectoryPosition, is_directory_offset, parse_directory_offset
+from connectors.spark.source.positioned_feed import FeedSettings
 from connectors.spark.source.table_feed import FeedItem
 
 
@@ -83,7 +84,7 @@ class ParquetFeed:
                 "Stop the connector and DELETE its offsets to read it from the start",
             )
         if is_table:
-            own = ManifestFeedSettings(settings.keys, settings.start, settings.batch_rows)
+            own = FeedSettings(settings.keys, settings.start, settings.pairing_rows, settings.batch_rows)
             return ManifestFeed(*place, own, stored if isinstance(stored, FeedPosition) else None)
         types = _partition_types(settings)
         files = DirectoryFeedSettings(settings.keys, settings.start, settings.batch_rows, settings.lag_ms, types)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from connectors.spark.source.file_rows import FileRows
 from connectors.spark.source.key_columns import check_keys
 from connectors.spark.source.offsets import FeedPosition
 from connectors.spark.source.parquet.manifest_reader import ListedEntries, RowSlice, SinkManifestReader
+from connectors.spark.source.positioned_feed import FeedSettings, VersionedFeed
 from connectors.spark.source.table_feed import (
     CREATE_CODE,
     READ_CODE,
@@ -35,64 +36,28 @@ from connectors.spark.source.table_feed import (
     inserted,
 )
 from connectors.spark.source.types import column_schema
-from connectors.spark.tables.files.live_files import LiveFile
+from connectors.spark.tables.files.live_files import LiveFile, is_storage_failure
 
 _ATTEMPTS = 5
 """How often a file may be merged between finding and opening it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFeedSettings:
-    """How to read a table. ``start`` is SNAPSHOT, LATEST, or the first version whose rows are read."""
-
-    keys: tuple[str, ...]
-    start: str | int
-    batch_rows: int
-
-
-class ManifestFeed:
+class ManifestFeed(VersionedFeed):
     """The feed of the table at ``folder`` of a file system (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(
-        self, files: fs.FileSystem, folder: str, location: str, settings: ManifestFeedSettings, position: FeedPosition | None
+        self, files: fs.FileSystem, folder: str, location: str, settings: FeedSettings, position: FeedPosition | None
     ) -> None:
         """``location`` names the table in messages; without a position, the feed starts as the settings say."""
+        super().__init__(location, settings, position)
         self._files = files
         self._folder = folder
-        self._location = location
-        self._settings = settings
-        self._position = position
         self._manifest = SinkManifestReader(files, folder, location)
-        self._schemas: dict[TableSchema, TableSchema] = {}
-        self._newest = 0
-        self._rows = 0
-        self._phase = "starting"
-
-    @property
-    def position(self) -> FeedPosition | None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        return self._position
-
-    def move_to(self, position: FeedPosition | None) -> None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._position = position
-
-    def start_again(self) -> None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._settings = replace(self._settings, start=SNAPSHOT)
-        self._position = None
 
     def figures(self) -> Mapping[str, Any]:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        found: dict[str, Any] = {"phase": self._phase, "rows": self._rows}
         position = self._position
-        if position is not None:
-            found |= {"version": position.version, "row": position.row, "newest_version": self._newest}
-            found["lag_versions"] = max(0, self._newest - position.version + (not position.snapshot))
-        return found
-
-    def close(self) -> None:
-        """Does nothing: no file stays open."""
+        return self._figures(0 if position is None else self._newest - position.version + (not position.snapshot))
 
     def items(self) -> Iterator[FeedItem]:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
@@ -126,7 +91,7 @@ class ManifestFeed:
         return listed
 
     def _first_position(self, listed: ListedEntries) -> FeedPosition:
-        start = self._settings.start
+        start = self._start
         if start == SNAPSHOT:
             return FeedPosition(listed.newest, snapshot=True)
         return FeedPosition(listed.newest + 1 if start == LATEST else max(int(start), 1))
@@ -136,9 +101,11 @@ class ManifestFeed:
         if position.version < listed.oldest:
             raise self._gap(f"the manifest of table {self._location} no longer has version {position.version}", listed)
         if position.version > listed.newest + 1:
-            message = f"table {self._location} has no version {position.version - 1}: it may have been replaced, or the offset "
-            "is wrong"
-            raise self._gap(message, listed)
+            raise self._gap(
+                f"table {self._location} has no version {position.version - 1}: it may have been replaced, or the offset is "
+                "wrong",
+                listed,
+            )
 
     def _gap(self, message: str, listed: ListedEntries) -> VersionGapError:
         return VersionGapError(message, oldest=listed.oldest, newest=listed.newest)
@@ -214,7 +181,7 @@ class ManifestFeed:
             try:
                 yield stream, place
             except (pa.ArrowException, OSError) as e:
-                if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
+                if is_storage_failure(e):
                     raise
                 raise ConnectError(
                     f"the file {place.file} of table {self._location} cannot be read: {e}. Restore the file from a backup"

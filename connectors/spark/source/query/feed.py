@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from connect.errors import ConnectError
 from connectors.spark.decode.arrow_casts import as_array
-from connectors.spark.source.config import LATEST, SNAPSHOT, QuerySettings
+from connectors.spark.source.config import LATEST, QuerySettings
+from connectors.spark.source.positioned_feed import PositionedFeed
 from connectors.spark.source.query.cursors import count_equal, cursor_text, parse_cursor
 from connectors.spark.source.query.positions import CursorPosition
 from connectors.spark.source.query.range_reader import CursorRange, RangeReader
@@ -49,35 +50,19 @@ class QueryFeedSettings:
     owner: str
 
 
-class QueryFeed:
+class QueryFeed(PositionedFeed[CursorPosition]):
     """The feed of one query (:class:`connectors.spark.source.table_feed.TableFeed`)."""
 
     def __init__(self, settings: QueryFeedSettings, position: CursorPosition | None) -> None:
         """Requests Spark, without waiting for it. Raises ConfigError if this process uses Spark at another address."""
+        super().__init__(settings.start, position)
         self._settings = settings
-        self._position = position
         self._reader = RangeReader(settings.query, settings.keys, settings.lag_ms, settings.batch_rows, settings.owner)
         # One thread that stays: Spark keeps a connection for each.
         self._thread = ThreadPoolExecutor(1, "spark-query")
         self._job: Future[Any] | None = None
         self._next_query = 0.0
-        self._rows = 0
         self._rows_left = 0
-        self._phase = "starting"
-
-    @property
-    def position(self) -> CursorPosition | None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        return self._position
-
-    def move_to(self, position: CursorPosition | None) -> None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._position = position
-
-    def start_again(self) -> None:
-        """See :class:`connectors.spark.source.table_feed.TableFeed`."""
-        self._settings = replace(self._settings, start=SNAPSHOT)
-        self._position = None
 
     def figures(self) -> Mapping[str, Any]:
         """See :class:`connectors.spark.source.table_feed.TableFeed`."""
@@ -129,7 +114,7 @@ class QueryFeed:
             yield VersionEnd()
 
     def _first_position(self) -> Generator[FeedItem, None, CursorPosition]:
-        if self._settings.start == LATEST:
+        if self._start == LATEST:
             newest = yield from self._run(self._reader.newest)
             return CursorPosition(_now_ms(), False, newest)
         return CursorPosition(_now_ms(), True)

@@ -109,6 +109,11 @@ class FileFormat(Protocol):
         ...
 
 
+def is_storage_failure(error: Exception) -> bool:
+    """Whether the storage failed while a file was read, rather than that the file is damaged. Arrow raises OSError for both."""
+    return isinstance(error, OSError) and (error.errno is not None or "AWS Error" in str(error))
+
+
 @contextlib.contextmanager
 def reading(path: str, hint: str) -> Iterator[None]:
     """Raises UnreadableFile for what goes wrong while a file is read in a with block; ``hint`` is the format's."""
@@ -120,8 +125,8 @@ def reading(path: str, hint: str) -> Iterator[None]:
             f"{hint}"
         ) from e
     except (OSError, pa.ArrowException, DamagedVector) as e:
-        if isinstance(e, OSError) and (e.errno is not None or "AWS Error" in str(e)):
-            raise  # the storage fails, not the file
+        if is_storage_failure(e):
+            raise
         raise UnreadableFile(
             f"the file {path} cannot be read: {e}. Restore the file, or the table to a version without it {hint}"
         ) from e
