@@ -1,13 +1,15 @@
 """Describes tables through SQLAlchemy's inspector.
 
-A SQLAlchemy dialect that cannot list views, keys, or indexes raises NotImplementedError; tables are then described without them.
+Not every dialect can list views, keys, and indexes. Tables are described without them then, with a warning, because most tasks
+need only the columns.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import sqlalchemy
@@ -16,6 +18,8 @@ from sqlalchemy.exc import CompileError, NoSuchTableError
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.table_name import TableName
+
+log = logging.getLogger(__name__)
 
 _SYSTEM = re.compile(
     r"information_schema|pg_.*|sys|sysibm.*|syscat|sysstat|systools|sysproc|sysfun|nullid|sqlj|db_\w+|guest|system|outln|dbsnmp|"
@@ -29,6 +33,11 @@ def compile_like(pattern: str) -> re.Pattern[str]:
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)
     special = {"%": ".*", "_": "."}
     return re.compile("".join(special.get(p) or re.escape(p[-1]) for p in parts), re.DOTALL)
+
+
+@functools.cache
+def _warn_once(dialect: str, what: str) -> None:
+    log.warning("SQLAlchemy's dialect %s cannot list %s: tables are described without them", dialect, what)
 
 
 class GenericCatalog:
@@ -47,8 +56,7 @@ class GenericCatalog:
                 if "TABLE" in kinds:
                     found += [(self._name(table, name), "TABLE") for table in self._inspector.get_table_names(name)]
                 if "VIEW" in kinds:
-                    with contextlib.suppress(NotImplementedError):
-                        found += [(self._name(view, name), "VIEW") for view in self._inspector.get_view_names(name)]
+                    found += [(self._name(view, name), "VIEW") for view in self._views(name)]
         return sorted(found, key=lambda entry: str(entry[0]))
 
     def _schemas(self, pattern: str | None) -> Iterator[str | None]:
@@ -71,15 +79,12 @@ class GenericCatalog:
                 return None
             if not columns:
                 return None
-            with contextlib.suppress(NotImplementedError, NoSuchTableError):
-                return self._table(name, table, schema, columns, self._inspector.get_pk_constraint(table, schema))
-            return self._table(name, table, schema, columns, {})
+            return self._table(name, table, schema, columns)
 
-    def _table(self, name: TableName, table: str, schema: str | None, columns: list[Any], key: Any) -> JdbcTable:
+    def _table(self, name: TableName, table: str, schema: str | None, columns: list[Any]) -> JdbcTable:
+        key: Any = self._ask("primary keys", lambda: self._inspector.get_pk_constraint(table, schema), {})
         keys = tuple(self._stored(column) for column in key.get("constrained_columns") or ())
-        kind = "TABLE"
-        with contextlib.suppress(NotImplementedError):
-            kind = "VIEW" if table in self._inspector.get_view_names(schema) else "TABLE"
+        kind = "VIEW" if table in self._views(schema) else "TABLE"
         return JdbcTable(
             TableName(self._stored(table), schema and self._stored(schema), name.catalog),
             tuple(self._column(column, keys) for column in columns),
@@ -104,14 +109,25 @@ class GenericCatalog:
         )  # fmt: skip
 
     def _unique_keys(self, table: str, schema: str | None) -> tuple[tuple[str, ...], ...]:
-        found: list[tuple[str, ...]] = []
-        with contextlib.suppress(NotImplementedError, NoSuchTableError):
-            found += [tuple(entry["column_names"]) for entry in self._inspector.get_unique_constraints(table, schema)]
-        with contextlib.suppress(NotImplementedError, NoSuchTableError):
-            for index in self._inspector.get_indexes(table, schema):
-                if index.get("unique") and None not in index["column_names"]:
-                    found.append(tuple(index["column_names"]))
+        constraints = self._ask("unique keys", lambda: self._inspector.get_unique_constraints(table, schema), [])
+        indexes = self._ask("indexes", lambda: self._inspector.get_indexes(table, schema), [])
+        found = [tuple(entry["column_names"]) for entry in constraints]
+        found += [tuple(index["column_names"]) for index in indexes if index.get("unique") and None not in index["column_names"]]
         return tuple(dict.fromkeys(tuple(self._stored(column) for column in columns) for columns in found))
+
+    def _views(self, schema: str | None) -> Collection[str]:
+        names: list[str] = self._ask("views", lambda: self._inspector.get_view_names(schema), [])
+        return names
+
+    def _ask(self, what: str, read: Callable[[], Any], otherwise: Any) -> Any:
+        """What the inspector reads; ``otherwise`` if the dialect cannot list it."""
+        try:
+            return read()
+        except NotImplementedError:
+            _warn_once(self._dialect.name, what)
+        except NoSuchTableError:
+            pass  # a view or a synonym: some dialects know only its columns
+        return otherwise
 
     def _name(self, table: str, schema: str | None) -> TableName:
         return TableName(self._stored(table), None if schema is None else self._stored(schema))

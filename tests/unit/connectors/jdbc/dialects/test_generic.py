@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy.types as sa
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import NoSuchTableError
 
 from connect.data.logical import EPOCH, date_schema, decimal_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
@@ -21,7 +22,7 @@ from connectors.jdbc import database as database_module
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import ConnectionSettings, Database, Session
 from connectors.jdbc.dialects import merge_sql
-from connectors.jdbc.dialects.generic import GenericDialect
+from connectors.jdbc.dialects.generic import GenericDialect, catalog
 from connectors.jdbc.dialects.generic.catalog import compile_like
 from connectors.jdbc.dialects.generic.errors import classify_error
 from connectors.jdbc.dialects.generic.types import column_decoder
@@ -288,3 +289,29 @@ def test_a_database_without_its_own_dialect_is_supported(session: Session) -> No
     assert [(name.name, kind) for name, kind in made.tables(session, ("TABLE", "VIEW"))] == [("t", "TABLE")]
     assert made.describe(session, TableName("nothing")) is None
     assert made.now(session) > 1_700_000_000_000_000_000
+
+
+def test_tables_are_described_without_what_the_dialect_cannot_list(
+    session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unsupported(*_: object, **__: object) -> Any:
+        raise NotImplementedError
+
+    def absent(*_: object, **__: object) -> Any:
+        raise NoSuchTableError
+
+    session.execute(Sql("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER UNIQUE)"), "creating")
+    dialect = type(session.connection.dialect)
+    for name in ("get_view_names", "get_pk_constraint"):
+        monkeypatch.setattr(dialect, name, unsupported)
+    for name in ("get_unique_constraints", "get_indexes"):
+        monkeypatch.setattr(dialect, name, absent)
+    catalog._warn_once.cache_clear()
+    for _ in range(2):
+        found = session.dialect.find(session, TableName("t"))
+        assert [column.name for column in found.columns] == ["id", "a"]
+        assert (found.primary_key, found.unique_keys, found.kind) == ((), (), "TABLE")
+    assert [name.name for name, _ in session.dialect.tables(session, ("TABLE", "VIEW"))] == ["t"]
+    assert [record.message for record in caplog.records] == [
+        f"SQLAlchemy's dialect sqlite cannot list {what}: tables are described without them" for what in ("primary keys", "views")
+    ]
