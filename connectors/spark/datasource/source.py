@@ -55,7 +55,7 @@ def register(spark: Any) -> None:
     spark.dataSource.register(SluiceSource)
 
 
-class SluiceSource(DataSource):  # type: ignore[misc]  # PySpark has no types
+class SluiceSource(DataSource):
     """Any source connector. The options are the connector's configuration, ``spool.*``, and those in
     :mod:`connectors.spark.datasource.options`."""
 
@@ -81,7 +81,7 @@ class SluiceSource(DataSource):  # type: ignore[misc]  # PySpark has no types
 
 
 @dataclass(frozen=True)
-class SpoolPartition(InputPartition):  # type: ignore[misc]  # PySpark has no types
+class SpoolPartition(InputPartition):
     """Rows for one Spark task."""
 
     directory: str
@@ -184,7 +184,7 @@ class _SpoolRows:
             yield pa.RecordBatch.from_pylist([], schema=columns)
 
 
-class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):  # type: ignore[misc]  # PySpark has no types
+class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):
     """Offsets are ``{"spool": ID, "segment": s, "row": r}``, never anything of the source's own."""
 
     def __init__(self, given: dict[str, str], schema: Any, has_own_schema: bool) -> None:
@@ -302,7 +302,7 @@ class _OpenSpool:
             self.reader.close()
 
 
-class SpoolBatchReader(_SpoolRows, DataSourceReader):  # type: ignore[misc]  # PySpark has no types
+class SpoolBatchReader(_SpoolRows, DataSourceReader):
     """Loads what exists. The rows stay in the spool until a stream, which continues behind them, has committed."""
 
     def partitions(self) -> list[InputPartition]:

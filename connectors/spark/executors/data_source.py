@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,14 +22,12 @@ from connectors.spark.executors.sql_chain import SqlChain, input_types
 from connectors.spark.transforms.pipeline import SETTINGS, transform
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 NAME = "sluice_ranges"
 RECORDS_NAME = "sluice_records"
 COLUMN = "result"
 _SCHEMA = f"{COLUMN} binary"
-
-
 _ARROW_TYPES: dict[pa.DataType, str] = {
     pa.int8(): "TINYINT",
     pa.int16(): "SMALLINT",
@@ -50,10 +48,10 @@ _SETTINGS = {
 }
 
 
-def frame_of(session: Any, job: RangeJob) -> DataFrame:
+def frame_of(session: SparkSession, job: RangeJob) -> DataFrame:
     """The results of a job: pickled, in the column COLUMN."""
     by_row, in_sql = job.numbers()
-    frames: list[Any] = []
+    frames: list[DataFrame] = []
     if by_row:
         session.dataSource.register(source_of(job, by_row))
         frames.append(session.read.format(NAME).load())
@@ -76,7 +74,7 @@ def source_of(job: RangeJob, numbers: Sequence[int] | None = None) -> type[DataS
     """
     data, chosen = pickle.dumps(job), list(range(len(job.ranges)) if numbers is None else numbers)
 
-    class RangeJobReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
+    class RangeJobReader(DataSourceReader):
         def partitions(self) -> list[InputPartition]:
             return [InputPartition(number) for number in chosen]
 
@@ -93,7 +91,7 @@ def source_of(job: RangeJob, numbers: Sequence[int] | None = None) -> type[DataS
                 e.add_note(f"(on host {socket.gethostname()} with Python {sys.executable})")
                 raise
 
-    class RangeSource(DataSource):  # type: ignore[misc]  # PySpark has no types
+    class RangeSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return NAME
@@ -112,7 +110,7 @@ def record_source_of(job: RangeJob, chain: SqlChain, numbers: Sequence[int]) -> 
     data, topic, chosen = pickle.dumps(job), chain.topic, list(numbers)
     types = ", ".join(f"{field.name} {_spark_type(field.type)}" for field in input_types(chain))
 
-    class RecordReader(DataSourceReader):  # type: ignore[misc]  # PySpark has no types
+    class RecordReader(DataSourceReader):
         def partitions(self) -> list[InputPartition]:
             return [InputPartition(number) for number in chosen]
 
@@ -128,7 +126,7 @@ def record_source_of(job: RangeJob, chain: SqlChain, numbers: Sequence[int]) -> 
                 e.add_note(f"(on host {socket.gethostname()} with Python {sys.executable})")
                 raise
 
-    class RecordSource(DataSource):  # type: ignore[misc]  # PySpark has no types
+    class RecordSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return RECORDS_NAME
@@ -142,11 +140,11 @@ def record_source_of(job: RangeJob, chain: SqlChain, numbers: Sequence[int]) -> 
     return RecordSource
 
 
-def _writer_of(job: RangeJob, topic: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _writer_of(job: RangeJob, topic: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function that writes the records of ranges of a topic, and returns the results."""
     data = pickle.dumps(job)
 
-    def write_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import socket
         import sys
 

@@ -152,7 +152,7 @@ class AttachedSpark:
 
 def open_session(parent: SparkSession, settings: SparkConfig) -> SparkSession:
     """Returns a new session of the same Spark with a connector's settings."""
-    session: Any = parent.newSession()
+    session = parent.newSession()
     for key, value in {**session_conf(settings), **s3_conf(settings)}.items():
         _set_unless_static(session, key, value)
     if settings.s3 is not None:

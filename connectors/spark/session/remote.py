@@ -50,7 +50,7 @@ class RemoteSpark:
 
     def new_session(self, settings: SparkConfig) -> SparkSession:
         """Raises ConnectError when the server does not respond, ConfigError when the client is incomplete."""
-        session = self._create()
+        session: SparkSession = self._create()
         with self._lock:
             if self._probe is None:
                 self._probe = self._create()

@@ -50,7 +50,7 @@ class IcebergLake:
         self.group: dict[TopicPartition, int] = {}
         self.task_run: Any = None
         self.lease = session.lease(parse_config(self.props).spark)
-        self.spark = self.lease.session()
+        self.spark: Any = self.lease.session()
         configure_catalog(self.spark, warehouse)
 
     def start(self, **own: str) -> None:

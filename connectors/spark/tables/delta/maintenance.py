@@ -83,6 +83,8 @@ class DeltaMaintenance:
         # VACUUM would otherwise make two commits to the log, without the lock that guards commits of several processes.
         self._session.conf.set(_VACUUM_LOGGING, "false")
         # It lists files in this many tasks, 10,000 by default, however few files there are.
-        self._session.conf.set(_LISTING_TASKS, self._session.conf.get("spark.sql.shuffle.partitions"))
+        tasks = self._session.conf.get("spark.sql.shuffle.partitions")
+        assert tasks is not None
+        self._session.conf.set(_LISTING_TASKS, tasks)
         # The table's retention (7 days by default) is longer than any reader or uncommitted file of the sink lives.
         self._session.sql(f"VACUUM {table_at(self._path)}")

@@ -62,9 +62,10 @@ class IcebergLibrary:
 
     def __init__(self, session: SparkSession) -> None:
         install_class(session, _CLASS, _SOURCE, "Iceberg", _REMEDY)
-        self._jvm: Any = session._jvm
+        jvm: Any = session._jvm
+        self._jvm = jvm
         self._session: Any = session._jsparkSession
-        self._java: Any = self._jvm.sluice.spark.IcebergTables
+        self._java = jvm.sluice.spark.IcebergTables
         self._conf = session.conf
 
     def load(self, name: IcebergName, branch: str = MAIN_BRANCH) -> IcebergHandle | None:
