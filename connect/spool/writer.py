@@ -111,7 +111,7 @@ class SpoolWriter:
 
     def add_segment(
         self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False
-    ) -> SpoolEntry:  # fmt: skip
+    ) -> SpoolEntry:
         """Adds records of a task, and the source offsets behind them. Durable on return.
 
         ``runs`` are as for :func:`connect.spool.segments.build_segment`; without any, only offsets are stored. Raises

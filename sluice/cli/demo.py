@@ -61,7 +61,7 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
         notice(f"files of the run are in {home}; the log is {home / 'worker.log'}")
         raise
     if output == "text":
-        _print_summary(result, home, keep)
+        _print_summary(result, home, keep, uses_kafka=bool(kafka))
     print_json(result.as_json())
     return 0 if result.equal else 1
 
@@ -153,7 +153,7 @@ def _print_addresses(environment: DemoEnvironment, output: str) -> None:
     print("Stop with   sluice down")
 
 
-def _print_summary(result: DemoResult, home: Path, keep: bool) -> None:
+def _print_summary(result: DemoResult, home: Path, keep: bool, *, uses_kafka: bool) -> None:
     changes = result.changes
     latency = result.latency_ms
     print()
@@ -171,6 +171,10 @@ def _print_summary(result: DemoResult, home: Path, keep: bool) -> None:
     if keep:
         print("  curl the address of the REST API above, with /connectors?expand=status")
         print("  sluice down")
+    elif not uses_kafka:
+        print("  docs/spark-data-source.md      read a source connector of your own with Spark")
+        print("  docs/spark-data-source.ipynb   the same as a notebook")
+        print("  make demo                      the same with Kafka and a worker, without SLUICE_DEMO_KAFKA=off")
     else:
         print("  make up                        start the same services and print their addresses")
         print("  curl <REST>/connectors?expand=status")

@@ -8,11 +8,8 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable
 from types import FrameType
-from typing import NoReturn
 
 from sluice.run.shutdown_watchdog import ShutdownWatchdog
 
@@ -22,20 +19,6 @@ EXIT_USAGE, EXIT_STARTUP, EXIT_CONNECTOR = 1, 2, 3
 """Apache's exit codes: invalid usage, the worker cannot start, a connector of the command line cannot be created (or the herder
 failed)."""
 REST_STOP_S = 2.0
-
-
-def exit_with(run: Callable[[], int]) -> NoReturn:
-    """Ends the process with the exit code that ``run`` returns, or with 2 after an unexpected error. Immediately, so that
-    abandoned threads cannot keep it alive."""
-    try:
-        code = run()
-    except BaseException:
-        log.exception("Stopping due to error")
-        code = EXIT_STARTUP
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
 
 
 def stop_on_signals(stop: threading.Event, watchdog: ShutdownWatchdog) -> None:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from connect.errors import ConnectError
+from connect.main_process import exit_with
 from sluice.run.process import (
     EXIT_CONNECTOR,
     EXIT_STARTUP,
     EXIT_USAGE,
     REST_STOP_S,
-    exit_with,
     freeze_gc,
     stop_on_signals,
     tune_gc,
@@ -38,7 +38,7 @@ USAGE = "Usage: connect-standalone worker.properties [connector1.properties conn
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a worker until SIGTERM or SIGINT, then ends the process with the exit code."""
-    exit_with(lambda: run(sys.argv[1:] if argv is None else argv))
+    exit_with(lambda: run(sys.argv[1:] if argv is None else argv), EXIT_STARTUP)
 
 
 def run(argv: Sequence[str]) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
 from connect.config.properties import read_properties
 from connect.errors import ConnectError
+from connect.main_process import StopSignals, exit_with
 from connect.plugins import Plugins
 from connect.spool.config import parse_settings
 from connect.spool.locks import READER, SpoolLock
@@ -47,9 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     mode = next((_MODES[one] for one in arguments if one in _MODES), SpoolMode.STREAM)
     mask = SecretMask()
     set_up_logging(mask)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignals()
     try:
         properties = dict(read_properties(files[0]))
         mask.add(properties)
@@ -72,9 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     return EXIT_FAILED if status.state is WriterState.FAILED else 0
 
 
-def _run(
-    properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: threading.Event, mode: SpoolMode
-) -> WriterStatus:  # fmt: skip
+def _run(properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: StopSignals, mode: SpoolMode) -> WriterStatus:
     """Runs the connector to its end, and returns how that was. Raises ConnectError."""
     pid = os.getpid()
     write_status(writer.directory, WriterStatus(WriterState.STARTING, pid))
@@ -95,7 +90,7 @@ def _run(
     return WriterStatus(WriterState.LOADED if spooler.has_loaded else WriterState.STOPPED, pid)
 
 
-def _watch(spooler: Spooler, reader: SpoolLock, idle_timeout_s: float, stop: threading.Event) -> str | None:
+def _watch(spooler: Spooler, reader: SpoolLock, idle_timeout_s: float, stop: StopSignals) -> str | None:
     """Serves the spool until it ends. Returns why the connector failed, or None."""
     ends_at = time.monotonic() + idle_timeout_s
     last_failure = None
@@ -116,11 +111,4 @@ def _watch(spooler: Spooler, reader: SpoolLock, idle_timeout_s: float, stop: thr
 
 
 if __name__ == "__main__":
-    code = EXIT_FAILED
-    try:
-        code = main(sys.argv[1:])
-    finally:
-        logging.shutdown()
-        sys.stderr.flush()
-        # At once: an abandoned thread must not keep the process.
-        os._exit(code)
+    exit_with(lambda: main(sys.argv[1:]), EXIT_FAILED)

@@ -33,9 +33,7 @@ class SpoolOutput:
         self._confirmed: dict[int, dict[str, str | None]] = {}
         self._loaded: set[int] = set()
 
-    def add(
-        self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False
-    ) -> SpoolEntry:  # fmt: skip
+    def add(self, task: int, runs: Sequence[tuple[RecordRun, int]], offsets: Offsets, *, loaded: bool = False) -> SpoolEntry:
         """Adds records of a task (:meth:`connect.spool.writer.SpoolWriter.add_segment`)."""
         entry = self._writer.add_segment(task, runs, offsets, loaded=loaded)
         if loaded:

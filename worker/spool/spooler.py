@@ -37,9 +37,7 @@ _WORKER_ID = "spool"
 class Spooler:
     """One connector and what it needs. Its creator calls :meth:`start` and, in any case, :meth:`close`."""
 
-    def __init__(
-        self, config: SpoolerConfig, plugins: Plugins, writer: SpoolWriter, mask: SecretMask, mode: SpoolMode
-    ) -> None:  # fmt: skip
+    def __init__(self, config: SpoolerConfig, plugins: Plugins, writer: SpoolWriter, mask: SecretMask, mode: SpoolMode) -> None:
         self.output = SpoolOutput(writer, config.spool, mode)
         self._config = config
         self._mask = mask

@@ -26,7 +26,7 @@ class SpoolTaskFactory(TaskFactory):
 
     def __init__(
         self, worker: WorkerConfig, plugins: Plugins, services: WorkerServices, mask: SecretMask, output: SpoolOutput
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(worker, plugins, services, mask)
         self._output = output
 

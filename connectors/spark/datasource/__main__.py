@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from connect.config.properties import read_properties
 from connect.errors import ConfigError, ConnectError
+from connect.main_process import StopSignals, exit_with
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.datasource import SpoolTables, register
@@ -35,11 +33,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("sinks", metavar="SINK", nargs="+", help="files with the configurations of Spark sinks")
     parser.add_argument("--checkpoint", required=True, help="directory of the query's checkpoint")
     parser.add_argument("--progress", type=Path, help="file that has the progress as JSON")
-    given = parser.parse_args(arguments)
+    try:
+        given = parser.parse_args(arguments)
+    except SystemExit as e:  # argparse has printed help or the problem
+        return int(e.code or 0)
     logging.basicConfig(level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = StopSignals()
     try:
         source = dict(read_properties(given.source))
         _run(source, [dict(read_properties(one)) for one in given.sinks], given.checkpoint, given.progress, stop)
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(
-    source: dict[str, str], sinks: Sequence[dict[str, str]], checkpoint: str, progress: Path | None, stop: threading.Event
+    source: dict[str, str], sinks: Sequence[dict[str, str]], checkpoint: str, progress: Path | None, stop: StopSignals
 ) -> None:
     """Runs the query until it is asked to stop. Raises ConnectError."""
     lease = session.lease(parse_config({"topics.regex": ".*", **sinks[0]}).spark)
@@ -89,11 +88,4 @@ def _write_progress(path: Path, tables: SpoolTables) -> None:
 
 
 if __name__ == "__main__":
-    code = EXIT_FAILED
-    try:
-        code = main(sys.argv[1:])
-    finally:
-        logging.shutdown()
-        sys.stderr.flush()
-        # At once: threads of py4j may hang with the JVM.
-        os._exit(code)
+    exit_with(lambda: main(sys.argv[1:]), EXIT_FAILED)

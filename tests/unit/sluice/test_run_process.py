@@ -14,7 +14,8 @@ from sluice.run.distributed import exit_code
 BEGINS = """
 import ctypes, signal, sys, threading, time
 from sluice.run.shutdown_watchdog import ShutdownWatchdog
-from sluice.run.process import exit_with, stop_on_signals
+from connect.main_process import exit_with
+from sluice.run.process import stop_on_signals
 
 stop, watchdog = threading.Event(), ShutdownWatchdog({more_s})
 watchdog.set_graceful_timeout(0.2)
@@ -107,7 +108,7 @@ def run():
     a_part_that_hangs()
     return 0
 
-exit_with(run)
+exit_with(run, 2)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -139,7 +140,7 @@ def run():
     os.write(2, b"nobody reads this")
     return 0
 
-exit_with(run)
+exit_with(run, 2)
 """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
@@ -162,7 +163,7 @@ def run():
     ThreadPoolExecutor().submit(threading.Event().wait)
     raise ValueError("unheard of")
 
-exit_with(run)
+exit_with(run, 2)
 """
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
