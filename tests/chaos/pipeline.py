@@ -21,11 +21,12 @@ from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.chaos.background import Background
 
 SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"
 
 
-class Changes:
+class Changes(Background):
     """Commits numbered changes until it is stopped; survives database restarts.
 
     ``counters(id, n, note)``: every update increments ``n``, which shows the order. ``events(n)`` has no key: each insert is
@@ -33,19 +34,10 @@ class Changes:
     """
 
     def __init__(self, dsn: str) -> None:
+        super().__init__("chaos-changes")
         self._dsn = dsn
-        self._stop = threading.Event()
         self._gate = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="chaos-changes", daemon=True)
         self.committed = 0
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import random
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from connectors.spark.tables.table_lock import TableLock
 from rest.client import ConnectClient
 from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
+from tests.chaos.background import Background
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
 from tests.integration.spark.table_access import FORMATS, TableAccess
 
@@ -48,22 +48,16 @@ LOCAL_SPARK = {"spark.master": "local[1]", "spark.conf.spark.driver.memory": "1g
 SINKS = {"lake-append": "append", "lake-upsert": "upsert"}
 
 
-class Records:
+class Records(Background):
     """Produces numbered records until it is stopped: events without keys, and changes of rows with tombstones."""
 
     def __init__(self, bootstrap: str, append: str, upsert: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        super().__init__("lake-records")
         self._topics = append, upsert
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lake-records", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
+        super().stop()
         assert self._producer.flush(60) == 0
 
     def _run(self) -> None:
@@ -80,45 +74,32 @@ class Records:
             self._producer.poll(0)
 
 
-class Care:
+class Care(Background):
     """Another Spark that runs OPTIMIZE and VACUUM on tables, again and again."""
 
     def __init__(self, tables: list[TableAccess]) -> None:
+        super().__init__("lake-care")
         self._tables = tables
-        self._stop = threading.Event()
         folder = str(jars.folder_of(jars.jar_set("spark")))
         # The address of the other tests with Spark: a process uses only one.
         self._lease = session.lease(SparkConfig("local[2]", "", (("spark.driver.memory", "1g"),), (folder,)))
         self._spark = self._lease.session()
         self._spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        self._thread = threading.Thread(target=self._run, name="lake-care", daemon=True)
         self.rounds = 0
-        self.failure: BaseException | None = None
-
-    def start(self) -> None:
-        self._thread.start()
 
     def _run(self) -> None:
-        try:
-            while not self._stop.wait(4.0):
-                for table in self._tables:
-                    # On local disks, commits are safe in one JVM only, so a writer in another one takes the lock.
-                    # Commits that the sinks have planned meanwhile then conflict.
-                    with contextlib.suppress(RetriableError), TableLock(str(table.log), ".sluice-commit.lock").held():
-                        table.change(self._spark, "OPTIMIZE {table}")
-                        table.change(self._spark, "VACUUM {table} RETAIN 0.1 HOURS")
-                        self.rounds += 1
-        except BaseException as e:
-            self.failure = e
+        while not self._stop.wait(4.0):
+            for table in self._tables:
+                # On local disks, commits are safe in one JVM only, so a writer in another one takes the lock.
+                # Commits that the sinks have planned meanwhile then conflict.
+                with contextlib.suppress(RetriableError), TableLock(str(table.log), ".sluice-commit.lock").held():
+                    table.change(self._spark, "OPTIMIZE {table}")
+                    table.change(self._spark, "VACUUM {table} RETAIN 0.1 HOURS")
+                    self.rounds += 1
 
     def rows(self, table: TableAccess) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = table.by_spark(self._spark).to_pylist()
         return found
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(120)
-        assert not self._thread.is_alive()
 
     def close(self) -> None:
         self._stop.set()
@@ -311,8 +292,6 @@ def test_tables_are_exact_when_their_writers_are_killed_or_stopped(
         worker.wait_for(partial(lake.owns_partitions, worker), READY_S, "partitions")
     records.stop()
     care.stop()
-    if care.failure is not None:
-        raise care.failure
     assert care.rounds
     lake.workers[0].wait_for(lake.has_delivered_everything, READY_S, "everything to arrive")
     for worker in lake.workers:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluice.embedded.broker import EmbeddedBroker
+from tests.chaos.background import Background
 from tests.cluster.cluster import Cluster
 from tests.integration.worker.transactions import read_topic
 from tests.support.delta_writer import DeltaWriter, Row
@@ -29,33 +29,18 @@ RECOVERY_S = 120.0
 ROWS = 300
 
 
-class Changes:
+class Changes(Background):
     """Commits random versions to a table until it is stopped."""
 
     def __init__(self, table: DeltaWriter) -> None:
+        super().__init__("table-changes")
         self._table = table
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="table-changes", daemon=True)
         self._next_id = ROWS
-        self.failure: BaseException | None = None
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-        if self.failure is not None:
-            raise self.failure
 
     def _run(self) -> None:
         chance = random.Random(SEED)
-        try:
-            while not self._stop.wait(0.1):
-                self._commit(chance)
-        except BaseException as e:
-            self.failure = e
+        while not self._stop.wait(0.1):
+            self._commit(chance)
 
     def _commit(self, chance: random.Random) -> None:
         table, part = self._table, chance.randrange(7)

@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 from connect.converters.json.converter import JsonConverter
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.testing import MemoryOffsets, SourceHarness
+from connectors.spark.source.offsets import table_partition
 from connectors.spark.source.task import SparkSourceTask
 
 FAST = {"topic": "t", "poll.interval.ms": "1"}
@@ -38,6 +41,29 @@ def poll_all(harness: SourceHarness) -> list[SourceRecord]:
 def is_complete(progress: Mapping[str, Any]) -> bool:
     tables = progress["table_progress"].values()
     return all(one["phase"] == "waiting" and one["lag_versions"] == 0 for one in tables)
+
+
+def deliver_with_kills(
+    draw: Callable[[st.SearchStrategy[Any]], Any], config: Mapping[str, str], location: str, change: Callable[[], None]
+) -> list[SourceRecord]:
+    """Runs the task several times, and kills it when the broker has the records up to any one. ``change`` changes the table,
+    before and during each run. Returns the records that the broker has; promise 5: those of each run follow those before."""
+    offsets, partition = MemoryOffsets(), table_partition(location)
+    delivered: list[SourceRecord] = []
+    for _ in range(draw(st.integers(1, 4))):
+        change()
+        with SourceHarness(SparkSourceTask(), config, offsets) as harness:
+            found = harness.poll()
+            change()
+            found += poll_all(harness) if draw(st.booleans()) else harness.poll()
+        kept = found[: round(len(found) * draw(st.floats(0, 1)))]
+        delivered += kept
+        if kept:
+            assert kept[-1].source_offset is not None
+            offsets.store(partition, kept[-1].source_offset)
+    with SourceHarness(SparkSourceTask(), config, offsets) as harness:
+        delivered += poll_all(harness)
+    return delivered
 
 
 def plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ from connectors.spark.source.parquet.listing import is_unchanged
 from connectors.spark.source.parquet.positions import ListedFile
 from connectors.spark.source.task import SparkSourceTask
 from tests.support.parquet_directory import ParquetDirectory, rows_of
-from tests.support.replayed_events import FAST, as_counter, events, plain, poll_all, read_all
+from tests.support.replayed_events import FAST, as_counter, deliver_with_kills, events, plain, poll_all, read_all
 
 HOUR_MS = "3600000"
 
@@ -254,7 +254,6 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     directory = ParquetDirectory(tmp_path_factory.mktemp("history") / "t")
-    offsets, partition = MemoryOffsets(), table_partition(str(directory.folder))
     config = {
         **FAST,
         "source.format": "parquet",
@@ -262,7 +261,6 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
         "source.lag.ms": HOUR_MS,
         "batch.max.rows": "2",
     }
-    delivered: list[SourceRecord] = []
 
     def add_files() -> None:
         for _ in range(data.draw(st.integers(0, 3))):
@@ -273,20 +271,7 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
             name = f"{data.draw(st.sampled_from('az'))}{number}-{len(list(directory.folder.iterdir()))}.parquet"
             directory.add(name, rows_of(*range(number, number + count)), age_s=age_s)
 
-    for _ in range(data.draw(st.integers(1, 4))):
-        add_files()
-        with SourceHarness(SparkSourceTask(), config, offsets) as harness:
-            found = harness.poll()
-            add_files()
-            found += poll_all(harness) if data.draw(st.booleans()) else harness.poll()
-        # Promise 5: the task is killed when the broker has the records up to one of them.
-        kept = found[: round(len(found) * data.draw(st.floats(0, 1)))]
-        delivered += kept
-        if kept:
-            assert kept[-1].source_offset is not None
-            offsets.store(partition, kept[-1].source_offset)
-    with SourceHarness(SparkSourceTask(), config, offsets) as harness:
-        delivered += poll_all(harness)
+    delivered = deliver_with_kills(data.draw, config, str(directory.folder), add_files)
     assert as_counter(after for _, _, after in events(delivered)) == as_counter(directory.rows)
     # Later events have a later sequence.
     sequences = [tuple(map(int, json.loads(plain(record.value)["source"]["sequence"]))) for record in delivered]

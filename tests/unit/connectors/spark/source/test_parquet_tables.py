@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import SourceRecord, TopicPartition
-from connect.testing import MemoryOffsets, SourceHarness
+from connect.testing import MemoryOffsets
 from connectors.spark.source.offsets import table_partition
-from connectors.spark.source.task import SparkSourceTask
 from connectors.spark.tables.committed_offsets import TableCommit
 from connectors.spark.tables.parquet import ParquetTable
 from tests.support.parquet_directory import ParquetDirectory, rows_of
-from tests.support.replayed_events import FAST, events, poll_all, read_all
+from tests.support.replayed_events import FAST, deliver_with_kills, events, read_all
 
 
 class Crash(BaseException):
@@ -145,9 +144,7 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     table = SinkTable(tmp_path_factory.mktemp("history") / "t")
-    offsets, partition = MemoryOffsets(), table_partition(str(table.folder))
     config = {**FAST, "source.format": "parquet", "source.location": str(table.folder), "batch.max.rows": "2"}
-    delivered: list[SourceRecord] = []
 
     def change() -> None:
         for action in data.draw(st.lists(st.sampled_from(["c", "c", "other", "compact"]), max_size=6)):
@@ -157,20 +154,7 @@ def test_every_row_of_a_random_history_is_delivered_once_wherever_the_task_resta
                 table.append(data.draw(st.integers(0, 4)), action)
 
     table.append()
-    for _ in range(data.draw(st.integers(1, 4))):
-        change()
-        with SourceHarness(SparkSourceTask(), config, offsets) as harness:
-            found = harness.poll()
-            change()
-            found += poll_all(harness) if data.draw(st.booleans()) else harness.poll()
-        # Promise 5: the task is killed when the broker has the records up to one of them.
-        kept = found[: round(len(found) * data.draw(st.floats(0, 1)))]
-        delivered += kept
-        if kept:
-            assert kept[-1].source_offset is not None
-            offsets.store(partition, kept[-1].source_offset)
-    with SourceHarness(SparkSourceTask(), config, offsets) as harness:
-        delivered += poll_all(harness)
+    delivered = deliver_with_kills(data.draw, config, str(table.folder), change)
     assert sorted(ids(delivered)) == list(range(table.written))
 
 
