@@ -53,8 +53,14 @@ class Finding:
             return ""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @property
+    def text(self) -> str:
+        """The message, and the suggestion if there is one."""
+        if not self.suggestion:
+            return self.message
+        stop = "" if self.message.endswith((".", "?", ")")) else "."
+        return f"{self.message}{stop} {self.suggestion}"
+
     def __str__(self) -> str:
         location = f"{self.location}: " if self.location else ""
-        stop = "" if not self.suggestion or self.message.endswith((".", "?", ")")) else "."
-        hint = f"{stop} {self.suggestion}" if self.suggestion else ""
-        return f"{location}{self.severity.value}: {self.message}{hint} [{self.code}]"
+        return f"{location}{self.severity.value}: {self.text} [{self.code}]"

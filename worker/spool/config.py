@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from connect.config.finding import Severity
+from connect.connector import SinkConnector
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.spool.config import PREFIX, SpoolSettings, parse_settings
@@ -70,12 +71,12 @@ def _with_prefix(key: str, prefix: str) -> str:
 
 
 def _check(connector: Mapping[str, str], plugins: Plugins, worker: Mapping[str, str]) -> None:
+    if isinstance(LintContext(connector, plugins).connector, SinkConnector):
+        raise ConfigError.invalid(
+            "connector.class", connector["connector.class"], "it is a sink connector: only source connectors can be read"
+        )
     findings = check_connector(connector, plugins, worker=worker)
-    problems = [
-        f"{found.message}{f' {found.suggestion}' if found.suggestion else ''}"
-        for found in findings
-        if found.severity is Severity.ERROR or found.code == codes.UNKNOWN_KEY.name
-    ]
+    problems = [found.text for found in findings if found.severity is Severity.ERROR or found.code == codes.UNKNOWN_KEY.name]
     problems += [
         f"{key} needs Kafka, which there is not: use errors.log.enable" for key in connector if key.startswith(_DEAD_LETTERS)
     ]

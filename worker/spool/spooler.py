@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection
 from concurrent.futures import wait
 
-from connect.errors import ConnectError
 from connect.plugins import Plugins
 from connect.spool.writer import SpoolWriter
 from worker.config.extension_keys import RESTART_KEYS
@@ -60,8 +59,6 @@ class Spooler:
         check = ConfigValidator(self._executor, self._values, self._mask)
         values = {key: value for key, value in check.require_valid(given).items() if value is not None}
         facts = self._executor.facts(values["connector.class"])
-        if facts.type != "source":
-            raise ConnectError(f"{facts.class_name} is a {facts.type} connector: only source connectors can be read")
         runs = itertools.count(1)
         dependencies = ConnectorDependencies(
             _WORKER_ID, self._executor, self._values, self._mask, lambda: next(runs), self._auto_restart

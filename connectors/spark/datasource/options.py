@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from connect.config.properties import read_properties
 from connect.errors import ConfigError
 from connect.spool.config import KEYS, SpoolSettings, parse_settings
-from connect.suggestions import did_you_mean
+from connect.suggestions import did_you_mean, nearest
 
 TABLE = "table"
 MAX_ROWS = "maxRowsPerTrigger"
@@ -34,6 +34,8 @@ class SourceOptions:
     spool: SpoolSettings
     properties: Mapping[str, str] = field(repr=False)
     """What the spooler gets: the connector's configuration, and the settings of the spool."""
+    similar: Mapping[str, str]
+    """By key of the connector: the option above that the user may have meant, if there is no such key."""
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -59,7 +61,14 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         _number(own, SCHEMA_TIMEOUT, 60) or 60,
         parse_settings(properties),
         properties,
+        {name: near for name in options if (near := _similar(name)) is not None},
     )
+
+
+def _similar(name: str) -> str | None:
+    by_name = {own.lower(): own for own in _OWN}
+    found = nearest(name, by_name)
+    return None if found is None else by_name[found]
 
 
 def _number(own: Mapping[str, str], name: str, default: int | None) -> int | None:

@@ -110,7 +110,7 @@ def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
 
 
 def _find_columns(options: SourceOptions, table: str, reader: SpoolReader) -> pa.Schema:
-    process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.SCHEMA)
+    process = SpoolerProcess(options, SpoolerMode.SCHEMA)
     deadline = time.monotonic() + options.schema_timeout_s
     status, is_started = None, False
     while True:
@@ -225,7 +225,7 @@ class _OpenSpool:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         directory = options.spool.location
-        self.process = SpoolerProcess(directory, options.properties, SpoolerMode.STREAM)
+        self.process = SpoolerProcess(options, SpoolerMode.STREAM)
         self.reader = SpoolReader(directory)
         self._planned: SpoolPosition | None = None
         try:
@@ -308,7 +308,7 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = parse_options(self._given)
         reader = SpoolReader(options.spool.location)
-        process = SpoolerProcess(options.spool.location, options.properties, SpoolerMode.LOAD)
+        process = SpoolerProcess(options, SpoolerMode.LOAD)
         if reader.refresh() and reader.mark(PLANNED) > START and reader.mark(LOADED) == START:
             raise DataError(
                 f"a stream has read the spool {reader.directory}, so that it has changes, too: give the load a spool of its own, "

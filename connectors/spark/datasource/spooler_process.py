@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from connect.config.properties import write_properties
 from connect.errors import ConnectError
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.status import WriterState, WriterStatus, read_status
+from connectors.spark.datasource.options import SourceOptions
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +41,11 @@ class SpoolerMode(Enum):
 class SpoolerProcess:
     """The process runs at most once per spool, and longer than this object: another one can join it. Not thread-safe."""
 
-    def __init__(self, directory: Path, properties: Mapping[str, str], mode: SpoolerMode) -> None:
-        self._directory = directory
+    def __init__(self, options: SourceOptions, mode: SpoolerMode) -> None:
+        self._directory = directory = options.spool.location
         self._mode = mode
+        self._similar = options.similar
+        properties = options.properties
         if mode is SpoolerMode.LOAD:
             properties = {**properties, "spool.max.bytes": _UNLIMITED}
         self._text = f"# {mode.value}\n{write_properties(properties)}"
@@ -106,7 +108,8 @@ class SpoolerProcess:
             return read_status(self._directory)
         status = read_status(self._directory)
         if status is not None and status.state is WriterState.FAILED:
-            raise ConnectError(f"{status.error}\nThe log is {self.log_file}. Start the query again to continue where it was")
+            error = self._with_similar_options(status.error or "")
+            raise ConnectError(f"{error}\nThe log is {self.log_file}. Start the query again to continue where it was")
         if status is not None and status.state is WriterState.LOADED and self._mode is not SpoolerMode.STREAM:
             return status
         self._deaths += 1
@@ -117,6 +120,15 @@ class SpoolerProcess:
         log.warning("The process of the spool %s has ended; starting it again", self._directory)
         self._start()
         return None
+
+    def _with_similar_options(self, error: str) -> str:
+        """The error, which says which keys the connector does not have, with options of the data source that were meant."""
+        lines = [
+            f"\n- Did you mean {option} instead of {name}?"
+            for name, option in self._similar.items()
+            if f"Nothing reads {name}:" in error
+        ]
+        return error + "".join(lines)
 
     def made_progress(self) -> None:
         """Called when rows have arrived: earlier deaths no longer count."""

@@ -18,7 +18,7 @@ import pytest
 
 from connect import crash_points
 from connect.config.properties import write_properties
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.spool.positions import START, SpoolPosition
 from connect.spool.reader import SpoolReader
@@ -212,8 +212,9 @@ def test_disk_that_is_full_fails_the_task_and_a_restart_continues(
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
+        ({"connector.class": "FileStreamSink"}, "connector.class: it is a sink connector: only source connectors can be read$"),
         ({"connector.class": "PostgresConector"}, "No connector class PostgresConector found.*Did you mean Postgres"),
-        ({"cuont": "3"}, "CountingSource has no such key Did you mean count"),
+        ({"cuont": "3"}, "CountingSource has no such key\\. Did you mean count\\?"),
         ({"count": "many"}, "Invalid value many for configuration count"),
         ({"errors.deadletterqueue.source.topic.name": "dlq"}, "errors.deadletterqueue.source.topic.name needs Kafka"),
         ({"spool.max.bytes": "0"}, "spool.max.bytes"),
@@ -226,12 +227,6 @@ def test_options_that_cannot_work_are_refused_by_name(
     with pytest.raises(ConfigError) as raised:
         parse_spooler_config({**properties, **changes}, plugins, SecretMask())
     assert re.search(problem, raised.value.message), raised.value.message
-
-
-def test_sink_connector_is_refused(properties: dict[str, str], plugins: Plugins, tmp_path: Path) -> None:
-    sink = {"connector.class": "FileStreamSink", "topics": "t", "file": str(tmp_path / "out")}
-    with pytest.raises(ConnectError, match="only source connectors can be read"), Running({**properties, **sink}, plugins):
-        raise AssertionError("it starts")
 
 
 def test_keys_in_lower_case_get_their_own_case_back(properties: dict[str, str], plugins: Plugins) -> None:

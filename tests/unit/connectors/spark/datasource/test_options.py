@@ -8,6 +8,7 @@ import pytest
 
 from connect.errors import ConfigError
 from connectors.spark.datasource.options import parse_options
+from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
 
 GIVEN = {"connector.class": "Postgres", "spool.location": "/spools/a"}
 
@@ -42,3 +43,13 @@ def test_wrong_options_are_refused_by_name(changes: dict[str, str | None], probl
     options = {name: value for name, value in {**GIVEN, **changes}.items() if value is not None}
     with pytest.raises(ConfigError, match=problem):
         parse_options(options)
+
+
+def test_misspelled_options_of_the_data_source_are_named_when_the_connector_does_not_know_them() -> None:
+    options = parse_options({**GIVEN, "tabel": "orders", "maxRowPerTrigger": "5", "slot.name": "s"})
+    process = SpoolerProcess(options, SpoolerMode.STREAM)
+    error = "cannot run:\n- Nothing reads tabel: X has no such key\n- Nothing reads maxrowpertrigger: X has no such key"
+    assert process._with_similar_options(error) == (
+        f"{error}\n- Did you mean table instead of tabel?\n- Did you mean maxRowsPerTrigger instead of maxrowpertrigger?"
+    )
+    assert process._with_similar_options("the connector knows tabel") == "the connector knows tabel"
