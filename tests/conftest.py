@@ -5,6 +5,7 @@ Each starts at its first use. A test may kill or stop one: the fixture restarts 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -44,10 +45,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With CI=true, a test fails where it would be skipped: what it needs must be there."""
     report = yield
+    _share_loggers_of_pyspark()
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("CI") == "true":
         report.outcome = "failed"
         report.longrepr = f"CI=true, but: {report.longrepr}"
     return report
+
+
+def _share_loggers_of_pyspark() -> None:
+    """Keeps pytest from adding its handlers to the loggers of PySpark, which would change their format for later tests."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        if logger := logging.Logger.manager.loggerDict.get(name):
+            assert isinstance(logger, logging.Logger)
+            logger.propagate = True
 
 
 @pytest.fixture(scope="session")

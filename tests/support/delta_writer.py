@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from connectors.spark.plan.evolution import spark_json_field
 from connectors.spark.tables.delta.deletion_vectors import encode_vector_file, vector_file_name
+from tests.support.write_at_once import write_at_once
 
 Row = dict[str, Any]
 
@@ -110,10 +111,7 @@ class DeltaWriter:
     def commit(self, actions: Sequence[Mapping[str, Any]]) -> int:
         version = len(self.versions)
         info = {"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "TEST"}}
-        file = self.commit_file(version)
-        draft = file.with_suffix(".draft")
-        draft.write_text("\n".join(map(json.dumps, [info, *actions])))
-        draft.rename(file)
+        write_at_once(self.commit_file(version), "\n".join(map(json.dumps, [info, *actions])))
         self.versions.append([dict(row) for row in self.rows()])
         return version
 

@@ -23,6 +23,7 @@ from pyiceberg.types import LongType, NestedField, StructType
 
 from connectors.spark.tables.iceberg.puffin import encode_puffin
 from connectors.spark.tables.iceberg.types import FIELD_ID, file_schema
+from tests.support.write_at_once import write_at_once
 
 Row = dict[str, Any]
 Matches = Callable[[Row], bool]
@@ -278,8 +279,8 @@ class IcebergWriter:
             **({"next-row-id": 0} if self._format == 3 else {}),
         }
         self._metadata_version += 1
-        self.metadata_file().write_text(json.dumps(node))
-        (self.folder / "metadata" / "version-hint.text").write_text(str(self._metadata_version))
+        write_at_once(self.metadata_file(), json.dumps(node))
+        write_at_once(self.folder / "metadata" / "version-hint.text", str(self._metadata_version))
 
     def metadata_file(self) -> Path:
         return self.folder / "metadata" / f"v{self._metadata_version}.metadata.json"
