@@ -1,9 +1,12 @@
 """A backlog on a Spark cluster, with one and with two workers of one core each; beside the sink's own engine, without a cluster.
 
 500,000 change events of 400 bytes in four partitions, appended to a Delta table; ``SLUICE_BENCH_RECORDS=5000000`` for more.
+Each worker has half a core (``SLUICE_BENCH_WORKER_PERCENT``, by Linux's control groups): an executor, the driver, and the broker
+need more than one core between them, so on a machine with two cores, two workers would share what one has. 0 sets no limit.
+
 Rates are those between the first and the last of about five commits (``flowing``), so the start of Spark and of the executors
-does not count. ``speedup`` is the rate of two workers divided by that of one; it is lower where broker, driver, or others
-share the cores. ``job_ms`` is the time from a few records until they are visible: the fixed cost of a job and its commit.
+does not count. ``speedup`` is the rate of two workers divided by that of one. ``job_ms`` is the time from a few records until
+they are visible: the fixed cost of a job and its commit.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import statistics
 import time
 from typing import Any
 
+from benchmarks.cpu_limit import limit_cpu
 from benchmarks.environment import BenchmarkEnvironment, environment
 from benchmarks.lake_events import EventFormat, inserts, produce
 from benchmarks.lake_worker import LakeWorker, create_topics, event_format, follow_load, lake_worker, number, sink
@@ -21,6 +25,7 @@ from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 
 RECORDS = number("RECORDS", 500_000)
 JOBS = number("JOBS", 10)
+WORKER_PERCENT = number("WORKER_PERCENT", 50)
 PARTITIONS = 4
 _COMMITS = 5
 _TOPIC = "backlog"
@@ -34,7 +39,7 @@ def _load_with_cluster(here: BenchmarkEnvironment, form: EventFormat, workers: i
     cluster = EmbeddedSparkCluster(
         here.home / f"spark-{workers}", workers=workers, memory=_EXECUTOR_MEMORY, dies_with_parent=True
     )
-    with cluster:
+    with cluster, limit_cpu([server.pid or 0 for server in cluster.workers], WORKER_PERCENT):
         settings = {
             **cluster.connector_settings(),
             "spark.conf.spark.executor.memory": _EXECUTOR_MEMORY,
@@ -92,6 +97,7 @@ def main() -> None:
             one_worker=one,
             two_workers=two,
             speedup=round(speedup, 2),
+            worker_percent=WORKER_PERCENT,
             job_ms=_job_ms(here, form),
         )
 
