@@ -35,6 +35,10 @@ class TextKind(Enum):
     """Digits with a sign and a point, or something that only ``decode`` knows."""
     UTC_TIMESTAMP = "UTC timestamp"
     """``YYYY-MM-DD HH:MM:SS.ffffff+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
+    DATE = "date"
+    """``YYYY-MM-DD`` for a field with the days since 1970, or something that only ``decode`` knows."""
+    WALL_CLOCK = "wall clock"
+    """``YYYY-MM-DD HH:MM:SS.ffffff`` for a field with the microseconds since 1970, or something that only ``decode`` knows."""
     OTHER = "other"
     """Only ``decode`` knows."""
     VALUE = "value"
@@ -113,6 +117,9 @@ class FramedWriter(NamedTuple):
     """Writes the other fields, from slots."""
     write: TemplateWriter
     """Writes the field."""
+    field: StructTemplate
+    writes_defaults: bool
+    """Whether a null in a field with a default is written as the default."""
 
 
 class PayloadWriter(NamedTuple):

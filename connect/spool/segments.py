@@ -3,13 +3,16 @@
 Keys and values are the bytes of the worker's converters. Those of JSON with schemas are stored without their schemas
 (:mod:`connect.spool.schemas`), and the texts that rows of a snapshot share, such as the source block, once per segment. What a
 worker would write to Kafka is restored to the byte. Readers map the file into memory.
+
+For a query that reads a table, rows of a snapshot are columns instead of bytes (:mod:`connect.spool.row_columns`). A segment has
+one column of structs for each topic and type of rows; it is null in other rows, and ``value`` is null where it is not.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Protocol
@@ -44,6 +47,10 @@ _STORED = pa.schema(
 )
 
 
+_ROWS = "rows_"
+_TOPIC = b"topic"
+
+
 class RecordRun(Protocol):
     """Consecutive records of one topic, as columns (``worker.kafka.record_producer.ProducerRun``). None is a column of nulls."""
 
@@ -73,6 +80,10 @@ class RecordRun(Protocol):
     def value_frame(self) -> tuple[bytes, bytes] | None:
         """If set, values lack these texts at their start and end, too. A value that is None has none."""
 
+    @property
+    def rows(self) -> pa.StructArray | None:
+        """If set, what values have within their frame, in columns; values are None."""
+
 
 def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -> pa.Table:
     """Builds a segment of runs and the time when each was written, in ms since 1970. There must be a record."""
@@ -81,11 +92,12 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
     counts = [len(run.values) for run, _ in runs]
     topic = pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts), pa.int32()), pa.array(list(topics), pa.string()))
     rows = len(topic)
+    in_columns = np.repeat([run.rows is not None for run, _ in runs], counts)
     keys, key_schemas = _payloads(_bytes(run.keys for run, _ in runs), [run.key_prefix for run, _ in runs], counts, schemas)
     values, value_schemas = _payloads(
-        _bytes(run.values for run, _ in runs), [run.value_prefix for run, _ in runs], counts, schemas
+        _bytes(run.values for run, _ in runs), [run.value_prefix for run, _ in runs], counts, schemas, in_columns
     )
-    return pa.table(
+    segment = pa.table(
         [
             topic,
             _partitions(runs, rows),
@@ -99,6 +111,27 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
         ],
         schema=_STORED,
     )
+    for name, column in _row_columns([run for run, _ in runs]):
+        segment = segment.append_column(name, column)
+    return segment
+
+
+def _row_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.ChunkedArray]]:
+    """The rows that are in columns, by topic and type."""
+    found = dict.fromkeys((run.topic, run.rows.type) for run in runs if run.rows is not None)
+    for number, (topic, type_) in enumerate(found):
+        chunks = [
+            rows
+            if (rows := run.rows) is not None and (run.topic, rows.type) == (topic, type_)
+            else pa.nulls(len(run.values), type_)
+            for run in runs
+        ]
+        yield pa.field(f"{_ROWS}{number}", type_, metadata={_TOPIC: topic}), pa.chunked_array(chunks, type_)
+
+
+def columns_of_topic(segment: pa.Schema, topic: str) -> list[str]:
+    """Returns the names of a segment's columns with rows of a topic, each null in all other rows."""
+    return [f.name for f in segment if f.name.startswith(_ROWS) and f.metadata[_TOPIC] == topic.encode()]
 
 
 def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
@@ -106,9 +139,14 @@ def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
 
 
 def _payloads(
-    values: pa.Array, prefixes: Sequence[bytes | None], counts: Sequence[int], schemas: SchemaTexts
+    values: pa.Array,
+    prefixes: Sequence[bytes | None],
+    counts: Sequence[int],
+    schemas: SchemaTexts,
+    in_columns: np.ndarray | None = None,
 ) -> tuple[pa.Array, pa.Array]:
-    """Returns payloads and the IDs of their schemas; a run without a prefix has whole messages."""
+    """Returns payloads and the IDs of their schemas; a run without a prefix has whole messages. Payloads that are in columns are
+    null here."""
     if not any(prefixes):
         return split_schemas(values, schemas)
     numbers = [-1 if prefix is None else schemas.number(prefix) for prefix in prefixes]
@@ -118,7 +156,8 @@ def _payloads(
         cut, found = split_schemas(values.filter(pa.array(whole)), schemas)
         values = pc.replace_with_mask(values, pa.array(whole), cut)
         ids[whole] = found.fill_null(-1).to_numpy(zero_copy_only=False)
-    return values, pa.array(ids, mask=(ids < 0) | values.is_null().to_numpy(zero_copy_only=False))
+    is_null = values.is_null().to_numpy(zero_copy_only=False)
+    return values, pa.array(ids, mask=(ids < 0) | (is_null if in_columns is None else is_null & ~in_columns))
 
 
 def _frames(frames: Sequence[tuple[bytes, bytes] | None], counts: Sequence[int]) -> pa.DictionaryArray:
@@ -207,7 +246,12 @@ def read_segment(directory: Path, entry: SpoolEntry) -> pa.Table:
 
 
 def restore_bytes(rows: pa.Table, column: str, schemas: Mapping[str, str]) -> pa.Array:
-    """Returns the keys or values of rows as they would be in Kafka."""
+    """Returns the keys or values of rows as they would be in Kafka. Raises DataError if rows are in columns."""
+    if any(rows[f.name].null_count < rows.num_rows for f in rows.schema if f.name.startswith(_ROWS)):
+        raise DataError(
+            "a query that reads a table has filled the spool, which therefore has rows instead of records. Read it with the "
+            "option table, or delete the spool to read the source again as records"
+        )
     payloads = _one(rows[column])
     if column == "value":
         payloads = join_frames(payloads, _one(rows["value_frame"]))

@@ -20,7 +20,7 @@ from connect.text_records import (
     TextRows,
 )
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
-from worker.tasks.converters import Converters, Prefixes, PreparedTemplate
+from worker.tasks.converters import Converters, Prefixes, PreparedTemplate, RowColumns
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ _MAX_PREPARED = 10_000
 
 def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | None:
     """Encodes records of one template; None if these converters write records only."""
+    if converters.row_columns is not None and (run := _in_columns(converters, converters.row_columns, records)) is not None:
+        return run
     writers = _writers(converters, records.key, records.value)
     if writers is None:
         return None
@@ -51,6 +53,20 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
         log.debug("Writing %d rows for %s from records: %r", size, records.topic, e)
         return None
     return ProducerRun(records.topic, keys, values.written, None, None, None, *prefixes, values.frame)
+
+
+def _in_columns(converters: Converters, row_columns: RowColumns, records: TextRecords) -> ProducerRun | None:
+    """Records without keys, whose rows are columns; None if they cannot be."""
+    payloads = converters.value.payload_writer(records.value)
+    if payloads is None or payloads.framed is None:
+        return None
+    try:
+        rows, frame = row_columns(payloads.framed, records.read(0, len(records)))
+    except Exception as e:
+        log.debug("Writing %d rows for %s without columns: %r", len(records), records.topic, e)
+        return None
+    nulls: list[bytes | None] = [None] * len(records)
+    return ProducerRun(records.topic, nulls, nulls, value_prefix=payloads.prefix, value_frame=frame, rows=rows)
 
 
 class _Values:

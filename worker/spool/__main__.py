@@ -1,4 +1,6 @@
-"""``python -m worker.spool [--mode=stream|load|schema] PROPERTIES``: runs a source connector into a spool.
+"""``python -m worker.spool [--mode=stream|load|schema] [--columns] PROPERTIES``: runs a source connector into a spool.
+
+With ``--columns``, for queries that read tables, rows of snapshots are columns instead of records.
 
 It ends when it is asked to (SIGTERM, SIGINT), soon after the query that reads the spool has ended in any way, when none has
 started within ``spool.idle.timeout.ms``, when connector or task have failed for good (exit code 1), and except for
@@ -33,13 +35,14 @@ EXIT_FAILED, EXIT_CONFIG = 1, 2
 _TICK_S = 0.1
 _LEFT_S = 3.0
 """How long the connector runs after a query: one that restarts can take over."""
-_USAGE = "usage: python -m worker.spool [--mode=stream|load|schema] PROPERTIES"
+_COLUMNS = "--columns"
+_USAGE = f"usage: python -m worker.spool [--mode=stream|load|schema] [{_COLUMNS}] PROPERTIES"
 _MODES = {f"--mode={mode.value}": mode for mode in SpoolMode}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the spooler. Returns the exit code."""
-    files = [one for one in arguments if one not in _MODES]
+    files = [one for one in arguments if one not in _MODES and one != _COLUMNS]
     if len(files) != 1:
         sys.stderr.write(f"{_USAGE}\n")
         return EXIT_CONFIG
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         log.error("The spool cannot be opened: %s", mask.mask(e.message))
         return EXIT_CONFIG
     try:
-        status = _run(properties, writer, mask, stop, mode)
+        status = _run(properties, writer, mask, stop, mode, keeps_columns=_COLUMNS in arguments)
     except ConnectError as e:
         log.exception("The connector failed")
         error = mask.mask(e.message)
@@ -69,13 +72,21 @@ def main(arguments: Sequence[str]) -> int:
     return EXIT_FAILED if status.state is WriterState.FAILED else 0
 
 
-def _run(properties: dict[str, str], writer: SpoolWriter, mask: SecretMask, stop: StopSignals, mode: SpoolMode) -> WriterStatus:
+def _run(
+    properties: dict[str, str],
+    writer: SpoolWriter,
+    mask: SecretMask,
+    stop: StopSignals,
+    mode: SpoolMode,
+    *,
+    keeps_columns: bool,
+) -> WriterStatus:
     """Runs the connector to its end, and returns how that was. Raises ConnectError."""
     pid = os.getpid()
     write_status(writer.directory, WriterStatus(WriterState.STARTING, pid))
     plugins = Plugins.discover()
     config = parse_spooler_config(properties, plugins, mask)
-    spooler = Spooler(config, plugins, writer, mask, mode)
+    spooler = Spooler(config, plugins, writer, mask, mode, keeps_columns=keeps_columns)
     try:
         try:
             spooler.start()

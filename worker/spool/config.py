@@ -22,6 +22,8 @@ _WORKER_PREFIX = "config.providers"
 _DEFAULTS = {
     "key.converter": _JSON,
     "value.converter": _JSON,
+    # Without it, JsonConverter writes the default of a column in place of null.
+    "value.converter.replace.null.with.default": "false",
     "offset.storage.file.filename": "index.jsonl",
     "offset.flush.interval.ms": "5000",
     "task.executors": "0",

@@ -25,9 +25,11 @@ class SpoolMode(Enum):
 class SpoolOutput:
     """Safe from any thread. Its creator closes the writer."""
 
-    def __init__(self, writer: SpoolWriter, settings: SpoolSettings, mode: SpoolMode) -> None:
+    def __init__(self, writer: SpoolWriter, settings: SpoolSettings, mode: SpoolMode, *, keeps_columns: bool = False) -> None:
+        """``keeps_columns``: rows of tables may be columns instead of bytes (:mod:`connect.spool.row_columns`)."""
         self.settings = settings
         self.mode = mode
+        self.keeps_columns = keeps_columns
         self._writer = writer
         self._lock = threading.Lock()
         self._confirmed: dict[int, dict[str, str | None]] = {}

@@ -120,7 +120,10 @@ class SpoolProducer:
     def send_run(self, run: ProducerRun, on_delivery: DeliveryCallback | None = None) -> None:
         if self._cancelled:
             raise ProduceCancelled
-        size_bytes = sum(map(len, filter(None, run.values))) + sum(map(len, filter(None, run.keys)))
+        if run.rows is not None:
+            size_bytes = run.rows.nbytes
+        else:
+            size_bytes = sum(map(len, filter(None, run.values))) + sum(map(len, filter(None, run.keys)))
         with self._changed:
             buffer = self._buffer
             buffer.runs.append((run, time.time_ns() // 1_000_000))

@@ -36,8 +36,17 @@ _WORKER_ID = "spool"
 class Spooler:
     """One connector and what it needs. Its creator calls :meth:`start` and, in any case, :meth:`close`."""
 
-    def __init__(self, config: SpoolerConfig, plugins: Plugins, writer: SpoolWriter, mask: SecretMask, mode: SpoolMode) -> None:
-        self.output = SpoolOutput(writer, config.spool, mode)
+    def __init__(
+        self,
+        config: SpoolerConfig,
+        plugins: Plugins,
+        writer: SpoolWriter,
+        mask: SecretMask,
+        mode: SpoolMode,
+        *,
+        keeps_columns: bool = False,
+    ) -> None:
+        self.output = SpoolOutput(writer, config.spool, mode, keeps_columns=keeps_columns)
         self._config = config
         self._mask = mask
         worker = config.worker

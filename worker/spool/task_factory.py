@@ -9,6 +9,7 @@ from connect.connector import SourceConnector
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.source import SourceTask, TopicReader
+from connect.spool.row_columns import row_columns
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import WorkerServices
@@ -43,7 +44,9 @@ class SpoolTaskFactory(TaskFactory):
         return SourceTaskRuntime(
             task_class(),
             request.task_config,
-            replace(self.converters(config), splits_schemas=True),
+            replace(
+                self.converters(config), splits_schemas=True, row_columns=row_columns if self._output.keeps_columns else None
+            ),
             self.chain(config),
             producer,
             None,

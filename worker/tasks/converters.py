@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.strict import strict_settings
-from connect.text_records import RecordTemplate, TemplateWriter
+from connect.text_records import Frame, FramedWriter, RecordTemplate, TemplateWriter, TextRows
 
 
 class Prefixes(NamedTuple):
@@ -27,6 +27,11 @@ class PreparedTemplate(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None
 
 
+RowColumns = Callable[[FramedWriter, TextRows], tuple[Any, Frame]]
+"""Returns the rows of texts as a column of Arrow (``worker.kafka.record_producer.ProducerRun.rows``), and the texts around each.
+May raise any error for rows that cannot be such a column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Converters:
     """The converters of one task."""
@@ -36,6 +41,8 @@ class Converters:
     header: HeaderConverter
     splits_schemas: bool = False
     """Whether records that are still texts become payloads without their schemas, if the converters can write these."""
+    row_columns: RowColumns | None = None
+    """If set, records that are still texts become columns where possible."""
     prepared: dict[RecordTemplate, PreparedTemplate] = field(default_factory=dict, compare=False, repr=False)
     """What :mod:`worker.source.text_encoding` prepares once per template."""
 

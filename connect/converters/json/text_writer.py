@@ -68,7 +68,7 @@ class TemplateWriters:
             if len(self._frames) >= max_size:
                 self._frames.clear()
             found = self._frames[id(template)] = template, _frame_writer(template, at[0], options)
-        return FramedWriter(found[1], self.get(inner, options, b"", max_size))
+        return FramedWriter(found[1], self.get(inner, options, b"", max_size), inner, options.replace_null_with_default)
 
     def clear(self) -> None:
         self._found.clear()

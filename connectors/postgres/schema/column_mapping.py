@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connect.data.schema import Schema, Type
+from connect.text_records import TextKind
 from connectors.postgres.column_rules import ColumnRule, RuleKind
 from connectors.postgres.types.column_type import ColumnType, Inline
 from connectors.postgres.types.source_type import SourceType
@@ -85,7 +86,8 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
         mapper = _with_key_value(mapper)
         null_value = None if null_value is None else _keyed(null_value, None)
     placeholder = None if mapped.placeholder is None else mapper(mapped.placeholder)
-    mapped = replace(mapped, decode=_composed(mapped.decode, mapper), placeholder=placeholder, inline=Inline.CALL)
+    decode = _composed(mapped.decode, mapper)
+    mapped = replace(mapped, decode=decode, placeholder=placeholder, inline=Inline.CALL, call_kind=TextKind.OTHER)
     return replace(
         column,
         type=mapped,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from connect.text_records import TextKind
 from connectors.postgres.schema.column_mapping import RowColumn
 from connectors.postgres.types.column_type import CONVERSION_ERRORS, Inline
 
@@ -20,7 +21,7 @@ def lenient_column(column: RowColumn, table: str, mode: str | None, *, in_key: b
     if mode not in _LEVELS or in_key or not column.schema.optional:
         return column
     decode = _lenient(column.type.decode, f"{table}.{column.name}", _LEVELS[mode], shows_values=not column.is_masked)
-    return replace(column, type=replace(column.type, decode=decode, inline=Inline.CALL))
+    return replace(column, type=replace(column.type, decode=decode, inline=Inline.CALL, call_kind=TextKind.OTHER))
 
 
 def _lenient(decode: Callable[[str], Any], column: str, level: int, *, shows_values: bool) -> Callable[[str], Any]:

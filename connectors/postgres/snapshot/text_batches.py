@@ -9,10 +9,10 @@ from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextKind, TextRecords, TextRows
+from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextRecords, TextRows
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.types.column_type import TEXT_KINDS, ColumnType
+from connectors.postgres.types.column_type import ColumnType
 
 _SPECIAL = bytes(b for b in range(0x20) if b not in b"\t\n") + b'"' + bytes(range(0xF0, 0xF5))
 """Control characters, quotes, and the first bytes of characters beyond U+FFFF."""
@@ -91,7 +91,7 @@ class TextBatches:
 
 
 def _cell(column: int, mapped: ColumnType) -> Cell:
-    return Cell(column, TEXT_KINDS.get(mapped.inline, TextKind.OTHER), mapped.decode)
+    return Cell(column, mapped.text_kind, mapped.decode)
 
 
 def split_rows(lines: Sequence[str], traits: Traits) -> Sequence[Sequence[str | None]]:

@@ -55,8 +55,16 @@ class ColumnType:
     inline: Inline = Inline.CALL
     default_scale: int = 0
     """Fraction digits of a default that is a number as text."""
+    call_kind: TextKind = TextKind.OTHER
+    """What the server's text is for a writer of texts, with ``Inline.CALL``. ``decode`` decides it: a mapping with another one is
+    OTHER."""
     rebuild: Callable[[Schema], ColumnType] | None = None
     """For struct types: returns the mapping with values of that schema, because a struct must have the schema of its field."""
+
+    @property
+    def text_kind(self) -> TextKind:
+        """What the server's text is for a writer of texts."""
+        return self.call_kind if self.inline is Inline.CALL else TEXT_KINDS[self.inline]
 
     def under(self, schema: Schema) -> ColumnType:
         """Returns this mapping for a field with that schema (optional, with a default)."""

@@ -9,6 +9,7 @@ from connect.data.logical import DECIMAL, int_to_bytes
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connect.text_records import TextKind
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
@@ -52,7 +53,11 @@ def variable_scale(schema: Schema = VARIABLE_SCALE, *, strips_zeros: bool = Fals
         return Struct(schema, [-exponent, int_to_bytes(unscaled)])
 
     return ColumnType(
-        schema, decode, Struct(schema, [0, b"\0"]), rebuild=lambda other: variable_scale(other, strips_zeros=strips_zeros)
+        schema,
+        decode,
+        Struct(schema, [0, b"\0"]),
+        call_kind=TextKind.OTHER if strips_zeros else TextKind.DECIMAL,
+        rebuild=lambda other: variable_scale(other, strips_zeros=strips_zeros),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
+from connect.text_records import TextKind
 from connectors.databases.postgresql.dates import (
     INFINITY_MS,
     MINUS_INFINITY_MS,
@@ -169,7 +170,7 @@ def date(settings: TypeSettings) -> ColumnType:
             return ColumnType(date_schema(), _date, dt.date(1970, 1, 1))
         case "isostring":
             return ColumnType(named(Type.STRING, "io.debezium.time.IsoDate"), _iso_date, "1970-01-01Z")
-    return ColumnType(named(Type.INT32, "io.debezium.time.Date"), days, 0)
+    return ColumnType(named(Type.INT32, "io.debezium.time.Date"), days, 0, call_kind=TextKind.DATE)
 
 
 def time(typmod: int, settings: TypeSettings) -> ColumnType:
@@ -200,7 +201,8 @@ def timestamp(typmod: int, settings: TypeSettings) -> ColumnType:
             return ColumnType(schema, _int64(1000, timestamp_micros, "timestamp"), 0)
         case "adaptive" | "adaptive_time_microseconds" if short:
             return ColumnType(named(Type.INT64, "io.debezium.time.Timestamp"), _millis(timestamp_micros), 0)
-    return ColumnType(named(Type.INT64, "io.debezium.time.MicroTimestamp"), timestamp_micros, 0)
+    schema = named(Type.INT64, "io.debezium.time.MicroTimestamp")
+    return ColumnType(schema, timestamp_micros, 0, call_kind=TextKind.WALL_CLOCK)
 
 
 def timestamptz(typmod: int) -> ColumnType:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow.compute as pc
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
-from connect.spool.segments import HEADERS, restore_bytes, restore_headers
+from connect.spool.segments import HEADERS, columns_of_topic, restore_bytes, restore_headers
 from connect.suggestions import did_you_mean
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
@@ -139,35 +141,60 @@ class TypedRows:
         return table.drop_columns([SEQUENCE])
 
     def _decode(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
+        names = columns_of_topic(rows.schema, self._topic)
+        in_columns = [as_array(rows[name]) for name in names]
+        found = [batch for column in in_columns for batch in self._decode_columns(rows, column, numbers, schemas)]
+        if not found:
+            return self._decode_records(rows, numbers, schemas)
+        is_record = reduce(pc.and_, (column.is_null() for column in in_columns))
+        here = pc.indices_nonzero(is_record)
+        if len(here):
+            places = here.cast(pa.int64())
+            for batch in self._decode_records(rows.drop_columns(names).take(here), numbers.take(here), schemas):
+                at = batch.meta.column_names.index(SEQUENCE)
+                found.append(replace(batch, meta=batch.meta.set_column(at, SEQUENCE, places.take(batch.meta[SEQUENCE]))))
+        return found
+
+    def _decode_columns(
+        self, rows: pa.Table, column: pa.StructArray, numbers: pa.Array, schemas: Mapping[str, str]
+    ) -> list[ChangeBatch]:
+        """Decodes the rows that are in a column. Raises DataError."""
+        raw = RawBuffer(self._topic, [0] * len(column), numbers.to_pylist())
+        try:
+            return self._decoder.decode_payloads(raw, self._split(rows, column, schemas), ())
+        except DECODE_ERRORS as e:
+            first = numbers.filter(column.is_valid())[0]
+            raise DataError(f"topic {self._topic}, a row of the spool from {first} on: {e}") from e
+
+    def _decode_records(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
         count = rows.num_rows
         raw = RawBuffer(self._topic, [0] * count, numbers.to_pylist())
+        values = as_array(rows["value"])
+        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
         try:
-            return self._decoder.decode_payloads(raw, *self._split(rows, schemas))
+            if rows["value_schema"].null_count != len(nulls):
+                raise NotBatchable  # values without a schema
+            return self._decoder.decode_payloads(raw, self._split(rows, values, schemas), nulls)
         except (NotBatchable, *DECODE_ERRORS):
             # Whole messages, value by value: this supports more forms, and errors name the record and the field.
             raw.keys, raw.values = [None] * count, restore_bytes(rows, "value", schemas).to_pylist()
             return self._decoder.decode_exactly(raw, 0)
 
-    def _split(self, rows: pa.Table, schemas: Mapping[str, str]) -> tuple[list[Payloads], Sequence[int]]:
-        """Returns the payloads by schema, and the positions of rows without a value. Raises NotBatchable if a value has no
-        schema."""
-        values, ids, frames = (as_array(rows[name]) for name in ("value", "value_schema", "value_frame"))
-        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
-        if ids.null_count != len(nulls):
-            raise NotBatchable
+    def _split(self, rows: pa.Table, payloads: pa.Array, schemas: Mapping[str, str]) -> list[Payloads]:
+        """Returns the payloads by schema and form."""
+        ids, frames = (as_array(rows[name]) for name in ("value_schema", "value_frame"))
         groups = []
         for number in pc.unique(ids.drop_null()).to_pylist():
             if number not in self._prefixes:
                 text = schemas[str(number)]
                 self._prefixes[number] = Prefix(text.encode(), read_schema(_schema_of(text)))
+            prefix, is_here = self._prefixes[number], pc.and_(pc.fill_null(pc.equal(ids, number), False), payloads.is_valid())
             for is_framed in (True, False):
-                chosen = pc.and_(pc.fill_null(pc.equal(ids, number), False), pc.equal(frames.is_valid(), is_framed))
-                here = pc.indices_nonzero(chosen)
+                here = pc.indices_nonzero(pc.and_(is_here, pc.equal(frames.is_valid(), is_framed)))
                 if len(here):
-                    group = [column if len(here) == len(values) else column.take(here) for column in (values, frames)]
-                    payloads, used = group
-                    groups.append(Payloads(self._prefixes[number], here.to_numpy(), payloads, used if is_framed else None))
-        return groups, nulls
+                    chosen, used = (one if len(here) == len(one) else one.take(here) for one in (payloads, frames))
+                    groups.append(Payloads(prefix, here.to_numpy(), chosen, used if is_framed else None))
+        return groups
 
     def _empty(self) -> pa.Table:
         return pa.schema([*self._columns, (SEQUENCE, pa.int64())]).empty_table()

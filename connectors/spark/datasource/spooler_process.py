@@ -48,7 +48,8 @@ class SpoolerProcess:
         properties = options.properties
         if mode is SpoolerMode.LOAD:
             properties = {**properties, "spool.max.bytes": _UNLIMITED}
-        self._text = f"# {mode.value}\n{write_properties(properties)}"
+        self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.table is not None else [])]
+        self._text = f"# {' '.join(self._arguments)}\n{write_properties(properties)}"
         self._writer = SpoolLock(directory, WRITER)
         self._child: subprocess.Popen[bytes] | None = None
         self._deaths = 0
@@ -82,7 +83,7 @@ class SpoolerProcess:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(self._text)
         (self._directory / "status.json").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "worker.spool", f"--mode={self._mode.value}", str(self._file)]
+        command = [sys.executable, "-m", "worker.spool", *self._arguments, str(self._file)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with self.log_file.open("ab") as output:
             self._child = subprocess.Popen(

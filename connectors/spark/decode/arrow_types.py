@@ -67,6 +67,7 @@ class ColumnConversion:
 
     ``json`` is the type for Arrow's JSON reader, None when it has none for the field; ``from_json`` converts it to ``table``.
     ``prepare`` converts Connect's Python value to ``stored``, and ``read`` parsed JSON; ``finish`` converts that to ``table``.
+    Fields of a struct to finish may be in the type ``table`` already.
     Arrow itself stores or refuses values of exactly the Python type ``unprepared``.
     """
 
@@ -293,7 +294,8 @@ def struct_column(fields: list[tuple[str, ColumnConversion]]) -> ColumnConversio
 
     def finish(array: pa.Array) -> pa.Array:
         # Flattened fields are null where the struct is, instead of empty text, which is no instant and no document.
-        return _struct([c.finish(m) for c, m in zip(columns, array.flatten(), strict=True)], array)
+        members = zip(columns, array.flatten(), strict=True)
+        return _struct([m if m.type == c.table else c.finish(m) for c, m in members], array)
 
     def _struct(parts: list[pa.Array], array: pa.Array) -> pa.Array:
         if not parts:
