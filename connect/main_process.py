@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import queue
@@ -46,3 +47,13 @@ class StopSignals:
             except queue.Empty:
                 pass
         return self._is_asked
+
+
+def tune_gc() -> None:
+    """Raises the garbage collector's thresholds: millions of records, rarely in cycles, would trigger it all the time."""
+    gc.set_threshold(50_000, 20, 100)
+
+
+def freeze_gc() -> None:
+    """Excludes the objects that exist after startup from garbage collection."""
+    gc.freeze()

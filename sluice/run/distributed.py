@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from connect.errors import ConfigError, ConnectError
-from connect.main_process import exit_with
+from connect.main_process import exit_with, freeze_gc, tune_gc
 from sluice.run.process import (
     EXIT_CONNECTOR,
     EXIT_STARTUP,
     EXIT_USAGE,
     REST_STOP_S,
-    freeze_gc,
     stop_on_signals,
-    tune_gc,
 )
 from sluice.run.shutdown_watchdog import ShutdownWatchdog
 

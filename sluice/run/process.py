@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import gc
 import logging
 import os
 import signal
@@ -50,13 +49,3 @@ def stop_on_signals(stop: threading.Event, watchdog: ShutdownWatchdog) -> None:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, on_signal)
     faulthandler.register(signal.SIGQUIT)
-
-
-def tune_gc() -> None:
-    """Raises the garbage collector's thresholds: millions of records, rarely in cycles, would trigger it all the time."""
-    gc.set_threshold(50_000, 20, 100)
-
-
-def freeze_gc() -> None:
-    """Excludes the objects that exist after startup from garbage collection."""
-    gc.freeze()

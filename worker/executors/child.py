@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import gc
 import logging
 import os
 import signal
@@ -23,6 +22,7 @@ from typing import Any, NoReturn
 
 from connect import crash_points
 from connect.errors import ConnectError, DataError
+from connect.main_process import freeze_gc, tune_gc
 from connect.plugins import Plugins
 from worker.config.plugin_path import extend_python_path
 from worker.config.secret_keys import load_worker_secret_keys
@@ -197,9 +197,9 @@ class ExecutorProcess:
         executor.start()
         self._executor = executor
         # As in the worker itself: records come and go by the million, and what exists now stays.
-        gc.set_threshold(50_000, 20, 100)
+        tune_gc()
         keep_freed_memory()
-        gc.freeze()
+        freeze_gc()
         # Counts from the next message: a process that is starting is not pinged, and nothing runs in it.
         if (silence_timeout_s := arguments["silence_timeout_s"]) is not None:
             self._silence_timeout_s = float(silence_timeout_s)

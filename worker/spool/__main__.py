@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from connect.config.properties import read_properties
 from connect.errors import ConnectError
-from connect.main_process import StopSignals, exit_with
+from connect.main_process import StopSignals, exit_with, freeze_gc, tune_gc
 from connect.plugins import Plugins
 from connect.spool.config import parse_settings
 from connect.spool.locks import READER, SpoolLock
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{_USAGE}\n")
         return EXIT_CONFIG
     mode = next((_MODES[one] for one in arguments if one in _MODES), SpoolMode.STREAM)
+    tune_gc()
     mask = SecretMask()
     set_up_logging(mask)
     stop = StopSignals()
@@ -90,6 +91,7 @@ def _run(
     try:
         try:
             spooler.start()
+            freeze_gc()
             write_status(writer.directory, WriterStatus(WriterState.RUNNING, pid))
             failure = _watch(spooler, SpoolLock(writer.directory, READER), config.spool.idle_timeout_s, stop)
         finally:
