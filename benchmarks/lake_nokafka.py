@@ -1,9 +1,11 @@
 """Database -> Delta table without Kafka: ``spark.read.format("sluice")`` beside ``spark.read.jdbc`` with two partitions.
 
-A load of 200,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 50,000 changes
+A load of 2,000,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 200,000 changes
 that a stream appends (``SLUICE_BENCH_CHANGES``), and the freshness of 1,000 changes per second for 10 seconds: from the commit
 in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's process. That of a
-load is also shown from the moment when Spark is ready (``after_start``): the start of a JVM costs more than some loads.
+load is also shown from the moment when Spark is ready (``after_start``), and as what a row more costs (``flowing``), from a load of
+a tenth of the rows: starts, and the first executions of code in a JVM, cost more than some loads. The stream has appended as many
+changes before.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ from sluice.embedded.jars import ensure_jars, folder_of
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.jar_sets import DEBEZIUM
 
-RECORDS = number("RECORDS", 200_000)
-CHANGES = number("CHANGES", 50_000)
+RECORDS = number("RECORDS", 2_000_000)
+CHANGES = number("CHANGES", 200_000)
+_SMALL, _SMALL_SHARE = "customers_small", 10
 FRESH_S = number("SECONDS", 10)
 _RATE, _STEP = 1000, 50
 _POLL_S = 0.1
@@ -77,19 +80,27 @@ class _Load:
     after_start: Figures
     """From Spark's start to the last row."""
 
-    def after_start_as_dict(self) -> dict[str, Any]:
-        shown = self.after_start.as_dict()
-        return {name: shown[name] for name in ("wall_s", "cpu_s", "records_per_cpu_s")}
+    def shares(self, small: _Load) -> dict[str, Any]:
+        whole, part = self.whole, small.whole
+        flowing = replace(
+            whole, records=whole.records - part.records, wall_s=whole.wall_s - part.wall_s, cpu_s=whole.cpu_s - part.cpu_s
+        )
+        return {"after_start": _rate(self.after_start), "flowing": _rate(flowing)}
 
 
-def _load(kind: str, home: Path, jars: str, options: dict[str, str]) -> _Load:
-    table = home / kind
+def _rate(figures: Figures) -> dict[str, Any]:
+    shown = figures.as_dict()
+    return {name: shown[name] for name in ("records", "wall_s", "cpu_s", "records_per_cpu_s")}
+
+
+def _load(kind: str, name: str, count: int, home: Path, jars: str, options: dict[str, str]) -> _Load:
+    table = home / f"{kind}-{name}"
     rows = _RowCount(table)
-    with Measured(_command(kind, table, jars, options), home / f"{kind}.log") as measured:
+    with Measured(_command(kind, table, jars, options), home / f"{table.name}.log") as measured:
         measured.wait_until(started_file(table).exists, TIMEOUT_S)
         start = measured.figures(0)
-        measured.wait_until(lambda: rows.read() >= RECORDS, TIMEOUT_S, _POLL_S)
-        whole = measured.figures(RECORDS)
+        measured.wait_until(lambda: rows.read() >= count, TIMEOUT_S, _POLL_S)
+        whole = measured.figures(count)
     rest = replace(whole, wall_s=whole.wall_s - start.wall_s, cpu_s=whole.cpu_s - start.cpu_s)
     return _Load(whole, rest)
 
@@ -109,13 +120,14 @@ def _stream(server: EmbeddedPostgres, home: Path, jars: str, options: dict[str, 
     with Measured(_command("stream", table, jars, options), home / "stream.log") as measured, server.connect() as connection:
         connection.execute("UPDATE customers SET score = 1 WHERE id = 1")
         measured.wait_until(lambda: rows.read() >= 1, TIMEOUT_S, _POLL_S)
-        cpu_s, started = measured.cpu_s(), time.monotonic()
-        connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
-        measured.wait_until(lambda: rows.read() >= 1 + CHANGES, TIMEOUT_S, _POLL_S)
-        cpu_s, wall_s = measured.cpu_s() - cpu_s, time.monotonic() - started
+        for count in (1 + CHANGES, 1 + 2 * CHANGES):
+            cpu_s, started = measured.cpu_s(), time.monotonic()
+            connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
+            measured.wait_until(lambda count=count: rows.read() >= count, TIMEOUT_S, _POLL_S)  # type: ignore[misc]  # a default
+            cpu_s, wall_s = measured.cpu_s() - cpu_s, time.monotonic() - started
         before = DeltaTable(table).version()
         total = _change_steadily(connection)
-        measured.wait_until(lambda: rows.read() >= 1 + CHANGES + total, TIMEOUT_S, _POLL_S)
+        measured.wait_until(lambda: rows.read() >= 1 + 2 * CHANGES + total, TIMEOUT_S, _POLL_S)
     return {
         "changes": CHANGES,
         "wall_s": round(wall_s, 2),
@@ -159,42 +171,56 @@ def _all_jars(home: Path) -> str:
     return str(folder)
 
 
+def _loads(kind: str, home: Path, jars: str, options: dict[str, dict[str, str]]) -> tuple[_Load, dict[str, Any]]:
+    """Loads the small table and the large one. Returns the figures of the large one, and more."""
+    counts = {_SMALL: RECORDS // _SMALL_SHARE, "customers": RECORDS}
+    small, large = (_load(kind, name, count, home, jars, options[name]) for name, count in counts.items())
+    return large, large.shares(small)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder, database(Path(folder)) as server:
         home = Path(folder)
         jars = _all_jars(home)
         customers_table(server, RECORDS)
+        with server.connect() as connection:
+            connection.execute(f"CREATE TABLE {_SMALL} AS SELECT * FROM customers WHERE id <= {RECORDS // _SMALL_SHARE}")
         limit = measure_here(RECORDS, lambda: _copy_to_parquet(server, home / "limit.parquet"))
-        options = source_config(
-            server, "bench", **{"spool.location": str(home / "spool"), "table": "public.customers", "columns": _COLUMNS}
-        )
-        ours = _load("sluice", home, jars, options)
-        theirs = _load(
-            "jdbc",
-            home,
-            jars,
-            {
+        ours = {
+            name: source_config(
+                server,
+                "bench",
+                **{
+                    "spool.location": str(home / f"spool-{name}"),
+                    "slot.name": name,
+                    "publication.name": name,
+                    "publication.autocreate.mode": "filtered",
+                    "table.include.list": f"public.{name}",
+                    "table": f"public.{name}",
+                    "columns": _COLUMNS,
+                },
+            )
+            for name in (_SMALL, "customers")
+        }
+        theirs = {
+            name: {
                 "url": f"jdbc:postgresql://{server.host}:{server.port}/{server.database}",
                 "user": server.user,
                 "password": server.password,
                 "driver": "org.postgresql.Driver",
-                "dbtable": "customers",
+                "dbtable": name,
                 "fetchsize": "10000",
                 "partitionColumn": "id",
                 "lowerBound": "1",
-                "upperBound": str(RECORDS),
+                "upperBound": str(count),
                 "numPartitions": "2",
-            },
-        )
-        streamed = _stream(server, home, jars, options)
-        report(
-            "lake_nokafka",
-            ours.whole,
-            limit,
-            after_start=ours.after_start_as_dict(),
-            jdbc={**theirs.whole.as_dict(), "after_start": theirs.after_start_as_dict()},
-            stream=streamed,
-        )
+            }
+            for name, count in ((_SMALL, RECORDS // _SMALL_SHARE), ("customers", RECORDS))
+        }
+        load, shares = _loads("sluice", home, jars, ours)
+        jdbc, jdbc_shares = _loads("jdbc", home, jars, theirs)
+        streamed = _stream(server, home, jars, ours["customers"])
+        report("lake_nokafka", load.whole, limit, **shares, jdbc={**jdbc.whole.as_dict(), **jdbc_shares}, stream=streamed)
 
 
 if __name__ == "__main__":

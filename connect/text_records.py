@@ -169,10 +169,18 @@ class LazyRecords(Sequence[SourceRecord]):
         return record is not None and record in self._all()
 
 
+class TextLines(NamedTuple):
+    """Rows as lines of texts between tabs, where ``\\N`` is null. There is no other backslash."""
+
+    lines: Sequence[str]
+    slots: Sequence[Any]
+    """The values of the template's slots."""
+
+
 class TextRecords(LazyRecords):
     """Records of one topic. Those before the last one can have an earlier source offset: only ``create`` knows."""
 
-    __slots__ = ("_create", "_size", "_source_offset", "key", "read", "topic", "value")
+    __slots__ = ("_create", "_size", "_source_offset", "key", "lines", "read", "topic", "value")
 
     def __init__(
         self,
@@ -184,13 +192,15 @@ class TextRecords(LazyRecords):
         source_partition: Mapping[str, Any],
         source_offset: Mapping[str, Any],
         create: Callable[[], list[SourceRecord]],
+        lines: TextLines | None = None,
     ) -> None:
-        """``read`` returns the rows of a range, and ``create`` all records."""
+        """``read`` returns the rows of a range, and ``create`` all records. ``lines`` are the same rows, if they are such."""
         super().__init__(source_partition)
         self.topic = topic
         self.key = key
         self.value = value
         self.read = read
+        self.lines = lines
         self._source_offset = source_offset
         self._size = size
         self._create = create

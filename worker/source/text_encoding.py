@@ -61,7 +61,7 @@ def _in_columns(converters: Converters, row_columns: RowColumns, records: TextRe
     if payloads is None or payloads.framed is None:
         return None
     try:
-        rows, frame = row_columns(payloads.framed, records.read(0, len(records)))
+        rows, frame = row_columns(payloads.framed, records)
     except Exception as e:
         log.debug("Writing %d rows for %s without columns: %r", len(records), records.topic, e)
         return None

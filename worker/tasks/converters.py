@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.strict import strict_settings
-from connect.text_records import Frame, FramedWriter, RecordTemplate, TemplateWriter, TextRows
+from connect.text_records import Frame, FramedWriter, RecordTemplate, TemplateWriter, TextRecords
 
 
 class Prefixes(NamedTuple):
@@ -27,8 +27,8 @@ class PreparedTemplate(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None
 
 
-RowColumns = Callable[[FramedWriter, TextRows], tuple[Any, Frame]]
-"""Returns the rows of texts as a column of Arrow (``worker.kafka.record_producer.ProducerRun.rows``), and the texts around each.
+RowColumns = Callable[[FramedWriter, TextRecords], tuple[Any, Frame]]
+"""Returns the rows of records as a column of Arrow (``worker.kafka.record_producer.ProducerRun.rows``), and what surrounds each.
 May raise any error for rows that cannot be such a column."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextRecords, TextRows
+from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextLines, TextRecords, TextRows
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.types.column_type import ColumnType
@@ -87,7 +87,8 @@ class TextBatches:
         def read(start: int, end: int) -> TextRows:
             return TextRows(split_rows(lines[start:end], traits), has_nulls, is_plain, slots)
 
-        return TextRecords(self._topic, self._key, self._value, len(lines), read, partition, offset, create)
+        as_lines = None if traits.has_escapes else TextLines(lines, slots)
+        return TextRecords(self._topic, self._key, self._value, len(lines), read, partition, offset, create, as_lines)
 
 
 def _cell(column: int, mapped: ColumnType) -> Cell:

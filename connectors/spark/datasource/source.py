@@ -39,6 +39,8 @@ from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProc
 
 NAME = "sluice"
 _POLL_S = 0.05
+_MIN_PARTITION_BYTES = 1 << 20
+"""Less is not worth a task."""
 _START_S = 60.0
 _STOPPED_S = 10.0
 _PYTHON = "spark.pyspark.python"
@@ -150,7 +152,7 @@ class _SpoolRows:
             slices = [one for one in slices if topic in one.entry.topics]
         if not slices:
             return [SpoolPartition(str(reader.directory), (), {}, topic)]
-        target = max(1, sum(one.size_bytes for one in slices) // options.partitions)
+        target = max(_MIN_PARTITION_BYTES, sum(one.size_bytes for one in slices) // options.partitions)
         groups: list[list[SpoolSlice]] = [[]]
         size_bytes = 0
         for one in slices:
