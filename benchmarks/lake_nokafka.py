@@ -1,11 +1,10 @@
 """Database -> Delta table without Kafka: ``spark.read.format("sluice")`` beside ``spark.read.jdbc`` with two partitions.
 
 A load of 2,000,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 200,000 changes
-that a stream appends (``SLUICE_BENCH_CHANGES``), and the freshness of 1,000 changes per second for 10 seconds: from the commit
-in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's process. That of a
-load is also shown from the moment when Spark is ready (``after_start``), and as what a row more costs (``flowing``), from a load of
-a tenth of the rows: starts, and the first executions of code in a JVM, cost more than some loads. The stream has appended as many
-changes before.
+that a stream appends (``SLUICE_BENCH_CHANGES``) after as many others, and the freshness of 1,000 changes per second for 10 seconds:
+from the commit in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's process.
+That of a load is also shown from the moment when Spark is ready (``after_start``), and as what a row more costs (``flowing``), by a
+load of a tenth of the rows: starts, and the first executions of code in a JVM, cost more than some loads.
 """
 
 from __future__ import annotations
