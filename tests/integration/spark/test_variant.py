@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from connectors.spark.config import parse_config
 from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.table_access import CATALOG, FORMATS, TableAccess, catalog_props, configure_catalog
+from tests.support.replayed_events import plain, read_all
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -371,3 +373,47 @@ def test_iceberg_table_of_an_older_format_version_gets_no_variant_column(
     assert tuple(row) == (1, "{}")
     (file,) = spark.sql(f"SELECT value_counts, lower_bounds, upper_bounds FROM {iceberg.name()}.files").collect()
     assert (set(file.value_counts), set(file.lower_bounds), set(file.upper_bounds)) == ({1, 2}, {1}, {1})
+
+
+def test_shredded_documents_of_spark_are_read_and_rewritten(
+    iceberg: Target, run: Any, topic: Any, spark: Any, no_maintenance_thread: None
+) -> None:
+    iceberg.create(spark, "id BIGINT, doc VARIANT, note STRING", **{"write.parquet.shred-variants": "true"})
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    fields = (
+        "'k', array(1, 2.5D), 'n', id, 's', 'text', 'o', named_struct('d', true, 'e', cast(null AS INT)), 'b', X'01', "
+        "'at', timestamp '2024-05-06 07:08:09', 'day', date '2024-05-06', 'price', cast(id / 4 AS DECIMAL(9, 2))"
+    )
+    spark.sql(
+        f"INSERT INTO {iceberg.name()} SELECT id, CASE WHEN id = 7 THEN parse_json('[7]') WHEN id = 8 THEN NULL "
+        f"ELSE to_variant_object(named_struct({fields})) END, 'old' FROM range(0, 10, 1, 2)"
+    )
+
+    def shredded_files() -> int:
+        paths = [row.file_path for row in spark.sql(f"SELECT file_path FROM {iceberg.name()}.data_files").collect()]
+        return sum("typed_value" in str(pq.ParquetFile(path).schema) for path in paths)
+
+    def rows() -> dict[int, tuple[Any, str]]:
+        found = spark.sql(f"SELECT id, to_json(doc), note FROM {iceberg.name()}").collect()
+        # Spark writes a blank before the time.
+        return {row[0]: (nodes(row[1] and row[1].replace("06 07", "06T07")), row[2]) for row in found}
+
+    before = rows()
+    assert shredded_files() == 2
+    events = [plain(event.value)["after"] for event in read_all(iceberg.access.path, None, source_format="iceberg")]
+    assert {row["id"]: (nodes(row["doc"]), row["note"]) for row in events} == before
+    t = topic("t", schemas=True)
+    for id_, doc in ((1, PLACEHOLDER), (7, PLACEHOLDER), (2, '{"new":[1]}')):
+        t.add(key(id_), change("u", None, {"id": id_, "doc": doc, "note": "new"}, ROW))
+    t.add(key(3), change("d", {"id": 3, "doc": None, "note": None}, None, ROW))
+    settings_ = {**iceberg.props, "write.mode": "upsert", "json.columns": "variant", "compaction.min.files": "2"}
+    task_run = run(settings_, [t], raw=True, group={})
+    task_run.deliver()
+    task_run.commit()
+    expected = {**before, 1: (before[1][0], "new"), 7: (before[7][0], "new"), 2: ({"new": ["1"]}, "new")}
+    del expected[3]
+    assert rows() == expected
+    task_run.task.delivery.scheduler.tables["t"].writer.maintain(lambda: False)
+    task_run.close()
+    assert rows() == expected
+    assert shredded_files() == 0
