@@ -258,6 +258,9 @@ def test_table_with_a_variant_column_takes_records_with_and_without_it(target: T
         (4, "d", '{"z":1}', None, None),
         (5, "e", '"{\\"z\\":1}"', None, None),
     ]
+    # The source reads what Spark and the worker wrote.
+    events = [plain(event.value)["after"] for event in read_all(target.access.path, None, source_format=target.format)]
+    assert sorted((row["id"], row["doc"]) for row in events) == [(row[0], row[2]) for row in found]
 
 
 def test_variant_column_is_added_to_an_existing_table(target: Target, run: Any, topic: Any, spark: Any) -> None:
