@@ -22,9 +22,9 @@ from connectors.spark.config_keys import (
     CONF_PREFIX,
     DELETED,
     DELETED_RETENTION,
-    DELTA,
     ENGINE,
     EXECUTORS,
+    FORMAT_VERSION,
     FRESHNESS,
     FRESHNESS_PREFIX,
     FRESHNESS_SUFFIX,
@@ -368,7 +368,7 @@ def parse_config(props: Mapping[str, str], *, tables: Collection[str] | None = N
         executors_min_records=values["executors.min.records"],
         executors_max_records=values["executors.max.records"],
         executors_sql_transforms=values["executors.sql.transforms"],
-        variants=_parse_variants(values),
+        variants=_parse_variants(values, dict(properties)),
         transactions=parse_transactions(
             props, values, is_versioned=values["table.format"] != PARQUET and not values["spark.remote"]
         ),
@@ -445,19 +445,29 @@ def _parse_table_config(values: Mapping[str, Any], mode: str, properties: tuple[
     )
 
 
-def _parse_variants(values: Mapping[str, Any]) -> VariantColumns:
+def _parse_variants(values: Mapping[str, Any], properties: Mapping[str, str]) -> VariantColumns:
     names = frozenset(values[VARIANT_COLUMNS] or ())
     as_variant = values[JSON_COLUMNS] == "variant"
     for key, is_set in ((JSON_COLUMNS, as_variant), (VARIANT_COLUMNS, names)):
-        if is_set and values["table.format"] != DELTA:
-            given = "variant" if key == JSON_COLUMNS else ",".join(sorted(names))
-            raise ConfigError.invalid(
-                key, given, f"{values['table.format']} tables have no VARIANT columns; use table.format=delta"
-            )
+        if is_set and (problem := _lack_of_variants(values["table.format"], properties)):
+            raise ConfigError.invalid(key, "variant" if key == JSON_COLUMNS else ",".join(sorted(names)), problem)
     if keys := sorted(names.intersection(values["key.columns"] or ())):
         raise ConfigError.invalid(VARIANT_COLUMNS, keys[0], "a key column identifies rows, and VARIANTs cannot be compared")
     parses_text = values["variant.text"] == "json"
     return VariantColumns(as_variant, names, parses_text, str(values["unavailable.value.placeholder"]))
+
+
+def _lack_of_variants(table_format: str, properties: Mapping[str, str]) -> str:
+    """Why new tables cannot have VARIANT columns; empty if they can."""
+    if table_format == PARQUET:
+        return "parquet tables have no VARIANT columns; use table.format=delta or iceberg"
+    version = properties.get(FORMAT_VERSION)
+    if table_format == ICEBERG and version in ("1", "2"):
+        return (
+            f"Iceberg tables of format version {version} ({PROPERTIES_PREFIX}{FORMAT_VERSION}) have no VARIANT columns; set it "
+            "to 3, or remove it"
+        )
+    return ""
 
 
 def _transaction_table_config(common: TableConfig) -> TableConfig:

@@ -41,6 +41,8 @@ CONF_PREFIX = "spark.conf."
 CATALOG = "table.catalog"
 BRANCH, MAIN_BRANCH = "table.branch", "main"
 PROPERTIES_PREFIX = "table.properties."
+FORMAT_VERSION = "format-version"
+"""A property of Iceberg tables."""
 CHANGELOG_SUFFIX = "changelog.table.suffix"
 FRESHNESS = "freshness.ms"
 CLUSTER_COLUMNS = "cluster.columns"
@@ -213,10 +215,10 @@ def config_def() -> ConfigDef:
     d.define("rescue.column", t.STRING, "_rescued_data", validator=_check_rescue_column, importance=low, group="Table",
              doc="Column for values that the table cannot hold, with schema.evolution=lenient: JSON text by field.")  # fmt: skip
     d.define(JSON_COLUMNS, t.STRING, "string", validator=one_of("string", "variant"), importance=medium, group="Table",
-             doc="Column type of Debezium's Json fields: string, or variant. VARIANT needs Delta tables.")  # fmt: skip
+             doc="Column type of Debezium's Json fields: string, or variant. VARIANT needs Delta tables, or Iceberg "
+             "tables of format version 3.")  # fmt: skip
     d.define(VARIANT_COLUMNS, t.LIST, "", importance=medium, group="Table",
-             doc="Columns of Delta tables whose values become VARIANT, whatever their type, for example JSON of varying "
-             "shape.")  # fmt: skip
+             doc="Columns whose values become VARIANT, whatever their type, for example JSON of varying shape.")  # fmt: skip
     d.define("variant.text", t.STRING, "string", validator=one_of("string", "json"), importance=low, group="Table",
              doc="What text in a VARIANT column becomes: a string, or the JSON document that it contains. Debezium's Json is "
              "always a document.")  # fmt: skip

@@ -7,7 +7,7 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +55,7 @@ def scalar_text(scalar: pa.Scalar) -> str:
     if not scalar.is_valid:
         return "null"
     if is_variant(type_):
-        return _variant_text(decode_variant(*(scalar[name].as_py() for name in ("metadata", "value"))))
+        return variant_text(decode_variant(*(scalar[name].as_py() for name in ("metadata", "value"))))
     if pa.types.is_struct(type_):
         return object_text({name: scalar_text(member) for name, member in scalar.items()})
     if pa.types.is_map(type_):
@@ -68,19 +68,21 @@ def scalar_text(scalar: pa.Scalar) -> str:
         return str(scalar.value)
 
 
-def _variant_text(node: Any) -> str:
+def variant_text(node: Any, time_text: Callable[[pa.Scalar], str] = scalar_text) -> str:
+    """The JSON of a VARIANT's node, with its dates and timestamps as ``time_text`` writes them."""
     match node:
         case dict():
-            return object_text({name: _variant_text(member) for name, member in node.items()})
+            return object_text({name: variant_text(member, time_text) for name, member in node.items()})
+        case list():
+            return "[" + ",".join(variant_text(item, time_text) for item in node) + "]"
         case Date():
-            return scalar_text(pa.array([node.days], pa.int32()).cast(pa.date32())[0])
+            return time_text(pa.scalar(node.days, pa.int32()).cast(pa.date32()))
         case Timestamp():
-            zone = "UTC" if node.is_instant else None
-            return scalar_text(pa.array([node.micros], pa.int64()).cast(pa.timestamp("us", zone))[0])
+            return time_text(pa.scalar(node.micros, pa.int64()).cast(pa.timestamp("us", "UTC" if node.is_instant else None)))
         case Float():
             return scalar_text(pa.scalar(node.value, pa.float32()))
-        case list():
-            return "[" + ",".join(map(_variant_text, node)) + "]"
+        case decimal.Decimal():
+            return f"{node:f}"
     return node_text(node)
 
 

@@ -308,7 +308,11 @@ _LEAVES: dict[type, Callable[[Any], bytes]] = {
 
 def encode_variants(nodes: Sequence[Any]) -> pa.Array:
     """The VARIANTs of these values in an Arrow array; None becomes null, and a null of JSON is no None but :data:`JSON_NULL`."""
-    found = [None if node is None else encode_variant(None if node is JSON_NULL else node) for node in nodes]
+    return variant_array([None if node is None else encode_variant(None if node is JSON_NULL else node) for node in nodes])
+
+
+def variant_array(found: Sequence[Variant | None]) -> pa.Array:
+    """VARIANTs in an Arrow array."""
     metadata = pa.array([b"" if v is None else v.metadata for v in found], pa.binary())
     values = pa.array([b"" if v is None else v.value for v in found], pa.binary())
     mask = pa.array([v is None for v in found], pa.bool_())

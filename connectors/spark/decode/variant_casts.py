@@ -36,15 +36,15 @@ def variants_of_json(array: pa.Array, placeholder: str) -> pa.Array:
 
 def variants_of_values(array: pa.Array) -> pa.Array:
     """The VARIANTs of values of any type. Raises DataError for a map whose keys are not text."""
-    return encode_variants(_nodes(array))
+    return encode_variants(nodes_of_values(array))
 
 
 def _or_json_null(node: Any) -> Any:
     return JSON_NULL if node is None else node
 
 
-def _nodes(array: pa.Array) -> list[Any]:
-    """The values as nodes; None for null."""
+def nodes_of_values(array: pa.Array) -> list[Any]:
+    """The values of any type as nodes for :func:`encode_variant`; None for null."""
     t, type_ = pa.types, array.type
     if is_variant(type_):
         return [None if v is None else decode_variant(v["metadata"], v["value"]) for v in array.to_pylist()]
@@ -52,16 +52,16 @@ def _nodes(array: pa.Array) -> list[Any]:
         names = [field.name for field in type_]
         if len(set(names)) < len(names):
             raise DataError(f"a struct has two fields of one name: {', '.join(names)}")
-        members = [_nodes(member) for member in array.flatten()]
+        members = [nodes_of_values(member) for member in array.flatten()]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*members, strict=True)]
         return _or_null(array, rows or [{} for _ in range(len(array))])
     if t.is_map(type_):
         if not t.is_string(type_.key_type):
             raise DataError(f"a VARIANT cannot hold a map with keys of type {type_.key_type}, only with text")
-        keys, items = array.keys.to_pylist(), _nodes(array.items)
+        keys, items = array.keys.to_pylist(), nodes_of_values(array.items)
         return _or_null(array, _slices(array, lambda a, b: dict(zip(keys[a:b], items[a:b], strict=True))))
     if t.is_list(type_):
-        items = _nodes(array.values)
+        items = nodes_of_values(array.values)
         return _or_null(array, _slices(array, lambda a, b: items[a:b]))
     if t.is_date32(type_):
         return [None if days is None else Date(days) for days in array.cast(pa.int32()).to_pylist()]

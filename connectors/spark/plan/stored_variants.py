@@ -1,4 +1,4 @@
-"""VARIANT columns in Parquet files, which have them as structs of ``metadata`` and ``value``."""
+"""VARIANT columns in Parquet files, which have them as structs of ``metadata`` and ``value``, or shredded."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import pyarrow.compute as pc
 
 from connect.errors import SchemaError
 from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.shredded_variants import assemble_variants, is_shredded
 from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.plan.evolution import cast_column, contains_variant
 
 
 def cast_stored(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
     """Casts a column of a data file to the table's type. Files have a VARIANT as a struct whose fields are in any order."""
-    return cast_column(column if column.type == type_ else _mark_variants(column, type_), type_, name)
+    if column.type != type_:
+        try:
+            column = _mark_variants(column, type_)
+        except SchemaError as e:
+            raise SchemaError(f"column {name}: {e}") from e
+    return cast_column(column, type_, name)
 
 
 def for_file(rows: pa.Table) -> pa.Table:
@@ -31,13 +37,20 @@ def _mark_variants(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArr
     return pa.chunked_array([_marked(as_array(column), type_)])
 
 
+def stored_variants(array: pa.Array) -> pa.Array:
+    """The VARIANTs of a data file. Raises SchemaError if they are stored in a way that is not supported."""
+    if is_shredded(array.type):
+        return assemble_variants(array)
+    if not pa.types.is_struct(array.type) or {f.name for f in array.type} != {f.name for f in VARIANT}:
+        raise SchemaError(f"a data file has a VARIANT as {array.type}, which is not supported")
+    parts = [pc.fill_null(array.field(array.type.get_field_index(f.name)), b"") for f in VARIANT]
+    return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=array.is_null() if array.null_count else None)
+
+
 def _marked(array: pa.Array, type_: pa.DataType) -> pa.Array:
     t = pa.types
     if is_variant(type_):
-        if not t.is_struct(array.type) or {f.name for f in array.type} != {f.name for f in VARIANT}:
-            raise SchemaError(f"a data file has a VARIANT as {array.type}, which is not supported")
-        parts = [pc.fill_null(array.field(array.type.get_field_index(f.name)), b"") for f in VARIANT]
-        return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=array.is_null() if array.null_count else None)
+        return stored_variants(array)
     mask = array.is_null() if array.null_count else None
     if t.is_struct(type_) and t.is_struct(array.type):
         wanted = {f.name: f.type for f in type_}

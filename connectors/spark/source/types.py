@@ -9,6 +9,7 @@
 | TIMESTAMP                                            | io.debezium.time.ZonedTimestamp (ISO 8601 text in UTC, microseconds) |
 | TIMESTAMP_NTZ                                        | io.debezium.time.MicroTimestamp (microseconds)                 |
 | ARRAY, MAP, STRUCT                                   | array, map, struct                                             |
+| VARIANT                                              | io.debezium.data.Json (text)                                   |
 | of Iceberg: time                                     | io.debezium.time.MicroTime (microseconds)                      |
 | timestamp_ns, timestamptz_ns                         | io.debezium.time.NanoTimestamp; ZonedTimestamp, nanoseconds    |
 | uuid, fixed                                          | io.debezium.data.Uuid (text), bytes                            |
@@ -33,8 +34,10 @@ from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
 from connect.java.sized_numbers import round_to_float32
 from connect.text_records import TextKind
-from connectors.spark.decode.variant import is_variant
+from connectors.spark.decode.rescued_json import node_text, variant_text
+from connectors.spark.decode.variant import decode_variant, is_variant
 from connectors.spark.plan.evolution import sql_type
+from connectors.spark.variant_columns import JSON_TYPE
 
 ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
 MICRO_TIMESTAMP, NANO_TIMESTAMP = "io.debezium.time.MicroTimestamp", "io.debezium.time.NanoTimestamp"
@@ -75,7 +78,7 @@ def column_schema(type_: pa.DataType, *, optional: bool = True) -> Schema:
     """The schema of a column. Raises SchemaError for a type that has none."""
     t = pa.types
     if is_variant(type_):
-        raise SchemaError("VARIANT is not supported; read a table whose column is a STRING (to_json) instead")
+        return Schema(Type.STRING, optional=optional, name=JSON_TYPE, version=1)
     if type_ in _PRIMITIVES:
         return Schema(_PRIMITIVES[type_], optional=optional)
     if t.is_decimal(type_):
@@ -110,6 +113,8 @@ def _of_unit(type_: pa.DataType) -> str:
 def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
     """How a column of this type is written; ``schema`` is that of :func:`column_schema`."""
     t = pa.types
+    if is_variant(type_):
+        return ColumnTexts(schema, TextKind.STRING, lambda array: list(map(_json_text, array.to_pylist())), _same)
     if t.is_nested(type_):
         build = _value_builder(type_, schema)
         return ColumnTexts(schema, TextKind.VALUE, lambda array: list(map(build, _plain_values(array))), _same)
@@ -181,6 +186,8 @@ def _plain_values(array: pa.Array) -> list[Any]:
 
 def _plain_type(type_: pa.DataType) -> pa.DataType:
     t = pa.types
+    if is_variant(type_):
+        return type_
     if t.is_struct(type_):
         return pa.struct([pa.field(f.name, _plain_type(f.type)) for f in type_])
     if t.is_list(type_):
@@ -195,6 +202,8 @@ def _plain_type(type_: pa.DataType) -> pa.DataType:
 def _value_builder(type_: pa.DataType, schema: Schema) -> Callable[[Any], Any]:
     """The function that turns a value of :func:`_plain_values` into one of the schema."""
     t = pa.types
+    if is_variant(type_):
+        return _json_text
     if t.is_struct(type_):
         names = [f.name for f in type_]
         fields = [_value_builder(f.type, field.schema) for f, field in zip(type_, schema.fields or (), strict=True)]
@@ -211,6 +220,18 @@ def _value_builder(type_: pa.DataType, schema: Schema) -> Callable[[Any], Any]:
     if t.is_timestamp(type_) and type_.tz:
         return _unless_null(_instant_text if type_.unit == "us" else _nano_instant_text)
     return _same
+
+
+def _json_text(value: dict[str, bytes] | None) -> str | None:
+    return None if value is None else variant_text(decode_variant(**value), _time_text)
+
+
+def _time_text(scalar: pa.Scalar) -> str:
+    try:
+        return node_text(scalar.as_py())
+    except (ValueError, OverflowError) as e:
+        unit = "days" if pa.types.is_date32(scalar.type) else "microseconds"
+        raise DataError(f"a VARIANT has the date {scalar.value} {unit} from 1970, which is outside the years 1 to 9999") from e
 
 
 def _unless_null(build: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import ConnectError, SchemaError
-from connectors.spark.plan.evolution import arrow_type, contains_variant
+from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError
 from connectors.spark.source.similar_folders import similar_folder
 from connectors.spark.source.table_feed import TableColumn, TableSchema
@@ -36,10 +36,10 @@ _READABLE_FEATURES = {
     "typeWidening-preview",
     "v2Checkpoint",
     "vacuumProtocolCheck",
-    # Without effect unless the mode is set or a column has the type, which is checked on its own.
-    "columnMapping",
     "variantType",
     "variantType-preview",
+    # Without effect unless the mode is set, which is checked on its own.
+    "columnMapping",
 }
 _MAPPING = "delta.columnMapping.mode"
 _ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
@@ -241,8 +241,6 @@ class TableDefinition:
         for member in json.loads(self.metadata["schemaString"])["fields"]:
             try:
                 type_ = arrow_type(member["type"])
-                if contains_variant(type_):
-                    raise SchemaError("VARIANT is not supported")
                 column_schema(type_)
             except SchemaError as e:
                 raise UnsupportedTableError(

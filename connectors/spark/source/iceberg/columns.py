@@ -15,8 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from connect.errors import ConnectError, SchemaError
+from connect.errors import ConnectError, DataError, SchemaError
 from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.decode.variant import is_variant
+from connectors.spark.plan.stored_variants import stored_variants
 from connectors.spark.source.errors import UnsupportedTableError
 from connectors.spark.source.iceberg.metadata import Json, TableMetadata
 from connectors.spark.source.table_feed import TableColumn, TableSchema
@@ -82,7 +84,7 @@ class IcebergColumns:
                     array = self._absent(field, file, count)
                 else:
                     array = _read(as_array(rows[here.name]), here, field["type"])
-            except (pa.ArrowException, NotImplementedError) as e:
+            except (pa.ArrowException, NotImplementedError, SchemaError, DataError) as e:
                 raise ConnectError(
                     f"column {field['name']} of the file {file.path} cannot be read as {field['type']}: {e}. Rewrite the file "
                     "with Spark (CALL <catalog>.system.rewrite_data_files)"
@@ -183,6 +185,8 @@ def _leaf(array: pa.Array, name: str) -> pa.Array:
         array = array.dictionary_decode()
     if name == "uuid":
         return _uuid_texts(array)
+    if name == "variant":
+        return stored_variants(array)
     type_ = arrow_type(name, "", _PRIMITIVES)
     if pa.types.is_fixed_size_binary(array.type) and pa.types.is_binary(type_):
         return array.cast(pa.binary())
@@ -207,6 +211,8 @@ def _row_type(type_: pa.DataType) -> pa.DataType:
     t = pa.types
     if type_ == pa.uuid():
         return pa.string()
+    if is_variant(type_):
+        return type_
     if t.is_struct(type_):
         return pa.struct([pa.field(f.name, _row_type(f.type)) for f in type_])
     if t.is_list(type_):

@@ -21,7 +21,7 @@ from connect.errors import ConfigError, ConnectError, RetriableError, SchemaErro
 from connect.suggestions import did_you_mean
 from connectors.spark import session
 from connectors.spark.errors import error_condition, explain
-from connectors.spark.plan.evolution import arrow_type, quote, sql_type
+from connectors.spark.plan.evolution import arrow_type, contains_variant, quote, sql_type
 from connectors.spark.session.gateway import close_connection_of_thread
 from connectors.spark.source.columns_by_name import ColumnsByName, complete_columns
 from connectors.spark.source.config import QUERY_TEXT, SKIP, QuerySettings
@@ -173,6 +173,8 @@ class RangeReader:
                 raise ConfigError(f"{QUERY_TEXT} returns two columns {name}; rename one of them (AS)", key=QUERY_TEXT)
             try:
                 type_ = arrow_type(member["type"])
+                if contains_variant(type_):
+                    raise SchemaError("VARIANT is not supported")
                 column_schema(type_)
             except SchemaError as e:
                 raise UnsupportedTableError(

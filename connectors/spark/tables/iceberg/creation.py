@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from connectors.spark.config import WantedLayout
+from connectors.spark.config_keys import FORMAT_VERSION
 from connectors.spark.plan.evolution import Columns
 from connectors.spark.tables.iceberg.library import IcebergLibrary, IcebergName
 from connectors.spark.tables.iceberg.partitioning import new_spec
 from connectors.spark.tables.iceberg.types import as_stored, new_schema
 
-FORMAT_VERSION = "format-version"
 _PROPERTIES = {
     # Deletion vectors.
     FORMAT_VERSION: "3",

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from connect.errors import DataError
+from connectors.spark.plan.stored_variants import for_file
 from connectors.spark.tables.iceberg.file_format import LINEAGE, LINEAGE_IDS
 from connectors.spark.tables.iceberg.partitioning import Values
 from connectors.spark.tables.iceberg.types import FIELD_ID, Json, file_schema
+from connectors.spark.tables.iceberg.variant_annotation import open_parquet_writer
 from connectors.spark.tables.staging import path_in_file_system
 
 Entry = dict[str, Any]
@@ -44,26 +46,23 @@ class IcebergFileWriter:
         """
         self._check_required(rows)
         path = self._new_path()
-        with self._create(path) as stream:
-            pq.write_table(self._file_rows(rows), stream, row_group_size=self._row_group_size, **_OPTIONS)
+        in_file = self._file_rows(rows)
+        with self._create(path) as stream, open_parquet_writer(stream, in_file.schema, **_OPTIONS) as parquet:
+            parquet.write_table(in_file, self._row_group_size)
         return self._entry(path, rows.num_rows, partition, spec_id)
 
     def write_batches(self, batches: Iterable[pa.Table], partition: Values, spec_id: int) -> Entry | None:
         """Writes one file from batches with the same columns, as they come; None, and no file, when there are no rows."""
         path, count = self._new_path(), 0
         parquet: pq.ParquetWriter | None = None
-        with self._create(path) as stream:
-            try:
-                for batch in batches:
-                    if not batch.num_rows:
-                        continue
-                    rows = self._file_rows(batch)
-                    parquet = parquet or pq.ParquetWriter(stream, rows.schema, **_OPTIONS)
-                    parquet.write_table(rows, self._row_group_size)
-                    count += batch.num_rows
-            finally:
-                if parquet is not None:
-                    parquet.close()
+        with self._create(path) as stream, contextlib.ExitStack() as opened:
+            for batch in batches:
+                if not batch.num_rows:
+                    continue
+                rows = self._file_rows(batch)
+                parquet = parquet or opened.enter_context(open_parquet_writer(stream, rows.schema, **_OPTIONS))
+                parquet.write_table(rows, self._row_group_size)
+                count += batch.num_rows
         if not count:
             self.delete([path])
             return None
@@ -96,7 +95,7 @@ class IcebergFileWriter:
         fields = {field.name: field for field in file_schema(self._schema, names)}
         fields |= {n: pa.field(n, t, metadata={FIELD_ID: str(LINEAGE_IDS[n]).encode()}) for n, t in LINEAGE.items()}
         schema = pa.schema([fields[name] for name in rows.column_names])
-        columns = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=True)]
+        columns = [column.cast(field.type) for column, field in zip(for_file(rows).columns, schema, strict=True)]
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _new_path(self) -> str:

@@ -35,7 +35,7 @@ from connectors.spark.tables.iceberg.grouping import can_be_grouped, commit_in_g
 from connectors.spark.tables.iceberg.lineage import with_lineage
 from connectors.spark.tables.iceberg.offset_moves import move_stored_offsets
 from connectors.spark.tables.iceberg.offsets import TableOffsets, find_offsets
-from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change, warn_of_unset
+from connectors.spark.tables.iceberg.schema_change import columns_to_add, types_to_change
 from connectors.spark.tables.iceberg.snapshots import IcebergTableSettings, KnownSnapshot, TableReader
 from connectors.spark.tables.iceberg.soft_truncate import write_truncated
 from connectors.spark.tables.iceberg.types import Json
@@ -112,8 +112,7 @@ class IcebergTable:
     def add_columns(self, added: list[tuple[str, pa.DataType]], columns: Columns, defaults: Defaults) -> None:
         with self._lock:
             known, handle = self._reader.require()
-            schema = columns_to_add(known.columns, columns, defaults if known.has_vectors else {})
-            warn_of_unset(schema, defaults, self._place)
+            schema = columns_to_add(known.columns, columns, defaults, int(known.state["format"]), self._place)
             with known.lock.held():
                 handle.add_columns(schema)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from connect.errors import ConnectError, SchemaError
-from connectors.spark.decode.variant import is_variant
+from connectors.spark.decode.variant import VARIANT, is_variant
 from connectors.spark.plan.evolution import Columns, sql_type
 
 Json = Mapping[str, Any]
@@ -32,6 +32,7 @@ PRIMITIVES = {
     "string": pa.string(),
     "binary": pa.binary(),
     "uuid": pa.binary(16),
+    "variant": VARIANT,
 }
 _NAMES = {type_: name for name, type_ in PRIMITIVES.items() if name != "uuid"} | {pa.int8(): "int", pa.int16(): "int"}
 
@@ -75,9 +76,7 @@ def _field(name: str, type_: pa.DataType, number: int, ids: Iterator[int]) -> Js
 
 def _json_type(type_: pa.DataType, ids: Iterator[int]) -> str | Json:
     t = pa.types
-    if is_variant(type_):
-        raise SchemaError("the sink cannot write VARIANT columns of Iceberg tables")
-    if t.is_struct(type_):
+    if t.is_struct(type_) and not is_variant(type_):
         numbers = [next(ids) for _ in type_]
         return {"type": "struct", "fields": [_field(f.name, f.type, n, ids) for f, n in zip(type_, numbers, strict=True)]}
     if t.is_list(type_):

@@ -194,9 +194,9 @@ def test_files_of_others_have_the_fields_in_another_order() -> None:
     wanted = pa.struct([("v", VARIANT), ("n", pa.int32())])
     found = cast_stored(column, wanted, "c")
     assert (found.type, found.to_pylist()) == (wanted, column.to_pylist())
-    shredded = pa.chunked_array([pa.array([{**one, "typed_value": 1}])])
+    unknown = pa.chunked_array([pa.array([{**one, "other_value": 1}])])
     with pytest.raises(DataError, match="which is not supported"):
-        cast_stored(shredded, VARIANT, "c")
+        cast_stored(unknown, VARIANT, "c")
     # A record's struct of the same names is no VARIANT.
     with pytest.raises(DataError, match=r"add c to variant\.columns"):
         cast_column(pa.chunked_array([pa.array([one])]), VARIANT, "c")

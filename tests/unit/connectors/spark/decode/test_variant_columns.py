@@ -176,15 +176,22 @@ def test_variant_is_no_struct_for_schema_evolution() -> None:
     # A new column needs the table feature first.
     assert new_columns({}, {"v": pa.list_(VARIANT)}) is None
     assert new_columns({"v": VARIANT}, {"v": VARIANT, "n": pa.int32()}) == {"n": pa.int32()}
-    with pytest.raises(SchemaError, match="VARIANT columns of Iceberg tables"):
-        new_schema({"v": VARIANT})
+    assert [f["type"] for f in new_schema({"v": VARIANT, "l": pa.list_(VARIANT)})["fields"]] == [
+        "variant",
+        {"type": "list", "element-id": 3, "element-required": False, "element": "variant"},
+    ]
 
 
-@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
 @pytest.mark.parametrize(("key", "value"), [("json.columns", "variant"), ("variant.columns", "a,b")])
-def test_other_formats_have_no_variants(table_format: str, key: str, value: str) -> None:
-    with pytest.raises(ConfigError, match=f"{key}.*{table_format} tables have no VARIANT columns; use table.format=delta"):
-        parse_config({**PROPS, "table.format": table_format, key: value})
+def test_other_formats_have_no_variants(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}.*parquet tables have no VARIANT columns; use table.format=delta or iceberg"):
+        parse_config({**PROPS, "table.format": "parquet", key: value})
+    iceberg = {**PROPS, "table.format": "iceberg", key: value}
+    with pytest.raises(
+        ConfigError, match=rf"{key}.*version 2 \(table\.properties\.format-version\) have no VARIANT.* set it to 3"
+    ):
+        parse_config({**iceberg, "table.properties.format-version": "2"})
+    assert parse_config(iceberg).variants == parse_config({**iceberg, "table.properties.format-version": "3"}).variants
 
 
 def test_key_column_cannot_be_a_variant() -> None:

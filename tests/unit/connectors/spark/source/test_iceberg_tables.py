@@ -168,7 +168,6 @@ def _of_format(version: int) -> Callable[[IcebergWriter], None]:
     [
         (_of_format(1), r"has the format version 1.*'format-version' = '2'\)\), which changes no file"),
         (_of_format(4), "has the format version 4, and SparkSource reads up to 3"),
-        (_typed("variant"), "column doc of table .* has the type variant, which is not supported. Write a table without"),
         (_typed("geometry"), "column doc of table .* has the type geometry"),
     ],
 )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from connectors.spark.decode.variant import VARIANT, Timestamp, encode_variant
 from connectors.spark.tables.iceberg.types import FIELD_ID
 from tests.support.iceberg_writer import DATA, File, IcebergWriter, Row
 from tests.support.replayed_events import events, in_json, plain, read_all
@@ -47,6 +48,22 @@ def read(table: IcebergWriter, **config: str) -> list[Any]:
     return read_all(table.folder, None, source_format="iceberg", **config)
 
 
+def document(node: Any) -> dict[str, bytes]:
+    """A VARIANT as a file has it."""
+    if isinstance(node, dict):
+        at = node["at"]
+        node = {**node, "at": Timestamp(round((at - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1)), False)}
+    return encode_variant(node)._asdict()
+
+
+TEXT = '{"at":"2024-05-06T07:08:09.123456","n":[1.50,null]}'
+SHREDDED = pa.struct(
+    [
+        pa.field("metadata", pa.binary(), nullable=False),
+        ("value", pa.binary()),
+        ("typed_value", pa.struct([("n", pa.struct([("value", pa.binary()), ("typed_value", pa.int8())]))])),
+    ]
+)
 VALUES: dict[str, tuple[Any, pa.DataType, Any, Any]] = {
     "yes": ("boolean", pa.bool_(), True, True),
     "number": ("int", pa.int32(), -(2**31), -(2**31)),
@@ -64,11 +81,19 @@ VALUES: dict[str, tuple[Any, pa.DataType, Any, Any]] = {
     "uuid": ("uuid", pa.binary(16), ID.bytes, str(ID)),
     "fixed": ("fixed[3]", pa.binary(3), b"\x00\x01\xff", b"\x00\x01\xff"),
     "bytes": ("binary", pa.binary(), b"\x00\xff", b"\x00\xff"),
+    "doc": ("variant", VARIANT, document({"n": [decimal.Decimal("1.50"), None], "at": MOMENT}), TEXT),
     # Other writers.
     "large": ("string", pa.large_string(), "x", "x"),
     "words": ("string", pa.dictionary(pa.int32(), pa.string()), "w", "w"),
     "known_uuid": ("uuid", pa.uuid(), ID.bytes, str(ID)),
     "seconds": ("timestamp", pa.timestamp("ms"), MOMENT.replace(microsecond=0), NANOS // 1_000_000_000 * 1_000_000),
+    "any_order": ("variant", pa.struct([("value", pa.binary()), ("metadata", pa.binary())]), document("x"), '"x"'),
+    "shredded": (
+        "variant",
+        SHREDDED,
+        {"metadata": b"\1\0\0", "value": None, "typed_value": {"n": {"typed_value": 5}}},
+        '{"n":5}',
+    ),
     # Wider than in the file.
     "wide": ("long", pa.int32(), 7, 7),
     "wide_float": ("double", pa.float32(), 0.5, 0.5),
@@ -83,6 +108,7 @@ SCHEMAS = {
     "clock_ns": ("int64", "io.debezium.time.NanoTimestamp"),
     "at_ns": ("string", "io.debezium.time.ZonedTimestamp"),
     "uuid": ("string", "io.debezium.data.Uuid"),
+    "doc": ("string", "io.debezium.data.Json"),
     "fixed": ("bytes", None),
 }
 
@@ -107,6 +133,7 @@ def test_values_are_the_same_in_json_texts(all_types: IcebergWriter) -> None:
     assert value is not None
     after = json.loads(value)["payload"]["after"]
     assert (after["at_ns"], after["uuid"], after["time"]) == ("2024-05-06T07:08:09.123456789Z", str(ID), 25_689_123_456)
+    assert after["doc"] == TEXT
 
 
 def test_columns_of_these_types_are_keys(all_types: IcebergWriter) -> None:

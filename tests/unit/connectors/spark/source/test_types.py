@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from connect.converters.json.converter import JsonConverter
 from connect.converters.simple_header import SimpleHeaderConverter
+from connect.errors import ConnectError
 from connect.testing import SourceHarness
 from connect.text_records import MixedTextRecords
+from connectors.spark.decode.variant import VARIANT, Date, Timestamp, encode_variant
 from connectors.spark.source.task import SparkSourceTask
-from connectors.spark.variant_columns import NO_VARIANTS
+from connectors.spark.variant_columns import VariantColumns
 from tests.support.delta_writer import DeltaWriter
 from tests.support.replayed_events import FAST, in_json, plain, read_all
 from worker.source.text_encoding import encode_mixed_texts
@@ -26,6 +28,7 @@ from worker.tasks.converters import Converters
 
 UTC = dt.UTC
 NESTED = pa.struct([("at", pa.timestamp("us", "UTC")), ("days", pa.list_(pa.date32())), ("n", pa.decimal128(9, 3))])
+WITH_DOCUMENTS = pa.struct([("doc", VARIANT), ("docs", pa.list_(VARIANT))])
 COLUMNS: dict[str, pa.DataType] = {
     "id": pa.int64(),
     "tiny": pa.int8(),
@@ -44,6 +47,8 @@ COLUMNS: dict[str, pa.DataType] = {
     "list": pa.list_(NESTED),
     "map": pa.map_(pa.string(), pa.timestamp("us")),
     "nested": NESTED,
+    "doc": VARIANT,
+    "docs": pa.map_(pa.string(), WITH_DOCUMENTS),
 }
 _days = st.dates()
 _moments = st.datetimes()
@@ -53,6 +58,11 @@ _inner = st.fixed_dictionaries(
         "days": st.none() | st.lists(st.none() | _days, max_size=2),
         "n": st.none() | st.decimals(-999999, 999999, places=3),
     }
+)
+_documents = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.decimals(-(10**9), 10**9, places=6) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
 )
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -73,12 +83,18 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "list": st.lists(st.none() | _inner, max_size=2),
     "map": st.dictionaries(_texts, st.none() | _moments, max_size=2),
     "nested": _inner,
+    "doc": _documents.map(lambda node: document(node)),
 }
 ROWS = st.lists(
     st.fixed_dictionaries({"id": VALUES["id"]}, optional={n: st.none() | s for n, s in VALUES.items() if n != "id"}),
     min_size=1,
     max_size=4,
 )
+
+
+def document(node: Any) -> dict[str, bytes]:
+    """A VARIANT as a file has it."""
+    return encode_variant(node)._asdict()
 
 
 def _converters() -> Converters:
@@ -120,6 +136,8 @@ def test_values_have_the_types_that_the_sink_reads_back(tmp_path: Path) -> None:
         "nested": inner,
         "bytes": b"\x00\xff",
         "float": 0.5,
+        "doc": document({"n": [decimal.Decimal("1.50"), 10**30], "at": Timestamp(0, True), "day": Date(-1)}),
+        "docs": [("k", {"doc": document("x"), "docs": [document(None), None]})],
     }
     table = DeltaWriter(tmp_path / "t", COLUMNS).create([row])
     (record,) = read_all(table.folder)
@@ -128,12 +146,33 @@ def test_values_have_the_types_that_the_sink_reads_back(tmp_path: Path) -> None:
     assert after["clock"] == 1_709_209_801_000_005
     assert after["day"] == -719_162
     assert after["list"] == [{"at": "2024-02-29T12:30:01.000005Z", "days": [-1, None], "n": decimal.Decimal("-1.500")}, None]
+    assert after["doc"] == '{"at":"1970-01-01T00:00:00+00:00","day":"1969-12-31","n":[1.50,1000000000000000000000000000000]}'
+    assert {name: plain(one) for name, one in after["docs"].items()} == {"k": {"doc": '"x"', "docs": ["null", None]}}
     assert record.value_schema is not None
     struct = record.value.get("after")
-    column = row_for_schema(struct.schema, NO_VARIANTS)
+    column = row_for_schema(struct.schema, VariantColumns(json=True))
+    assert (column.table.field("doc").type, column.table.field("docs").type) == (VARIANT, COLUMNS["docs"])
     read_back = column.finish(pa.array([column.prepare(struct)], column.stored)).to_pylist()[0]
     expected = {name: row.get(name) for name in COLUMNS}
+    # JSON has no dates.
+    expected["doc"] = document({"n": [decimal.Decimal("1.50"), 10**30], "at": "1970-01-01T00:00:00+00:00", "day": "1969-12-31"})
     assert read_back == expected
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        ({"at": [Timestamp(10**18, False)]}, r"column doc of table .*: a VARIANT has the date 1000000000000000000 microseconds"),
+        (
+            Date(10**7),
+            r"column doc of table .*: a VARIANT has the date 10000000 days from 1970, which is outside the years 1 to 9999",
+        ),
+    ],
+)
+def test_document_with_a_date_that_has_no_text_is_refused(tmp_path: Path, node: Any, words: str) -> None:
+    table = DeltaWriter(tmp_path / "t", {"id": pa.int64(), "doc": VARIANT}).create([{"id": 1, "doc": document(node)}])
+    with pytest.raises(ConnectError, match=words):
+        read_all(table.folder)
 
 
 def test_timestamps_of_spark_without_a_unit_are_read(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ FORMS = [
 def test_defaults_are_written_and_read_as_the_specification_says(value: Any, type_: pa.DataType, form: Any) -> None:
     scalar = pa.scalar(value, type_)
     assert default_to_json(scalar) == form
-    schema = columns_to_add({}, {"c": type_}, {"c": scalar})
+    schema = columns_to_add({}, {"c": type_}, {"c": scalar}, 3, "table t")
     assert schema["fields"][0]["initial-default"] == form
     assert initial_defaults(schema) == {"c": scalar}
 
