@@ -24,6 +24,7 @@ from connect.spool.locks import READER, SpoolLock
 from connect.spool.status import WriterState, WriterStatus, write_status
 from connect.spool.writer import SpoolWriter
 from worker.config.secrets import SecretMask
+from worker.executors.allocator import keep_freed_memory
 from worker.observability.log_setup import set_up_logging
 from worker.spool.config import parse_spooler_config
 from worker.spool.output import SpoolMode
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_CONFIG
     mode = next((_MODES[one] for one in arguments if one in _MODES), SpoolMode.STREAM)
     tune_gc()
+    keep_freed_memory()
     mask = SecretMask()
     set_up_logging(mask)
     stop = StopSignals()
