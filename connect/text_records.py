@@ -117,9 +117,6 @@ class FramedWriter(NamedTuple):
     """Writes the other fields, from slots."""
     write: TemplateWriter
     """Writes the field."""
-    field: StructTemplate
-    writes_defaults: bool
-    """Whether a null in a field with a default is written as the default."""
 
 
 class PayloadWriter(NamedTuple):
@@ -129,6 +126,8 @@ class PayloadWriter(NamedTuple):
     write: TemplateWriter
     framed: FramedWriter | None
     """None if several fields come from the row."""
+    writes_defaults: bool
+    """Whether a null in a field with a default is written as the default."""
 
 
 class LazyRecords(Sequence[SourceRecord]):

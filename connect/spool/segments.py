@@ -4,8 +4,8 @@ Keys and values are the bytes of the worker's converters. Those of JSON with sch
 (:mod:`connect.spool.schemas`), and the texts that rows of a snapshot share, such as the source block, once per segment. What a
 worker would write to Kafka is restored to the byte. Readers map the file into memory.
 
-For a query that reads a table, rows of a snapshot are columns instead of bytes (:mod:`connect.spool.row_columns`). A segment has
-one column of structs for each topic and type of rows; it is null in other rows, and ``value`` is null where it is not.
+For a query that reads a table, values can be Arrow columns instead of bytes (:mod:`connect.spool.value_columns`). A segment has
+one column of structs for each topic and type of such values; it is null in other rows, and ``value`` is null where it is not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STORED = pa.schema(
 )
 
 
-_ROWS = "rows_"
+_COLUMN = "values_"
 _TOPIC = b"topic"
 
 
@@ -81,8 +81,8 @@ class RecordRun(Protocol):
         """If set, values lack these texts at their start and end, too. A value that is None has none."""
 
     @property
-    def rows(self) -> pa.StructArray | None:
-        """If set, what values have within their frame, in columns; values are None."""
+    def columns(self) -> pa.StructArray | None:
+        """If set, the values in columns; ``values`` are None."""
 
 
 def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -> pa.Table:
@@ -92,7 +92,7 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
     counts = [len(run.values) for run, _ in runs]
     topic = pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts), pa.int32()), pa.array(list(topics), pa.string()))
     rows = len(topic)
-    in_columns = np.repeat([run.rows is not None for run, _ in runs], counts)
+    in_columns = np.repeat([run.columns is not None for run, _ in runs], counts)
     keys, key_schemas = _payloads(_bytes(run.keys for run, _ in runs), [run.key_prefix for run, _ in runs], counts, schemas)
     values, value_schemas = _payloads(
         _bytes(run.values for run, _ in runs), [run.value_prefix for run, _ in runs], counts, schemas, in_columns
@@ -111,27 +111,27 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
         ],
         schema=_STORED,
     )
-    for name, column in _row_columns([run for run, _ in runs]):
+    for name, column in _value_columns([run for run, _ in runs]):
         segment = segment.append_column(name, column)
     return segment
 
 
-def _row_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.ChunkedArray]]:
-    """The rows that are in columns, by topic and type."""
-    found = dict.fromkeys((run.topic, run.rows.type) for run in runs if run.rows is not None)
+def _value_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.Array]]:
+    """The values that are in columns, by topic and type."""
+    found = dict.fromkeys((run.topic, run.columns.type) for run in runs if run.columns is not None)
     for number, (topic, type_) in enumerate(found):
         chunks = [
             rows
-            if (rows := run.rows) is not None and (run.topic, rows.type) == (topic, type_)
+            if (rows := run.columns) is not None and (run.topic, rows.type) == (topic, type_)
             else pa.nulls(len(run.values), type_)
             for run in runs
         ]
-        yield pa.field(f"{_ROWS}{number}", type_, metadata={_TOPIC: topic}), pa.chunked_array(chunks, type_)
+        yield pa.field(f"{_COLUMN}{number}", type_, metadata={_TOPIC: topic}), pa.concat_arrays(chunks)
 
 
 def columns_of_topic(segment: pa.Schema, topic: str) -> list[str]:
-    """Returns the names of a segment's columns with rows of a topic, each null in all other rows."""
-    return [f.name for f in segment if f.name.startswith(_ROWS) and f.metadata[_TOPIC] == topic.encode()]
+    """Returns the names of a segment's columns with values of a topic, each null in all other rows."""
+    return [f.name for f in segment if f.name.startswith(_COLUMN) and f.metadata[_TOPIC] == topic.encode()]
 
 
 def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
@@ -247,7 +247,7 @@ def read_segment(directory: Path, entry: SpoolEntry) -> pa.Table:
 
 def restore_bytes(rows: pa.Table, column: str, schemas: Mapping[str, str]) -> pa.Array:
     """Returns the keys or values of rows as they would be in Kafka. Raises DataError if rows are in columns."""
-    if any(rows[f.name].null_count < rows.num_rows for f in rows.schema if f.name.startswith(_ROWS)):
+    if any(rows[f.name].null_count < rows.num_rows for f in rows.schema if f.name.startswith(_COLUMN)):
         raise DataError(
             "a query that reads a table has filled the spool, which therefore has rows instead of records. Read it with the "
             "option table, or delete the spool to read the source again as records"

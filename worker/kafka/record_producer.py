@@ -52,9 +52,9 @@ class ProducerRun(NamedTuple):
     """The same for values."""
     value_frame: Frame | None = None
     """If set, values lack these texts at their start and end, too (:class:`connect.text_records.FramedWriter`)."""
-    rows: Any = None
-    """If set, a column of Arrow with what values have within their frame, instead of values, which are None
-    (:mod:`connect.spool.row_columns`). Only producers that ask for it get such runs."""
+    columns: Any = None
+    """If set, an Arrow array of the values, which are None (:mod:`connect.spool.value_columns`); it is null for records without a
+    value. Only producers that ask for it get such runs."""
 
     def after(self, count: int) -> ProducerRun:
         """Returns the run without its first ``count`` records."""
@@ -62,7 +62,7 @@ class ProducerRun(NamedTuple):
 
     def slice(self, part: slice) -> ProducerRun:
         """Returns the run with some of its records."""
-        names = "keys", "values", "partitions", "timestamps", "headers", "rows"
+        names = "keys", "values", "partitions", "timestamps", "headers", "columns"
         return self._replace(**{name: column[part] for name in names if (column := getattr(self, name)) is not None})
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 from connect.converters.api import Converter
 from connect.record import SourceRecord
@@ -20,20 +23,24 @@ from connect.text_records import (
     TextRows,
 )
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
-from worker.tasks.converters import Converters, Prefixes, PreparedTemplate, RowColumns
+from worker.tasks.converters import Converters, Prefixes, PreparedTemplate, ValueColumns
 
 log = logging.getLogger(__name__)
 
 _CHUNK = 1000
 """Rows that are written at a time: few enough to fit the processor's caches."""
+_MIN_COLUMN_ROWS = 100
+"""Columns of fewer rows cost more than their bytes."""
 _MAX_PREPARED = 10_000
 """Templates to remember; a table has up to five, and new ones with each change of its columns."""
 
 
 def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | None:
     """Encodes records of one template; None if these converters write records only."""
-    if converters.row_columns is not None and (run := _in_columns(converters, converters.row_columns, records)) is not None:
-        return run
+    if converters.columns is not None:
+        make = partial(converters.columns.of_records, records)
+        if (run := _in_columns(converters, records.topic, records.value, len(records), make)) is not None:
+            return run
     writers = _writers(converters, records.key, records.value)
     if writers is None:
         return None
@@ -55,18 +62,20 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
     return ProducerRun(records.topic, keys, values.written, None, None, None, *prefixes, values.frame)
 
 
-def _in_columns(converters: Converters, row_columns: RowColumns, records: TextRecords) -> ProducerRun | None:
-    """Records without keys, whose rows are columns; None if they cannot be."""
-    payloads = converters.value.payload_writer(records.value)
-    if payloads is None or payloads.framed is None:
+def _in_columns(
+    converters: Converters, topic: str, value: StructTemplate, count: int, make: Callable[..., Any]
+) -> ProducerRun | None:
+    """Records without keys whose values are columns; None if they cannot be."""
+    payloads = converters.value.payload_writer(value)
+    if payloads is None:
         return None
     try:
-        rows, frame = row_columns(payloads.framed, records)
+        columns = make(writes_defaults=payloads.writes_defaults)
     except Exception as e:
-        log.debug("Writing %d rows for %s without columns: %r", len(records), records.topic, e)
+        log.debug("Writing %d rows for %s without columns: %r", count, topic, e)
         return None
-    nulls: list[bytes | None] = [None] * len(records)
-    return ProducerRun(records.topic, nulls, nulls, value_prefix=payloads.prefix, value_frame=frame, rows=rows)
+    nulls: list[bytes | None] = [None] * len(columns)
+    return ProducerRun(topic, nulls, nulls, value_prefix=payloads.prefix, columns=columns)
 
 
 class _Values:
@@ -103,6 +112,8 @@ def encode_mixed_texts(
 
     Rows of one template are written together, wherever they are: a batch can change tables with each row.
     """
+    if converters.columns is not None:
+        return _encode_long_parts(converters, converters.columns, records, encode_records)
     parts_of: dict[RecordTemplate, list[RowRun]] = {}
     for part in records.parts:
         if not isinstance(part, list):
@@ -130,6 +141,42 @@ def encode_mixed_texts(
     if texts:
         runs.append(_run_of(texts, columns))
     return runs
+
+
+def _encode_long_parts(
+    converters: Converters,
+    columns: ValueColumns,
+    records: MixedTextRecords,
+    encode_records: Callable[[list[SourceRecord]], list[ProducerRun]],
+) -> list[ProducerRun] | None:
+    """Encodes parts with many records of one template as columns where possible, and those in between as bytes."""
+    others = replace(converters, columns=None)
+    runs: list[ProducerRun] = []
+    between = MixedTextRecords(records.source_partition)
+    for part in records.parts:
+        run = None
+        if not isinstance(part, list) and len(part.rows) >= _MIN_COLUMN_ROWS:
+            make = partial(_change_columns, columns, part)
+            run = _in_columns(converters, part.template.topic, part.template.value, len(part.rows), make)
+        if run is None:
+            between.parts.append(part)
+            continue
+        for more in (encode_mixed_texts(others, between, encode_records), [run]):
+            if more is None:
+                return None
+            runs += more
+        between = MixedTextRecords(records.source_partition)
+    rest = encode_mixed_texts(others, between, encode_records)
+    return None if rest is None else [*runs, *rest]
+
+
+def _change_columns(columns: ValueColumns, part: RowRun, *, writes_defaults: bool) -> Any:
+    found = columns.of_rows(part.template.value, part.rows, writes_defaults=writes_defaults)
+    if part.template.records_per_row == 1:
+        return found
+    with_tombstones: list[int | None] = [None] * (2 * len(found))
+    with_tombstones[::2] = range(len(found))
+    return found.take(with_tombstones)
 
 
 def _share_run(columns: dict[RecordTemplate, _Columns], first: RecordTemplate, second: RecordTemplate) -> bool:

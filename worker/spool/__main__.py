@@ -1,6 +1,6 @@
 """``python -m worker.spool [--mode=stream|load|schema] [--columns] PROPERTIES``: runs a source connector into a spool.
 
-With ``--columns``, for queries that read tables, rows of snapshots are columns instead of records.
+With ``--columns``, for queries that read tables, records can be columns instead of bytes.
 
 It ends when it is asked to (SIGTERM, SIGINT), soon after the query that reads the spool has ended in any way, when none has
 started within ``spool.idle.timeout.ms``, when connector or task have failed for good (exit code 1), and except for

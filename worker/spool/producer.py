@@ -120,8 +120,8 @@ class SpoolProducer:
     def send_run(self, run: ProducerRun, on_delivery: DeliveryCallback | None = None) -> None:
         if self._cancelled:
             raise ProduceCancelled
-        if run.rows is not None:
-            size_bytes = run.rows.nbytes
+        if run.columns is not None:
+            size_bytes = run.columns.nbytes
         else:
             size_bytes = sum(map(len, filter(None, run.values))) + sum(map(len, filter(None, run.keys)))
         with self._changed:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.strict import strict_settings
-from connect.text_records import Frame, FramedWriter, RecordTemplate, TemplateWriter, TextRecords
+from connect.text_records import RecordTemplate, StructTemplate, TemplateWriter, TextRecords
 
 
 class Prefixes(NamedTuple):
@@ -27,9 +27,12 @@ class PreparedTemplate(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None
 
 
-RowColumns = Callable[[FramedWriter, TextRecords], tuple[Any, Frame]]
-"""Returns the rows of records as a column of Arrow (``worker.kafka.record_producer.ProducerRun.rows``), and what surrounds each.
-May raise any error for rows that cannot be such a column."""
+class ValueColumns(Protocol):
+    """Makes Arrow arrays of values that are still texts (``worker.kafka.record_producer.ProducerRun.columns``). May raise any
+    error for values that have no such form. ``writes_defaults``: see :class:`connect.text_records.PayloadWriter`."""
+
+    def of_records(self, records: TextRecords, *, writes_defaults: bool) -> Any: ...
+    def of_rows(self, value: StructTemplate, rows: Sequence[Sequence[Any]], *, writes_defaults: bool) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,8 @@ class Converters:
     header: HeaderConverter
     splits_schemas: bool = False
     """Whether records that are still texts become payloads without their schemas, if the converters can write these."""
-    row_columns: RowColumns | None = None
-    """If set, records that are still texts become columns where possible."""
+    columns: ValueColumns | None = None
+    """If set, values that are still texts become columns where possible."""
     prepared: dict[RecordTemplate, PreparedTemplate] = field(default_factory=dict, compare=False, repr=False)
     """What :mod:`worker.source.text_encoding` prepares once per template."""
 

@@ -55,7 +55,8 @@ class TemplateWriters:
 
     def payload_writer(self, template: StructTemplate, options: WriteOptions, prefix: bytes, max_size: int) -> PayloadWriter:
         """Returns the writer of what messages have after the prefix."""
-        return PayloadWriter(prefix, self.get(template, options, b"", max_size), self._framed(template, options, max_size))
+        write, framed = self.get(template, options, b"", max_size), self._framed(template, options, max_size)
+        return PayloadWriter(prefix, write, framed, options.replace_null_with_default)
 
     def _framed(self, template: StructTemplate, options: WriteOptions, max_size: int) -> FramedWriter | None:
         """Returns the writer of the only field that comes from the row; None if several do."""
@@ -68,7 +69,7 @@ class TemplateWriters:
             if len(self._frames) >= max_size:
                 self._frames.clear()
             found = self._frames[id(template)] = template, _frame_writer(template, at[0], options)
-        return FramedWriter(found[1], self.get(inner, options, b"", max_size), inner, options.replace_null_with_default)
+        return FramedWriter(found[1], self.get(inner, options, b"", max_size))
 
     def clear(self) -> None:
         self._found.clear()

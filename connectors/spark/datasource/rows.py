@@ -17,6 +17,7 @@ from connect.spool.segments import HEADERS, columns_of_topic, restore_bytes, res
 from connect.suggestions import did_you_mean
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
+from connectors.spark.decode.column_decoder import ColumnRecords
 from connectors.spark.decode.json import NotBatchable, Prefix, read_schema
 from connectors.spark.decode.json_batch_decoder import Payloads
 from connectors.spark.decode.layouts import detect_layout
@@ -150,21 +151,24 @@ class TypedRows:
         here = pc.indices_nonzero(is_record)
         if len(here):
             places = here.cast(pa.int64())
-            for batch in self._decode_records(rows.drop_columns(names).take(here), numbers.take(here), schemas):
-                at = batch.meta.column_names.index(SEQUENCE)
-                found.append(replace(batch, meta=batch.meta.set_column(at, SEQUENCE, places.take(batch.meta[SEQUENCE]))))
+            records = self._decode_records(rows.drop_columns(names).take(here), numbers.take(here), schemas)
+            found += [_with_sequence(batch, places.take(batch.meta[SEQUENCE])) for batch in records]
         return found
 
     def _decode_columns(
         self, rows: pa.Table, column: pa.StructArray, numbers: pa.Array, schemas: Mapping[str, str]
-    ) -> list[ChangeBatch]:
-        """Decodes the rows that are in a column. Raises DataError."""
-        raw = RawBuffer(self._topic, [0] * len(column), numbers.to_pylist())
-        try:
-            return self._decoder.decode_payloads(raw, self._split(rows, column, schemas), ())
-        except DECODE_ERRORS as e:
-            first = numbers.filter(column.is_valid())[0]
-            raise DataError(f"topic {self._topic}, a row of the spool from {first} on: {e}") from e
+    ) -> Iterator[ChangeBatch]:
+        """Decodes the values that are in a column. Raises DataError."""
+        ids = as_array(rows["value_schema"])
+        for number in pc.unique(ids.filter(column.is_valid())).to_pylist():
+            here = pc.indices_nonzero(pc.and_(column.is_valid(), pc.equal(ids, number))).cast(pa.int64())
+            values, offsets = (one if len(here) == len(one) else one.take(here) for one in (column, numbers))
+            records = ColumnRecords(0, offsets, None, None, self._prefix(number, schemas).schema, values)
+            try:
+                batch = self._decoder.decode_columns(records)
+            except DECODE_ERRORS as e:
+                raise DataError(f"topic {self._topic}, one of rows {offsets[0]} to {offsets[-1]} of the spool: {e}") from e
+            yield _with_sequence(batch, here)
 
     def _decode_records(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
         count = rows.num_rows
@@ -185,16 +189,22 @@ class TypedRows:
         ids, frames = (as_array(rows[name]) for name in ("value_schema", "value_frame"))
         groups = []
         for number in pc.unique(ids.drop_null()).to_pylist():
-            if number not in self._prefixes:
-                text = schemas[str(number)]
-                self._prefixes[number] = Prefix(text.encode(), read_schema(_schema_of(text)))
-            prefix, is_here = self._prefixes[number], pc.and_(pc.fill_null(pc.equal(ids, number), False), payloads.is_valid())
+            prefix, is_here = (
+                self._prefix(number, schemas),
+                pc.and_(pc.fill_null(pc.equal(ids, number), False), payloads.is_valid()),
+            )
             for is_framed in (True, False):
                 here = pc.indices_nonzero(pc.and_(is_here, pc.equal(frames.is_valid(), is_framed)))
                 if len(here):
                     chosen, used = (one if len(here) == len(one) else one.take(here) for one in (payloads, frames))
                     groups.append(Payloads(prefix, here.to_numpy(), chosen, used if is_framed else None))
         return groups
+
+    def _prefix(self, number: int, schemas: Mapping[str, str]) -> Prefix:
+        if number not in self._prefixes:
+            text = schemas[str(number)]
+            self._prefixes[number] = Prefix(text.encode(), read_schema(_schema_of(text)))
+        return self._prefixes[number]
 
     def _empty(self) -> pa.Table:
         return pa.schema([*self._columns, (SEQUENCE, pa.int64())]).empty_table()
@@ -255,6 +265,10 @@ class TypedRows:
         position = batch.meta[POSITION][0].as_py()
         at = "" if position is None else f", source position {position}"
         return f"topic {self._topic}, row {batch.location(0)[1]} of the spool{at}"
+
+
+def _with_sequence(batch: ChangeBatch, numbers: pa.Array) -> ChangeBatch:
+    return replace(batch, meta=batch.meta.set_column(batch.meta.column_names.index(SEQUENCE), SEQUENCE, numbers))
 
 
 def _positions(meta: pa.Table, numbers: pa.Array) -> pa.ChunkedArray:

@@ -53,7 +53,7 @@ class ColumnDecoder:
             values = pa.StructArray.from_arrays([values], [SINGLE_FIELD])
         if not layout.envelope:
             return replace(plain_rows(positions, layout.row.finish(values)), defaults=layout.defaults)
-        operations = _member(schema, values, "op")
+        operations = _member(schema, values, "op").cast(pa.string())
         if operations.null_count:
             raise DataError("a change event has no op")
         after = _member(schema, values, "after")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.spool.row_columns import BEFORE_ROW
 from connect.spool.segments import join_frames
 from connectors.spark.decode import schema_inference
 from connectors.spark.decode.change_batch import DELETE, table_of_struct
@@ -24,12 +23,13 @@ from connectors.spark.decode.decoded_values import (
     tombstones,
 )
 from connectors.spark.decode.json import Lines, NotBatchable, Prefix, parse, split_by_prefix
-from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache, ValueLayout
+from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache
 from connectors.spark.decode.present_fields import fields_of_lines
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.schema_inference import InferredSchema
 from connectors.spark.decode.source_block import SourceBlock
 
+_BEFORE_ROW = b'{"before":null,"after":'
 _QUOTED = re.compile(rb':"(NaN|-?Infinity)"')
 
 
@@ -38,8 +38,7 @@ class Payloads(NamedTuple):
 
     prefix: Prefix
     positions: Sequence[int]
-    payloads: Lines | pa.StructArray
-    """Or the rows in columns (:mod:`connect.spool.row_columns`), with frames."""
+    payloads: Lines
     frames: pa.DictionaryArray | None = None
     """The texts around the payloads (``connect.spool.segments``), if they have such, without nulls."""
 
@@ -73,33 +72,29 @@ class JsonBatchDecoder:
 
     def decode_payloads(self, raw: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[DecodedValues]:
         """Like :meth:`decode`, for values that are split already; ``nulls`` are the positions of records without a value."""
-        found = [self._of_payloads(raw, group) for group in groups]
+        found = [
+            self._with_schema(raw, prefix, positions, payloads)
+            if frames is None
+            else self._with_frames(raw, prefix, positions, payloads, frames)
+            for prefix, positions, payloads, frames in groups
+        ]
         return [*found, tombstones(nulls)] if len(nulls) else found
 
-    def _of_payloads(self, raw: RawBuffer, group: Payloads) -> DecodedValues:
-        prefix, positions, payloads, frames = group
-        layout = self._schemas.layout(prefix.schema, in_json=True)
-        if isinstance(payloads, pa.StructArray):
-            if frames is None or not _surround_rows(layout, frames):
-                raise NotBatchable
-            return self._with_frames(layout, positions, layout.row.finish(payloads), frames)
-        if frames is None:
-            return self._with_schema(raw, prefix, positions, payloads)
-        json_type = layout.row.json
-        if json_type is None or layout.rewrite_maps is not None or not _surround_rows(layout, frames):
-            return self._with_schema(raw, prefix, positions, join_frames(payloads, frames))
-        image = layout.row.from_json(struct_of(_parse_with_types(payloads, pa.schema(list(json_type)))))
-        return self._with_frames(layout, positions, image, frames)
-
     def _with_frames(
-        self, layout: ValueLayout, positions: Sequence[int], image: pa.Array, frames: pa.DictionaryArray
+        self, raw: RawBuffer, prefix: Prefix, positions: Sequence[int], payloads: Lines, frames: pa.DictionaryArray
     ) -> DecodedValues:
-        """Decodes what rows share, once."""
+        """Decodes what rows share once, if the rows themselves are all that they do not share."""
+        layout = self._schemas.layout(prefix.schema, in_json=True)
+        json_type = layout.row.json
         before, after = frames.dictionary.flatten()
-        shared = _parse_with_types(pc.binary_join_element_wise(before, b"null", after, b""), self._envelope_types(pa.null()))
+        is_row = layout.envelope and layout.rewrite_maps is None and pc.all(pc.equal(before, _BEFORE_ROW)).as_py()
+        if json_type is None or not is_row:
+            return self._with_schema(raw, prefix, positions, join_frames(payloads, frames))
+        shared = _parse_with_types(pc.binary_join_element_wise(before, b"null", after, b""), self._envelope_types(json_type))
         operations = shared["op"].combine_chunks()
         if operations.null_count or pc.any(pc.equal(operations, DELETE)).as_py():
             raise NotBatchable
+        image = layout.row.from_json(struct_of(_parse_with_types(payloads, pa.schema(list(json_type)))))
         source = self._source.columns(shared["source"].combine_chunks()).take(frames.indices)
         values = DecodedValues(positions, operations.take(frames.indices), source, table_of_struct(image))
         return replace(values, defaults=layout.defaults)
@@ -139,11 +134,6 @@ class JsonBatchDecoder:
         if not inferred.tells_missing:
             return values
         return replace(values, fields=fields_of_lines(lines, values.image, image_of if inferred.envelope else row_of_plain))
-
-
-def _surround_rows(layout: ValueLayout, frames: pa.DictionaryArray) -> bool:
-    """Whether the payloads between these texts are the rows of change events."""
-    return layout.envelope and bool(pc.all(pc.equal(frames.dictionary.flatten()[0], BEFORE_ROW)).as_py())
 
 
 def _has_null(payloads: Lines) -> bool:

@@ -29,7 +29,7 @@ class Run(NamedTuple):
     key_prefix: bytes | None = None
     value_prefix: bytes | None = None
     value_frame: tuple[bytes, bytes] | None = None
-    rows: pa.StructArray | None = None
+    columns: pa.StructArray | None = None
 
 
 def message(number: int, schema: str = "s") -> bytes:
