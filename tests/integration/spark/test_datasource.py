@@ -85,7 +85,8 @@ def test_load_and_stream_make_the_table_and_each_change_occurs_once(spark: Spark
     query = stream()
     # Of its own, or that of the stopped query, which it has joined.
     wait_until(lambda: query.lastProgress is not None and shop.process() is not None)
-    assert (process := shop.process()) is not None
+    process = shop.process()
+    assert process is not None
     os.kill(process, signal.SIGKILL)
     shop.execute("update orders set amount = amount + 1 where id > 1050; delete from orders where id = 1")
 
@@ -148,7 +149,8 @@ def test_rows_of_a_first_batch_are_not_given_to_a_query_that_has_lost_its_checkp
 
     with pytest.raises(Exception, match="the driver ends"):
         start().awaitTermination()
-    assert (written := replayed(rows_of(shop.table)))
+    written = replayed(rows_of(shop.table))
+    assert written
     fails.clear()
     checkpoint, kept = Path(shop.checkpoint), Path(f"{shop.checkpoint}-kept")
     checkpoint.rename(kept)
