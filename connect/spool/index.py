@@ -193,6 +193,16 @@ class SpoolIndex:
         return DataError(f"{self._path}:{self._line}: the line {problem}. {_DAMAGED}")
 
 
+def read_spool_id(directory: Path) -> str | None:
+    """Returns the ID of the spool in a directory, without reading more than its first line; None if there is none. Raises
+    OSError."""
+    try:
+        with (directory / NAME).open("rb") as file:
+            return str(json.loads(file.readline().partition(b" ")[2])["spool"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
 def require_place(header: SpoolHeader, directory: Path) -> None:
     """Checks that the spool was not copied here. Raises DataError."""
     if header.inode != directory.stat().st_ino:

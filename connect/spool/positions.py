@@ -16,6 +16,7 @@ LOADED = "loaded.json"
 """The mark up to which a load was read: a stream starts there."""
 PLANNED = "planned.json"
 """The mark up to which the reader has planned to read: no batch that it has started ends behind it."""
+_FIRST_BATCH = "first-batch.json"
 
 
 class SpoolPosition(NamedTuple):
@@ -41,19 +42,40 @@ def parse_position(node: Mapping[str, Any], described_as: str) -> SpoolPosition:
 
 def write_mark(directory: Path, spool_id: str, name: str, position: SpoolPosition) -> None:
     """Stores a mark of the reader. Durable on return. Raises ConnectError."""
-    with naming_spool(directory, "write to"):
-        replace_file(directory / name, json.dumps({"spool": spool_id, **position._asdict()}).encode() + b"\n")
+    _write(directory, spool_id, name, position._asdict())
 
 
 def read_mark(directory: Path, spool_id: str, name: str) -> SpoolPosition:
     """Returns a mark of the reader; the start if there is none. Raises DataError if it is damaged or belongs to another spool."""
+    node = _read(directory, spool_id, name)
+    return START if node is None else parse_position(node, str(directory / name))
+
+
+def write_first_batch(directory: Path, spool_id: str, batch: str) -> None:
+    """Stores the ID of the first batch with rows that a stream is given. Durable on return. Raises ConnectError."""
+    _write(directory, spool_id, _FIRST_BATCH, {"batch": batch})
+
+
+def read_first_batch(directory: Path, spool_id: str) -> str | None:
+    """Returns the ID of the first batch with rows that a stream was given; None if no stream was given rows. Raises DataError as
+    :func:`read_mark` does."""
+    node = _read(directory, spool_id, _FIRST_BATCH)
+    return None if node is None else str(node.get("batch"))
+
+
+def _write(directory: Path, spool_id: str, name: str, node: Mapping[str, Any]) -> None:
+    with naming_spool(directory, "write to"):
+        replace_file(directory / name, json.dumps({"spool": spool_id, **node}).encode() + b"\n")
+
+
+def _read(directory: Path, spool_id: str, name: str) -> dict[str, Any] | None:
     path = directory / name
     try:
         node = json.loads(path.read_bytes())
     except FileNotFoundError:
-        return START
+        return None
     except (OSError, ValueError) as e:
         raise DataError(f"{path} cannot be read: {e}. Restore it, or delete the spool to read the source again") from e
     if not isinstance(node, dict) or node.get("spool") != spool_id:
         raise DataError(f"{path} belongs to another spool than {directory}. Delete the spool to read the source again")
-    return parse_position(node, str(path))
+    return node

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from connect.errors import DataError
-from connect.spool.index import SpoolEntry, SpoolIndex, require_place
+from connect.errors import DataError, RetriableError
+from connect.spool.index import SpoolEntry, SpoolIndex, read_spool_id, require_place
 from connect.spool.locks import READER, SpoolLock
-from connect.spool.positions import CONFIRMED, SpoolPosition, read_mark, write_mark
+from connect.spool.positions import (
+    CONFIRMED,
+    SpoolPosition,
+    read_first_batch,
+    read_mark,
+    write_first_batch,
+    write_mark,
+)
 from connect.spool.segments import read_segment
+
+_REACHABLE = "If executors run on other hosts, spool.location must be a directory that they all mount"
 
 
 class SpoolSlice(NamedTuple):
@@ -30,6 +40,26 @@ class SpoolSlice(NamedTuple):
     def read(self, directory: Path) -> pa.Table:
         """Reads the rows. Raises the errors of :func:`connect.spool.segments.read_segment`."""
         return read_segment(directory, self.entry).slice(self.first, self.last - self.first)
+
+
+def require_reachable(directory: Path, spool_id: str) -> None:
+    """Checks that this process, which may run on another host than the reader's, finds its spool. Raises RetriableError that
+    names the host."""
+    host = os.uname().nodename
+    try:
+        found = read_spool_id(directory)
+    except OSError as e:
+        raise RetriableError(f"the spool {directory} cannot be read on host {host}: {e.strerror}. {_REACHABLE}") from e
+    if found is None:
+        raise RetriableError(
+            f"the spool {directory} does not exist on host {host}. {_REACHABLE}. If it was deleted, delete checkpoint and table, "
+            "too, to load the source again"
+        )
+    if found != spool_id:
+        raise RetriableError(
+            f"the spool {directory} does not exist on host {host}, which has another one there ({found}, not {spool_id}). "
+            f"{_REACHABLE}"
+        )
 
 
 class SpoolReader:
@@ -93,6 +123,15 @@ class SpoolReader:
     def set_mark(self, name: str, position: SpoolPosition) -> None:
         """Stores a mark of the reader. Durable on return. Raises ConnectError."""
         write_mark(self.directory, self.id, name, position)
+
+    def first_batch(self) -> str | None:
+        """Returns the ID of the first batch with rows that a stream was given; None if no stream was given rows. Raises
+        DataError."""
+        return read_first_batch(self.directory, self.id)
+
+    def set_first_batch(self, batch: str) -> None:
+        """Stores the ID of that batch. Durable on return. Raises ConnectError."""
+        write_first_batch(self.directory, self.id, batch)
 
     def confirmed(self) -> SpoolPosition:
         """Returns the position up to which a reader has committed. Raises DataError."""

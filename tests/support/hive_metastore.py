@@ -1,4 +1,4 @@
-"""A Hive metastore from PySpark's own JARs, with its database in memory: stopping it empties it. It has no locks."""
+"""A Hive metastore from PySpark's own JARs, with its database in memory: stopping it empties it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,20 @@ _SETTINGS = {
     "hive.root.logger": "console",
     "hive.log.level": "WARN",
 }
+_WITH_LOCKS = Path(__file__).with_name("MetastoreWithLocks.java")
+# Janino, which Spark brings, compiles a class and runs it.
+_COMPILER = "org.codehaus.janino.SimpleCompiler"
 
 
 class EmbeddedHiveMetastore(EmbeddedServer):
-    """One metastore for the tables below ``data_dir/warehouse``."""
+    """One metastore for the tables below ``data_dir/warehouse``. Without ``has_locks``, its database lacks the transaction
+    tables."""
 
     name, stem = "Hive's metastore", "metastore"
+
+    def __init__(self, data_dir: Path | str, *, has_locks: bool = True, dies_with_parent: bool = False) -> None:
+        super().__init__(data_dir, dies_with_parent=dies_with_parent)
+        self._has_locks = has_locks
 
     @property
     def uri(self) -> str:
@@ -62,7 +70,9 @@ class EmbeddedHiveMetastore(EmbeddedServer):
             ensure_java().executable,
             *_JVM,
             f"-Dderby.system.home={self.data_dir}",
+            *(f"-D{key}={value}" for key, value in _SETTINGS.items() if key.startswith("javax.jdo.")),
             "-cp",
             f"{spark_home()}/jars/*",
         ]
-        self._process.launch([*command, _CLASS, "-p", str(port), *given], port, lambda: self._serves(port), timeout_s)
+        command += [_COMPILER, _WITH_LOCKS, _WITH_LOCKS.stem] if self._has_locks else [_CLASS]
+        self._process.launch([*command, "-p", str(port), *given], port, lambda: self._serves(port), timeout_s)

@@ -29,6 +29,8 @@ class TableQuerier:
         """Consecutive failures."""
         self.is_missing = False
         """Whether the table was missing last time."""
+        self.has_ended = False
+        """Whether the query was read to its end once."""
         self.rows = 0
         """Rows that became records."""
         self._keys = keys
@@ -103,6 +105,7 @@ class TableQuerier:
     def finish(self, due: float) -> None:
         """Records that the query was read to its end, and when it is due next."""
         self.query.on_end()
+        self.has_ended = True
         self.failures = 0
         self.is_missing = False
         self.reset(due)

@@ -128,6 +128,13 @@ class JdbcSourceTask(SourceTask):
                 return None
         return None
 
+    def is_loaded(self) -> bool | None:
+        """Whether each table was read once. Each as of its own query: rows that were changed since follow, in incremental modes.
+        Bulk mode, which reads all rows again, has no such point."""
+        if self.settings.mode.mode is Mode.BULK:
+            return None
+        return all(one.has_ended or one.is_missing or one.query.finished for one in self._queriers)
+
     def progress(self) -> Mapping[str, Any]:
         queriers = self._queriers
         current = self._current

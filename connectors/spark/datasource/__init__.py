@@ -10,7 +10,8 @@ in several processes: see :mod:`connectors.spark.datasource.source`. :class:`Spo
 of the Spark sink.
 """
 
+from connectors.spark.datasource.executor_check import check_executors
 from connectors.spark.datasource.source import SluiceSource, register
 from connectors.spark.datasource.tables import SpoolTables
 
-__all__ = ["SluiceSource", "SpoolTables", "register"]
+__all__ = ["SluiceSource", "SpoolTables", "check_executors", "register"]

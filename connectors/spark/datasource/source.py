@@ -8,6 +8,7 @@ batch read plans it. Executors call ``read``. So a constructor does nothing.
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connect.errors import ConnectError, DataError
 from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition, parse_position
-from connect.spool.reader import SpoolReader, SpoolSlice
+from connect.spool.reader import SpoolReader, SpoolSlice, require_reachable
 from connect.spool.status import WriterState
 from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
 from connectors.spark.datasource.options import START as STARTING_OFFSETS
@@ -44,16 +45,25 @@ _MIN_PARTITION_BYTES = 1 << 20
 _START_S = 60.0
 _STOPPED_S = 10.0
 _PYTHON = "spark.pyspark.python"
+_INITIAL, _BATCH = "initial", "batch"
+"""Of offsets: where a query without a checkpoint starts, and the ID of the first batch that ends there."""
 
 
 def register(spark: Any) -> None:
-    """Registers the data source with a session, so that ``format("sluice")`` can be used. Python processes of a local session
-    then use this interpreter, unless ``spark.pyspark.python`` or ``PYSPARK_PYTHON`` names another one."""
+    """Registers the data source with a session, so that ``format("sluice")`` can be used.
+
+    The session's Python processes then use the interpreter that ``spark.pyspark.python`` names, which Spark itself heeds only in
+    spark-submit. Without it and ``PYSPARK_PYTHON``, those of a local session use this interpreter.
+    """
     context = getattr(spark, "_sc", None)
-    if context is not None and str(context.master).startswith("local"):
-        if not (context.getConf().get(_PYTHON) or os.environ.get("PYSPARK_PYTHON")):
+    if context is not None:
+        is_local = str(context.master).startswith("local")
+        if named := context.getConf().get(_PYTHON):
+            context.pythonExec = named
+        elif is_local and not os.environ.get("PYSPARK_PYTHON"):
             context.pythonExec = sys.executable
-        context.environment.setdefault("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        if is_local:
+            context.environment.setdefault("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     spark.dataSource.register(SluiceSource)
 
 
@@ -87,6 +97,8 @@ class SpoolPartition(InputPartition):
     """Rows for one Spark task."""
 
     directory: str
+    spool: str
+    """The ID of the spool."""
     slices: tuple[SpoolSlice, ...]
     schemas: Mapping[str, str]
     topic: str | None
@@ -151,7 +163,7 @@ class _SpoolRows:
             topic = topic_of_table(options.table, list(topics)) or options.table
             slices = [one for one in slices if topic in one.entry.topics]
         if not slices:
-            return [SpoolPartition(str(reader.directory), (), {}, topic)]
+            return [SpoolPartition(str(reader.directory), reader.id, (), {}, topic)]
         target = max(_MIN_PARTITION_BYTES, sum(one.size_bytes for one in slices) // options.partitions)
         groups: list[list[SpoolSlice]] = [[]]
         size_bytes = 0
@@ -162,12 +174,14 @@ class _SpoolRows:
             groups[-1].append(one)
             size_bytes += one.size_bytes
         schemas = dict(reader.schemas)
-        return [SpoolPartition(str(reader.directory), tuple(group), schemas, topic) for group in groups]
+        return [SpoolPartition(str(reader.directory), reader.id, tuple(group), schemas, topic) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one partition. Runs in an executor, perhaps again."""
         assert isinstance(partition, SpoolPartition)
         directory, schemas = Path(partition.directory), partition.schemas
+        # Also without rows: the first batch shows whether executors reach the spool, which the driver cannot know.
+        require_reachable(directory, partition.spool)
         columns = to_arrow_schema(self._schema)
         rows = None
         if partition.topic is not None:
@@ -187,7 +201,8 @@ class _SpoolRows:
 
 
 class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):
-    """Offsets are ``{"spool": ID, "segment": s, "row": r}``, never anything of the source's own."""
+    """Offsets are ``{"spool": ID, "segment": s, "row": r}``, never anything of the source's own. See also
+    :meth:`_OpenSpool.batch`."""
 
     def __init__(self, given: dict[str, str], schema: Any, has_own_schema: bool) -> None:
         super().__init__(given, schema, has_own_schema)
@@ -201,16 +216,14 @@ class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
         spool = self._spool
-        return spool.offset(spool.first())
+        return {**spool.offset(spool.first()), _INITIAL: True}
 
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
-        spool = self._spool
-        return spool.offset(spool.latest())
+        return self._spool.latest_offset()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         spool = self._spool
-        slices = spool.slices(spool.position(start), spool.position(end))
-        return self._partitions(spool.options, spool.reader, slices)
+        return self._partitions(spool.options, spool.reader, spool.batch(start, end))
 
     def commit(self, end: dict[str, Any]) -> None:
         spool = self._spool
@@ -241,6 +254,10 @@ class _OpenSpool:
                         f"The spool {directory} was not created within {_START_S:g} s; see {self.process.log_file}"
                     )
                 time.sleep(_POLL_S)
+            self._first_batch = self.reader.first_batch()
+            self._own_batch = secrets.token_hex(8) if self._first_batch is None else None
+            self._own_end: SpoolPosition | None = None
+            self._start = max(self.reader.confirmed(), self.reader.mark(LOADED))
         except BaseException:
             self.reader.close()
             raise
@@ -269,6 +286,14 @@ class _OpenSpool:
             )
         return max(confirmed, self.reader.mark(LOADED))
 
+    def latest_offset(self) -> dict[str, Any]:
+        """Returns the offset of :meth:`latest`. That of the first batch with rows names the batch. Raises ConnectError."""
+        position = self.latest()
+        offset = self.offset(position)
+        if self._own_batch is not None and position > self._start and self._own_end in (None, position):
+            offset[_BATCH] = self._own_batch
+        return offset
+
     def latest(self) -> SpoolPosition:
         """Returns the end of the spool, or of at most as many rows as the options allow. Raises ConnectError if the connector has
         failed and everything that it wrote was read."""
@@ -290,8 +315,31 @@ class _OpenSpool:
             self.reader.set_mark(PLANNED, position)
             self._planned = position
 
-    def slices(self, start: SpoolPosition, end: SpoolPosition) -> list[SpoolSlice]:
-        """Returns the rows of a batch. Raises DataError if the spool does not have them."""
+    def batch(self, start: dict[str, Any], end: dict[str, Any]) -> list[SpoolSlice]:
+        """Returns the rows between two offsets. Raises DataError if the spool does not have them, or if they are those of a query
+        that has lost its checkpoint.
+
+        Spark commits a batch when it plans the next one: until then, the spool does not know whether a table has the rows of the
+        first batch. So a query that starts at the beginning is given rows only if no query was given any before, or if it repeats
+        that first batch. Its end, which Spark stores in the checkpoint before it runs the batch, has the batch's ID. A query that
+        was killed earlier, with or without a checkpoint directory, was given nothing, and does not count.
+        """
+        slices = self._slices(self.position(start), self.position(end))
+        if not slices:
+            return []
+        if self._first_batch is None:
+            first = str(end.get(_BATCH, self._own_batch))
+            self.reader.set_first_batch(first)
+            self._first_batch, self._own_end = first, self.position(end)
+        elif start.get(_INITIAL) and end.get(_BATCH) != self._first_batch and not self.options.starts_at_confirmed:
+            raise DataError(
+                f"the query has no checkpoint, but rows of the spool {self.reader.directory} were given to an earlier query. Use "
+                f"the checkpoint of that query; or set {STARTING_OFFSETS}={CONFIRMED} to read the rows again, which are doubled "
+                "if the table has them; or delete spool and table to load the source again"
+            )
+        return slices
+
+    def _slices(self, start: SpoolPosition, end: SpoolPosition) -> list[SpoolSlice]:
         self.reader.refresh()
         self.reader.require_rows_from(start, "the query's checkpoint")
         self.reader.require_rows_from(max(start, end), "the query's batch ends there: it")

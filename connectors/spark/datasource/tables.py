@@ -21,6 +21,7 @@ from connect.sink import TopicIdentity
 from connect.spool.reader import SpoolReader
 from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import DELTA, PARQUET
+from connectors.spark.datasource.executor_check import check_executors
 from connectors.spark.datasource.options import parse_options
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer, RawHeaders
@@ -56,7 +57,7 @@ class SpoolTables:
     (``docs/reference/spark-sink.md``), whose ``topics`` or ``topics.regex`` choose its records; without them, it gets all. The
     tables of ``spark`` are written in sessions of their own. One query uses it, from one thread at a time.
 
-    Raises ConfigError for configurations that cannot work.
+    Raises ConfigError for configurations that cannot work, and ConnectError if the executors of a cluster do not reach the spool.
     """
 
     def __init__(self, spark: SparkSession, source: Mapping[str, str], *sinks: Mapping[str, str]) -> None:
@@ -65,6 +66,7 @@ class SpoolTables:
         if not sinks:
             raise ConfigError("Give the configuration of at least one sink, with table.location")
         self._spool = parse_options(source).spool.location
+        check_executors(spark, source)
         self._sinks = [_Sink(spark, given, self._identify) for given in sinks]
         names = [sink.config.connector for sink in self._sinks]
         if len(set(names)) < len(names):

@@ -60,13 +60,15 @@ def disconnect_gateway(gateway: Any) -> None:
 
     client = gateway._gateway_client
     client.is_connected = False
-    # On some connections, Java calls Python (foreachBatch). A thread reads them, with a lock that closing them needs.
-    for connection in list(client.deque):
+    server = gateway.__dict__.get("_callback_server")
+    # On some connections, Java calls Python (foreachBatch). A thread reads them, with a lock that closing them needs. The client
+    # does not know those whose thread is not calling Java.
+    for connection in [*client.deque, *(server.connections if server is not None else ())]:
         if connection.socket is not None:
             with contextlib.suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_RDWR)
     client.close()
-    if gateway.__dict__.get("_callback_server") is not None:
+    if server is not None:
         gateway.shutdown_callback_server()
     # After that: a thread that ends drops its connection without closing it.
     client.finalizer_deque.append(SHUTDOWN_FINALIZER_WORKER)

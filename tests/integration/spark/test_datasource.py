@@ -1,13 +1,15 @@
-"""Spark reads a database without Kafka: a load and a stream that continues there, records, restarts, and what is refused."""
+"""Spark reads databases without Kafka: a load and a stream that continues there, records, restarts, and what is refused."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,19 @@ import pytest
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.positions import START
 from connect.spool.reader import SpoolReader
-from connect.spool.status import WriterState, read_status
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.datasource import SpoolTables, register
+from connectors.spark.datasource.source import SpoolStreamReader
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.integration.spark.spool_shop import Shop, open_shop, replayed, rows_of, stop_connector, wait_until
+from tests.integration.spark.table_access import CATALOG, IcebergAccess, configure_catalog
+from tests.support.mariadb import EmbeddedMariaDB
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-DEADLINE_S = 240.0
 Spark = Any
 
 
@@ -39,95 +43,15 @@ def spark(spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
     yield made
     for query in made.streams.active:
         query.stop()
+    released_at = time.monotonic()
     lease.release()
-
-
-class Shop:
-    """A database, and the options that read it."""
-
-    def __init__(self, server: EmbeddedPostgres, database: str, folder: Path) -> None:
-        self._server = server
-        self._database = database
-        self.spool = folder / "spool"
-        self.table = str(folder / "table")
-        self.checkpoint = str(folder / "checkpoint")
-        self.slot = f"slot_{database}"
-        self.options = {
-            "name": "shop",
-            "connector.class": "PostgresConnector",
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-            "database.dbname": database,
-            "topic.prefix": "shop",
-            "plugin.name": "pgoutput",
-            "slot.name": self.slot,
-            "poll.interval.ms": "50",
-            "offset.flush.interval.ms": "200",
-            "spool.location": str(self.spool),
-        }
-
-    def execute(self, statements: str) -> list[Any]:
-        with self._server.connect(self._database) as connection:
-            cursor = connection.execute(statements)
-            return cursor.fetchall() if cursor.description else []
-
-    def rows(self) -> dict[int, tuple[Any, ...]]:
-        return {row[0]: tuple(row) for row in self.execute("select id, name, big, amount from orders")}
-
-    def process(self) -> int | None:
-        """The process that runs the connector, if it runs."""
-        status = read_status(self.spool)
-        return status.process if status is not None and status.state is WriterState.RUNNING else None
-
-    def confirmed_lsn(self) -> int:
-        found = self.execute(
-            f"select confirmed_flush_lsn - '0/0'::pg_lsn from pg_replication_slots where slot_name = '{self.slot}'"
-        )
-        return int(found[0][0])
+    assert time.monotonic() - released_at < 30, "a connection of foreachBatch was waited for"
 
 
 @pytest.fixture
 def shop(postgres: EmbeddedPostgres, database: str, tmp_path: Path) -> Iterator[Shop]:
-    found = Shop(postgres, database, tmp_path)
-    found.execute(
-        "create table orders (id int primary key, name text, big text, amount numeric(10, 2));"
-        "alter table orders alter column big set storage external;"
-        "create table other (id int primary key);"
-        "insert into other values (1);"
-        "insert into orders select g, 'name ' || g, repeat(g::text, 3000), g / 4.0 from generate_series(1, 300) g"
-    )
-    yield found
-    status = read_status(found.spool)
-    if status is not None and not SpoolLock(found.spool, WRITER).is_free():
-        os.kill(status.process, signal.SIGTERM)
-        wait_until(lambda: SpoolLock(found.spool, WRITER).is_free())
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.05)
-
-
-def replayed(rows: list[Any]) -> dict[int, tuple[Any, ...]]:
-    """The table after all changes, by the position of each. Each change occurs once."""
-    found: dict[int, tuple[Any, ...]] = {}
-    assert len({row["_position"] for row in rows}) == len(rows)
-    for row in sorted(rows, key=lambda row: row["_position"]):
-        if row["_op"] == "d":
-            del found[row["id"]]
-            continue
-        before = found.get(row["id"])
-        values = [row[name] for name in ("id", "name", "big", "amount")]
-        if row["_unchanged"]:
-            assert row["_unchanged"] == ["big"]
-            assert before is not None
-            values[2] = before[2]
-        found[row["id"]] = tuple(values)
-    return found
+    with open_shop(postgres, database, tmp_path) as found:
+        yield found
 
 
 @pytest.mark.timeout(600)
@@ -156,12 +80,14 @@ def test_load_and_stream_make_the_table_and_each_change_occurs_once(spark: Spark
 
     query = stream()
     wait_until(lambda: query.lastProgress is not None and query.lastProgress.batchId >= 1)
-    stopped = shop.process()
     query.stop()  # in the middle of the changes
     before = shop.confirmed_lsn()
     query = stream()
-    wait_until(lambda: shop.process() not in (None, stopped))
-    os.kill(shop.process() or 0, signal.SIGKILL)
+    # Of its own, or that of the stopped query, which it has joined.
+    wait_until(lambda: query.lastProgress is not None and shop.process() is not None)
+    process = shop.process()
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
     shop.execute("update orders set amount = amount + 1 where id > 1050; delete from orders where id = 1")
 
     def is_complete() -> bool:
@@ -197,6 +123,145 @@ def run_to_the_end(frame: Any, **more: str) -> list[Any]:
     finally:
         query.stop()
     return list(frame.sparkSession.sql(f"select * from {name}").collect())
+
+
+@pytest.mark.timeout(600)
+def test_rows_of_a_first_batch_are_not_given_to_a_query_that_has_lost_its_checkpoint(spark: Spark, shop: Shop) -> None:
+    """The batch is in the table, but Spark has not committed it."""
+    options = {**shop.options, "table": "public.orders"}
+    # A query that was killed before Spark stored its first offset was given nothing.
+    killed = SpoolStreamReader(options, None, False)
+    wait_until(lambda: killed.latestOffset()["segment"] > 0)
+    killed.stop()
+    Path(shop.checkpoint).mkdir()
+    fails = threading.Event()
+    fails.set()
+
+    def write(batch: Any, batch_id: int) -> None:
+        numbered = batch.write.format("delta").mode("append").option("txnAppId", "orders")
+        numbered.option("txnVersion", batch_id).save(shop.table)
+        if fails.is_set():
+            raise OSError("the driver ends")
+
+    def start(**more: str) -> Any:
+        changes = spark.readStream.format("sluice").options(**options, **more).load()
+        return changes.writeStream.foreachBatch(write).option("checkpointLocation", shop.checkpoint).start()
+
+    with pytest.raises(Exception, match="the driver ends"):
+        start().awaitTermination()
+    written = replayed(rows_of(shop.table))
+    assert written
+    fails.clear()
+    checkpoint, kept = Path(shop.checkpoint), Path(f"{shop.checkpoint}-kept")
+    checkpoint.rename(kept)
+    for _ in range(2):  # the second time, the new checkpoint has the offsets of the batch that was refused
+        with pytest.raises(Exception, match=r"has no checkpoint, but rows of the spool .* were given to an earlier query"):
+            start().awaitTermination()
+    assert replayed(rows_of(shop.table)) == written
+    shutil.rmtree(checkpoint)
+    kept.rename(checkpoint)
+    query = start()  # the first batch is repeated
+    shop.execute("insert into orders values (5000, 'last', null, 0)")
+
+    def is_complete() -> bool:
+        assert query.exception() is None, query.exception()
+        return replayed(rows_of(shop.table)) == shop.rows()
+
+    wait_until(is_complete)
+    query.stop()
+
+
+@pytest.mark.timeout(600)
+def test_iceberg_table_of_a_stream_equals_the_source(spark: Spark, shop: Shop, tmp_path: Path) -> None:
+    configure_catalog(spark, tmp_path / "warehouse")
+    spark.sql(f"create namespace {CATALOG}.db")
+    table, access = f"{CATALOG}.db.orders", IcebergAccess(tmp_path / "warehouse" / "db" / "orders")
+
+    changes = spark.readStream.format("sluice").options(**shop.options, maxRowsPerTrigger="120").option("table", "public.orders")
+    stream = changes.load().writeStream.format("iceberg").option("checkpointLocation", shop.checkpoint)
+    query = stream.toTable(table)
+    wait_until(lambda: query.lastProgress is not None and query.lastProgress.batchId >= 1)
+    shop.execute("update orders set name = 'changed' where id <= 50; delete from orders where id between 100 and 120")
+
+    def is_complete() -> bool:
+        assert query.exception() is None, query.exception()
+        return replayed(access.by_second_engine().to_pylist()) == shop.rows()
+
+    wait_until(is_complete)
+    query.stop()
+    assert replayed(spark.sql(f"select * from {table}").collect()) == shop.rows()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Path]:
+    found = tmp_path / "spool"
+    yield found
+    stop_connector(found)
+
+
+@pytest.mark.timeout(600)
+def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
+    spark: Spark, mariadb: EmbeddedMariaDB, mariadb_database: str, spool: Path, tmp_path: Path
+) -> None:
+    options = {
+        "name": "maria",
+        "connector.class": "JdbcSource",
+        "connection.url": f"jdbc:mariadb://{mariadb.host}:{mariadb.port}/{mariadb_database}",
+        "connection.user": mariadb.user,
+        "connection.password": mariadb.password,
+        "catalog.pattern": mariadb_database,
+        "mode": "timestamp+incrementing",
+        "incrementing.column.name": "id",
+        "timestamp.column.name": "changed",
+        "topic.prefix": "shop.",
+        "poll.interval.ms": "100",
+        "spool.location": str(spool),
+        "table": "orders",
+    }
+    table, checkpoint = str(tmp_path / "table"), str(tmp_path / "checkpoint")
+
+    def execute(*statements: str) -> list[Any]:
+        with contextlib.closing(mariadb.connect(mariadb_database)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def start() -> Any:
+        changes = spark.readStream.format("sluice").options(**options, maxRowsPerTrigger="40").load()
+        return changes.writeStream.format("delta").option("checkpointLocation", checkpoint).start(table)
+
+    def wait_for_rows(count: int) -> None:
+        def is_complete() -> bool:
+            assert query.exception() is None, query.exception()
+            return len(rows_of(table)) >= count
+
+        wait_until(is_complete)
+
+    changed = "changed timestamp(6) not null default current_timestamp(6) on update current_timestamp(6)"
+    execute(
+        f"create table orders (id int auto_increment primary key, name varchar(20) not null, {changed})",
+        "insert into orders (name) select concat('name ', seq) from seq_1_to_300",
+        f"create table other (id int auto_increment primary key, {changed})",
+    )
+    spark.read.format("sluice").options(**options).load().write.format("delta").save(table)
+    assert len(rows_of(table)) == 300
+    execute(
+        "update orders set name = 'changed' where id <= 50",
+        "insert into orders (name) select 'late' from seq_1_to_100",
+    )
+    query = start()
+    wait_until(lambda: query.lastProgress is not None and query.lastProgress.batchId >= 1)
+    query.stop()  # in the middle of the changes
+    execute("update orders set name = 'again' where id between 201 and 210", "insert into orders (name) values ('last')")
+    query = start()
+    wait_for_rows(300 + 150 + 11)
+    execute("insert into orders (name) values ('very last')")
+    wait_for_rows(300 + 150 + 11 + 1)
+    query.stop()
+    found = rows_of(table)
+    assert len({(row["id"], row["changed"]) for row in found}) == len(found) == 300 + 150 + 11 + 1
+    latest = {row["id"]: row["name"] for row in sorted(found, key=lambda row: row["changed"])}
+    assert latest == dict(execute("select id, name from orders"))
 
 
 @pytest.mark.timeout(600)

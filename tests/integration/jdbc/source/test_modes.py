@@ -43,6 +43,17 @@ def test_bulk_reads_everything_again_and_again_without_offsets(database: Databas
     assert len({id(record.value_schema) for record in records}) == 1
 
 
+def test_source_is_loaded_when_each_table_was_read_once_except_in_bulk_mode(database: Database, start: Sources) -> None:
+    database.execute(ORDERS, insert(1, 3), ORDERS.replace("orders", "empty"))
+    source = start(database, tasks=1, mode="incrementing", incrementing_column_name="id", batch_max_rows="2")
+    (task,) = [harness.task for harness in source.harnesses]
+    assert task.is_loaded() is False
+    assert column(source.read_until(lambda _: bool(task.is_loaded())), "id") == [1, 2, 3]
+    bulk = start(database, mode="bulk")
+    bulk.read(3)
+    assert {harness.task.is_loaded() for harness in bulk.harnesses} == {None}
+
+
 def test_incrementing_reads_new_rows(database: Database, start: Sources) -> None:
     database.execute(ORDERS, insert(0, 3))
     source = start(database, mode="incrementing", incrementing_column_name="ID")

@@ -17,7 +17,7 @@ from connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from connect.spool import segments
 from connect.spool.index import NAME, segment_path
 from connect.spool.positions import CONFIRMED, START, SpoolPosition, write_mark
-from connect.spool.reader import SpoolReader
+from connect.spool.reader import SpoolReader, require_reachable
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import restore_bytes
 from connect.spool.status import WriterState, WriterStatus, read_status, write_status
@@ -369,3 +369,39 @@ def test_crash_at_any_point_loses_no_record_and_doubles_none(spool: Path, point:
     assert confirmed == SpoolPosition(2, 0)
     assert values(reader, confirmed) == [message(6), message(7), message(8)]
     assert [path.name for path in sorted(spool.glob("segment-*"))] == [segment_path(spool, 2).name]
+
+
+def test_first_batch_is_remembered_until_the_spool_is_replaced(spool: Path) -> None:
+    writer, reader = SpoolWriter(spool, "c"), opened(spool)
+    assert reader.first_batch() is None
+    reader.set_first_batch("a")
+    reader.close()
+    writer.close()
+    again = SpoolReader(spool)
+    again.refresh()
+    assert again.first_batch() == "a"
+    (spool / NAME).unlink()
+    SpoolWriter(spool, "c").close()
+    replaced = SpoolReader(spool)
+    replaced.refresh()
+    with pytest.raises(DataError, match=r"first-batch\.json belongs to another spool"):
+        replaced.first_batch()
+
+
+def test_spool_that_a_host_does_not_have_is_named_with_the_host(spool: Path, tmp_path: Path) -> None:
+    writer = SpoolWriter(spool, "c")
+    require_reachable(spool, writer.id)
+    host = os.uname().nodename
+    remedy = "spool.location must be a directory that they all mount"
+    for missing in (tmp_path / "other", spool / NAME / "below a file"):
+        with pytest.raises(RetriableError, match=f"the spool {missing} does not exist on host {host}.*{remedy}"):
+            require_reachable(missing, writer.id)
+    with pytest.raises(
+        RetriableError, match=f"does not exist on host {host}, which has another one there .{writer.id}, not x.*{remedy}"
+    ):
+        require_reachable(spool, "x")
+    (spool / NAME).unlink()
+    (spool / NAME).mkdir()
+    with pytest.raises(RetriableError, match=f"the spool {spool} cannot be read on host {host}: Is a directory.*{remedy}"):
+        require_reachable(spool, writer.id)
+    writer.close()
