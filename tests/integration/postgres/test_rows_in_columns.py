@@ -1,23 +1,24 @@
-"""A load for a query that reads tables has rows in columns: the same rows as a load of records, for every type."""
+"""A query that reads tables has values in columns: the same rows as from records, for every type, of snapshots and of changes."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 
-from connect.errors import DataError
+from connect.errors import ConnectError, DataError
 from connect.plugins import Plugins
 from connect.spool.positions import START
 from connect.spool.reader import SpoolReader, SpoolSlice
 from connect.spool.segments import columns_of_topic, restore_bytes
 from connect.spool.writer import SpoolWriter
 from connectors.postgres.snapshot import copy_stream
-from connectors.spark.datasource.rows import TypedRows, columns_of
+from connectors.spark.datasource.rows import ADDED_COLUMNS, TypedRows, columns_of
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.test_types import COLUMNS
 from worker.config.secrets import SecretMask
@@ -44,10 +45,12 @@ IN_RECORDS = {
 }  # fmt: skip
 
 
-class Load:
-    """A spool with everything that exists."""
+class Spool:
+    """A spool and the connector that fills it, while the context lasts."""
 
-    def __init__(self, server: EmbeddedPostgres, database: str, folder: Path, *, keeps_columns: bool) -> None:
+    def __init__(
+        self, server: EmbeddedPostgres, database: str, folder: Path, mode: SpoolMode, *, keeps_columns: bool, **more: str
+    ) -> None:
         properties = {
             "name": "load",
             "connector.class": "PostgresConnector",
@@ -59,37 +62,57 @@ class Load:
             "topic.prefix": "p",
             "plugin.name": "pgoutput",
             "slot.name": f"{folder.name}_{database}",
+            "publication.name": f"{folder.name}_{database}",
             "spool.location": str(folder),
+            **more,
         }
         mask, plugins = SecretMask(), Plugins.discover()
-        writer = SpoolWriter(folder, "load")
+        self._writer = SpoolWriter(folder, "load")
         config = parse_spooler_config(properties, plugins, mask)
-        spooler = Spooler(config, plugins, writer, mask, SpoolMode.LOAD, keeps_columns=keeps_columns)
-        try:
-            spooler.start()
-            deadline = time.monotonic() + DEADLINE_S
-            while not spooler.has_loaded:
-                assert (failure := spooler.failure()) is None, failure
-                assert time.monotonic() < deadline
-                threading.Event().wait(0.01)
-        finally:
-            spooler.close()
-            writer.close()
+        self._spooler = Spooler(config, plugins, self._writer, mask, mode, keeps_columns=keeps_columns)
         self.reader = SpoolReader(folder)
+
+    def __enter__(self) -> Self:
+        self._spooler.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spooler.close()
+        self._writer.close()
         self.reader.refresh()
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert (failure := self._spooler.failure()) is None, failure
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.02)
+
+    def has_loaded(self) -> bool:
+        return self._spooler.has_loaded
+
+    def count(self) -> int:
+        """The rows of the spool."""
+        return sum(entry.rows for entry in self.reader.entries) if self.reader.refresh() else 0
 
     def slices(self, topic: str) -> list[SpoolSlice]:
         return [part for part in self.reader.slices(START, self.reader.end) if topic in part.entry.topics]
 
-    def rows(self, topic: str) -> list[dict[str, Any]]:
-        """The rows of a table by ID, without where they were in the spool, and when they were read."""
+    def rows(self, topic: str, *added: str) -> list[dict[str, Any]]:
+        """The rows of a table in the order of the spool, without columns that depend on when they were read."""
         texts = [self.reader.schemas[str(number)] for number in self.reader.topics()[topic]]
-        rows = TypedRows(topic, pa.schema([*columns_of(texts), ("_op", pa.string())]), ignores_others=False)
+        columns = [field for field in ADDED_COLUMNS if field.name in ("_op", *added)]
+        rows = TypedRows(topic, pa.schema([*columns_of(texts), *columns]), ignores_others=False)
         found = [
             rows.decode(part.read(self.reader.directory), part.entry.first_row + part.first, self.reader.schemas)
             for part in self.slices(topic)
         ]
-        return sorted(pa.concat_tables(found).to_pylist(), key=lambda row: row["id"])
+        table = pa.concat_tables(found)
+        for at, field in enumerate(table.schema):
+            if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):  # Python's end with the year 9999
+                table = table.set_column(at, field.name, table[field.name].cast(f"int{field.type.bit_width}"))
+        listed: list[dict[str, Any]] = table.to_pylist()
+        return listed
 
     def in_columns(self, topic: str) -> int:
         """How many rows of a table are columns."""
@@ -99,6 +122,13 @@ class Load:
             for name in columns_of_topic(segment.schema, topic):
                 count += segment.num_rows - segment[name].null_count
         return count
+
+
+def load(server: EmbeddedPostgres, database: str, folder: Path, *, keeps_columns: bool) -> Spool:
+    """A spool with everything that exists."""
+    with Spool(server, database, folder, SpoolMode.LOAD, keeps_columns=keeps_columns) as spool:
+        spool.wait_until(spool.has_loaded)
+    return spool
 
 
 @pytest.fixture
@@ -115,10 +145,11 @@ def tables(postgres: EmbeddedPostgres, database: str) -> dict[str, str]:
     return {name: f"p.public.{name}" for name in found}
 
 
-def outcome(load: Load, topic: str) -> tuple[object, list[str]]:
+def outcome(spool: Spool, topic: str, *added: str) -> tuple[object, list[str]]:
+    """The rows, or the error that they cause."""
     try:
-        return None, [repr(row) for row in load.rows(topic)]  # NaN is equal to itself
-    except Exception as e:
+        return None, [repr(row) for row in spool.rows(topic, *added)]  # NaN is equal to itself
+    except ConnectError as e:
         return type(e), []
 
 
@@ -127,13 +158,54 @@ def test_rows_in_columns_equal_those_of_records(
     postgres: EmbeddedPostgres, database: str, tables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copy_stream, "BATCH_ROWS", 3)
-    columns = Load(postgres, database, tmp_path / "columns", keeps_columns=True)
-    records = Load(postgres, database, tmp_path / "records", keeps_columns=False)
-    found, expected = ({n: outcome(load, topic) for n, topic in tables.items()} for load in (columns, records))
+    columns = load(postgres, database, tmp_path / "columns", keeps_columns=True)
+    records = load(postgres, database, tmp_path / "records", keeps_columns=False)
+    found, expected = ({n: outcome(spool, topic) for n, topic in tables.items()} for spool in (columns, records))
     assert found == expected
+    assert {name for name, (error, _) in found.items() if error} == {"too_many_digits"}
     # The first and the last row of each table are records in any case: their markers differ.
     assert {n for n, topic in tables.items() if not columns.in_columns(topic)} == IN_RECORDS
     assert [row["v"] for row in columns.rows(tables["with_default"])] == [None] * ROWS
     segment = columns.slices(tables["a_int"])[0].read(columns.reader.directory)
     with pytest.raises(DataError, match=r"has rows instead of records\. Read it with the option table"):
         restore_bytes(segment, "value", columns.reader.schemas)
+
+
+@pytest.mark.timeout(300)
+def test_changes_in_columns_equal_those_of_records(
+    postgres: EmbeddedPostgres, database: str, tables: dict[str, str], tmp_path: Path
+) -> None:
+    def stream(folder: str, *, keeps_columns: bool) -> Spool:
+        no_data = {"snapshot.mode": "no_data", "heartbeat.interval.ms": "0"}
+        return Spool(postgres, database, tmp_path / folder, SpoolMode.STREAM, keeps_columns=keeps_columns, **no_data)
+
+    with stream("columns", keeps_columns=True) as columns, stream("records", keeps_columns=False) as records:
+        for spool in (columns, records):
+            spool.wait_until(lambda spool=spool: has_active_slot(postgres, database, spool.reader.directory.name))  # type: ignore[misc]
+        with postgres.connect(database) as connection:
+            for at, name in enumerate(tables):
+                copies = f'select g, v, same from "{name}" t, generate_series(100, 399) g where t.id = 1'
+                connection.execute(f'alter table "{name}" replica identity {"full" if at % 3 == 0 else "default"}')
+                connection.execute(f'insert into "{name}" {copies}')
+                connection.execute(f'update "{name}" set v = null where id between 100 and 299')
+                connection.execute(f'update "{name}" set id = id + 1000 where id between 100 and 110')
+                connection.execute(f'delete from "{name}" where id >= 200')
+        changes = len(tables) * (300 + 200 + 3 * 11 + 2 * (200 + 11))
+        for spool in (columns, records):
+            spool.wait_until(lambda spool=spool: spool.count() >= changes)  # type: ignore[misc]
+    assert columns.count() == records.count() == changes
+    added = "_ts", "_position", "_unchanged"
+    found, expected = ({n: outcome(spool, topic, *added) for n, topic in tables.items()} for spool in (columns, records))
+    assert found == expected
+    assert {name for name, (error, _) in found.items() if error} == {"too_many_digits"}
+    # A decimal of any scale is a struct before it is in a record.
+    assert {n for n, topic in tables.items() if not columns.in_columns(topic)} == {*IN_RECORDS, "any_numeric"}
+
+
+def has_active_slot(server: EmbeddedPostgres, database: str, folder: str) -> bool:
+    with server.connect(database) as connection:
+        return bool(
+            connection.execute(
+                "select 1 from pg_replication_slots where slot_name = %s and active", (f"{folder}_{database}",)
+            ).fetchall()
+        )
