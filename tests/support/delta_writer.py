@@ -29,7 +29,9 @@ class DeltaWriter:
         partitioned_by: Sequence[str] = (),
         table_id: str = "table-1",
         group_rows: int = 3,
+        maps_names: bool = False,
     ) -> None:
+        """``maps_names``: files have other names for columns, and for fields in them (column mapping)."""
         self.folder = folder
         self.log = folder / "_delta_log"
         self.columns = dict(columns)
@@ -40,11 +42,17 @@ class DeltaWriter:
         self._vectors: dict[str, Any] = {}
         self._partitions: dict[str, dict[str, str | None]] = {}
         self._partitioned_by = list(partitioned_by)
+        self._maps_names = maps_names
+        self._in_files: dict[str, str] = {}
+        """The first name of a column that was renamed."""
         self._group_rows = group_rows
         self._id = table_id
         self._number = 0
         self.protocol: dict[str, Any] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
         self.configuration: dict[str, str] = {}
+        if maps_names:
+            self.protocol["readerFeatures"] += ["columnMapping"]
+            self.configuration["delta.columnMapping.mode"] = "name"
         self.log.mkdir(parents=True)
 
     # --- versions
@@ -96,10 +104,21 @@ class DeltaWriter:
         self.commit([*actions, *([self.add(new)] if new else []), cdc])
 
     def add_column(self, name: str, type_: pa.DataType) -> None:
+        if name in self._in_files.values():
+            self._in_files[name] = f"{name}-{self._next()}"
         self.columns[name] = type_
         for rows in self.files.values():
             for row in rows:
                 row[name] = None
+        self.commit([self.metadata()])
+
+    def rename_column(self, name: str, new: str) -> None:
+        """Renames a column of a table that maps names."""
+        self._in_files[new] = self._in_files.pop(name, name)
+        self._partitioned_by = [new if known == name else known for known in self._partitioned_by]
+        self.columns = {new if known == name else known: type_ for known, type_ in self.columns.items()}
+        for path, rows in self.files.items():
+            self.files[path] = [{new if known == name else known: value for known, value in row.items()} for row in rows]
         self.commit([self.metadata()])
 
     def overwrite(self, columns: Mapping[str, pa.DataType], rows: Sequence[Row]) -> None:
@@ -118,7 +137,10 @@ class DeltaWriter:
     # --- actions
 
     def metadata(self) -> dict[str, Any]:
-        schema = {"type": "struct", "fields": [spark_json_field(n, t) for n, t in self.columns.items()]}
+        fields: list[dict[str, Any]] = [dict(spark_json_field(n, t)) for n, t in self.columns.items()]
+        if self._maps_names:
+            fields = [_mapped_json(field, self._name_in_files(str(field["name"]))) for field in fields]
+        schema = {"type": "struct", "fields": fields}
         return {
             "metaData": {
                 "id": self._id,
@@ -132,7 +154,7 @@ class DeltaWriter:
     def add(self, rows: Sequence[Row], *, data_change: bool = True) -> dict[str, Any]:
         path = f"part-{self._next()}.parquet"
         complete = [{name: row.get(name) for name in self.columns} for row in rows]
-        self._partitions[path] = {name: _text(complete[0][name]) for name in self._partitioned_by}
+        self._partitions[path] = {self._name_in_files(name): _text(complete[0][name]) for name in self._partitioned_by}
         in_file = {n: t for n, t in self.columns.items() if n not in self._partitioned_by}
         self._write(path, complete, in_file)
         self.files[path], self.deleted[path] = complete, set()
@@ -184,6 +206,9 @@ class DeltaWriter:
     def commit_file(self, version: int) -> Path:
         return self.log / f"{version:020d}.json"
 
+    def _name_in_files(self, name: str) -> str:
+        return f"col-{self._in_files.get(name, name)}" if self._maps_names and name in self.columns else name
+
     def _next(self) -> int:
         self._number += 1
         return self._number
@@ -191,8 +216,48 @@ class DeltaWriter:
     def _write(self, path: str, rows: Sequence[Row], columns: Mapping[str, pa.DataType]) -> None:
         file = self.folder / path
         file.parent.mkdir(exist_ok=True)
-        table = pa.table({n: pa.array([row.get(n) for row in rows], t) for n, t in columns.items()})
+        arrays = {}
+        for n, type_ in columns.items():
+            values = [row.get(n) for row in rows]
+            if self._maps_names:
+                values, type_ = [_mapped_value(value, type_) for value in values], _mapped_type(type_)
+            arrays[self._name_in_files(n)] = pa.array(values, type_)
+        table = pa.table(arrays)
         pq.write_table(table, file, row_group_size=self._group_rows)
+
+
+def _mapped_json(field: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**field, "type": _mapped_json_type(field["type"]), "metadata": {"delta.columnMapping.physicalName": name}}
+
+
+def _mapped_json_type(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if node["type"] == "struct":
+        return {**node, "fields": [_mapped_json(field, f"in-{field['name']}") for field in node["fields"]]}
+    return {key: _mapped_json_type(value) if key.endswith("Type") else value for key, value in node.items()}
+
+
+def _mapped_value(value: Any, type_: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(type_):
+        return {f"in-{field.name}": _mapped_value(value.get(field.name), field.type) for field in type_}
+    if pa.types.is_list(type_):
+        return [_mapped_value(item, type_.value_type) for item in value]
+    if pa.types.is_map(type_):
+        return [(_mapped_value(key, type_.key_type), _mapped_value(item, type_.item_type)) for key, item in value]
+    return value
+
+
+def _mapped_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(f"in-{field.name}", _mapped_type(field.type)) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_mapped_type(type_.value_type))
+    if pa.types.is_map(type_):
+        return pa.map_(_mapped_type(type_.key_type), _mapped_type(type_.item_type))
+    return type_
 
 
 def _key(row: Row) -> Any:

@@ -67,9 +67,11 @@ def deliver_with_kills(
 
 
 def plain(value: Any) -> Any:
-    """A struct as a dict."""
+    """A struct as a dict, also in arrays and maps."""
     if isinstance(value, Struct):
         return {f.name: plain(v) for f, v in zip(value.schema.fields or (), value.values, strict=True)}
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items()}
     return [plain(v) for v in value] if isinstance(value, list) else value
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from connect.errors import DataError
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.plan.stored_variants import cast_stored
+from connectors.spark.source.table_feed import TableSchema
 from connectors.spark.tables.files.live_files import LiveFile
 from connectors.spark.tables.files.partition_values import parse_value
 
@@ -19,14 +20,51 @@ class ColumnsByName:
     """Columns of a version (:class:`connectors.spark.source.file_rows.FileColumns`); those that a file lacks are null."""
 
     types: Mapping[str, pa.DataType]
+    in_files: Mapping[str, pa.Field] = field(default_factory=dict)
+    """Columns for which files have other names (:attr:`connectors.spark.source.table_feed.TableColumn.in_files`)."""
+
+    @classmethod
+    def of(cls, schema: TableSchema, types: Mapping[str, pa.DataType] | None = None) -> ColumnsByName:
+        """All columns of a schema, or those of ``types``, which can have others, too."""
+        in_files = {column.name: column.in_files for column in schema.columns if column.in_files is not None}
+        return cls(types or schema.types, in_files)
 
     def names(self, schema: pa.Schema, file: LiveFile) -> Sequence[str]:
         # Other writers may repeat partition columns in the file; the values of the table count.
         in_file = set(schema.names) - set(file.values)
-        return [name for name in self.types if name in in_file]
+        return [name for name in self._stored if name in in_file]
 
     def complete(self, rows: pa.Table, schema: pa.Schema, file: LiveFile) -> pa.Table:
-        return complete_columns(rows, file.values, self.types)
+        found = complete_columns(rows, file.values, self._stored)
+        if not self.in_files:
+            return found
+        columns = [
+            column if column.type == type_ else pa.chunked_array([_renamed(as_array(column), type_)])
+            for column, type_ in zip(found.columns, self.types.values(), strict=True)
+        ]
+        return pa.table(columns, names=list(self.types))
+
+    @property
+    def _stored(self) -> dict[str, pa.DataType]:
+        """The columns as files have them, in the same order."""
+        fields = (self.in_files.get(name, pa.field(name, type_)) for name, type_ in self.types.items())
+        return {one.name: one.type for one in fields}
+
+
+def _renamed(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The same values with the names of a type that differs in nothing else."""
+    t = pa.types
+    if array.type == type_:
+        return array
+    start = array if array.offset == 0 else array.take(pa.array(range(len(array))))
+    mask = start.is_null() if start.null_count else None
+    if t.is_struct(type_):
+        parts = [_renamed(start.field(at), member.type) for at, member in enumerate(type_)]
+        return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask)
+    if t.is_list(type_):
+        return pa.ListArray.from_arrays(start.offsets, _renamed(start.values, type_.value_type), mask=mask)
+    keys, items = _renamed(start.keys, type_.key_type), _renamed(start.items, type_.item_type)
+    return pa.MapArray.from_arrays(start.offsets, keys, items, type_, mask=mask)
 
 
 def complete_columns(rows: pa.Table, values: Mapping[str, str | None], columns: Mapping[str, pa.DataType]) -> pa.Table:

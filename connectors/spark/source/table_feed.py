@@ -23,6 +23,8 @@ class TableColumn:
     name: str
     type: pa.DataType
     nullable: bool
+    in_files: pa.Field | None = None
+    """The same with the names that data files have for it and for the fields in it; None if they have the table's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ _STATEMENTS = [
     "OPTIMIZE {t}",
     "ALTER TABLE {t} ADD COLUMN extra INT",
     "INSERT INTO {t} SELECT *, 7 FROM (" + _ROWS.format(first=100, end=105) + ")",
+    "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'false')",
+    "ALTER TABLE {t} ADD COLUMNS (mapped STRUCT<inside: STRING>)",
+    "INSERT INTO {t} SELECT *, 8, named_struct('inside', 'i') FROM (" + _ROWS.format(first=110, end=115) + ")",
+    "UPDATE {t} SET mapped = named_struct('inside', v) WHERE id % 7 = 0",
+    "DELETE FROM {t} WHERE id IN (5, 111)",
 ]
 
 

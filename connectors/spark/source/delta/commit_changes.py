@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +89,7 @@ class CommitReader:
             yield None if changes is None else SchemaChanges(schema, changes)
 
     def _rows(self, sets: Sequence[FileRows], schema: TableSchema) -> FileRowSets:
-        return FileRowSets(self.files.files, sets, lambda columns: ColumnsByName(columns or schema.types), self.batch_rows)
+        return FileRowSets(self.files.files, sets, partial(ColumnsByName.of, schema), self.batch_rows)
 
     def _row_sets(self, commit: LoggedCommit, is_partitioned: bool) -> tuple[list[FileRows], list[FileRows]]:
         """Deleted and inserted rows, by file."""
@@ -123,7 +124,7 @@ class CommitReader:
             return
         columns = {**schema.types, CHANGE_TYPE: pa.string()}
         for one in sets:
-            yield from _adjacent_changes(one.read(self.files.files, ColumnsByName(columns), self.batch_rows), schema)
+            yield from _adjacent_changes(one.read(self.files.files, ColumnsByName.of(schema, columns), self.batch_rows), schema)
 
 
 def _require_partition_values(commit: LoggedCommit) -> None:

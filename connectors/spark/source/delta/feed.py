@@ -155,7 +155,7 @@ class DeltaFeed(VersionedFeed):
                 if row + count <= position.row and count:
                     row += count  # a restart: these rows are done
                     continue
-                for table in rows.read(self._data.files, ColumnsByName(schema.types), self._settings.batch_rows):
+                for table in rows.read(self._data.files, ColumnsByName.of(schema), self._settings.batch_rows):
                     yield from self._unread(version, schema, inserted(table, READ_CODE), row)
                     row += table.num_rows
         self._data.forget_vectors()

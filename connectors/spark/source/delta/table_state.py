@@ -38,10 +38,11 @@ _READABLE_FEATURES = {
     "vacuumProtocolCheck",
     "variantType",
     "variantType-preview",
-    # Without effect unless the mode is set, which is checked on its own.
+    # Of its modes, which are checked on their own.
     "columnMapping",
 }
 _MAPPING = "delta.columnMapping.mode"
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "stats", "deletionVector")
 
 
@@ -236,7 +237,7 @@ class TableDefinition:
     @cached_property
     def schema(self) -> TableSchema:
         """The columns. Raises UnsupportedTableError for a feature or type that this reader does not know."""
-        self._check_features()
+        is_mapped = self._check_features() == "name"
         columns = []
         for member in json.loads(self.metadata["schemaString"])["fields"]:
             try:
@@ -247,12 +248,14 @@ class TableDefinition:
                     f"column {member['name']} of table {self.location} cannot be read: {e}. Write a table without the column, or "
                     "with another type (CAST, to_json), with Spark, and read that"
                 ) from e
-            columns.append(TableColumn(member["name"], type_, bool(member.get("nullable", True))))
+            in_files = _field_in_files(member) if is_mapped else None
+            columns.append(TableColumn(member["name"], type_, bool(member.get("nullable", True)), in_files))
         return TableSchema(tuple(columns))
 
-    def _check_features(self) -> None:
-        mode = (self.metadata.get("configuration") or {}).get(_MAPPING, "none")
-        if mode != "none":
+    def _check_features(self) -> str:
+        """Returns the mode of the column mapping."""
+        mode = str((self.metadata.get("configuration") or {}).get(_MAPPING, "none"))
+        if mode not in ("none", "name"):
             raise self._unsupported(f"column mapping ({_MAPPING}={mode})")
         version = int(self.protocol.get("minReaderVersion", 1))
         if version > _READER_VERSION:
@@ -260,9 +263,26 @@ class TableDefinition:
         unknown = sorted(set(self.protocol.get("readerFeatures") or ()) - _READABLE_FEATURES)
         if unknown:
             raise self._unsupported(f"the reader feature{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
+        return mode
 
     def _unsupported(self, feature: str) -> UnsupportedTableError:
         return UnsupportedTableError(
             f"table {self.location} has {feature}, which SparkSource does not read: only Spark reads such a table. Remove the "
             "feature (ALTER TABLE ... DROP FEATURE), or copy the table into one without it with Spark, and read the copy"
         )
+
+
+def _field_in_files(member: Mapping[str, Any]) -> pa.Field:
+    """A field of the schema with the names that data files have for it and for the fields in it."""
+    name = (member.get("metadata") or {}).get(_PHYSICAL_NAME, member["name"])
+    return pa.field(name, arrow_type(_type_in_files(member["type"])))
+
+
+def _type_in_files(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") == "struct":
+        fields = [(_field_in_files(member).name, _type_in_files(member["type"])) for member in node["fields"]]
+        return {**node, "fields": [{"name": name, "type": type_} for name, type_ in fields]}
+    inner = {part: _type_in_files(node[part]) for part in ("elementType", "keyType", "valueType") if part in node}
+    return {**node, **inner}

@@ -130,8 +130,8 @@ def test_missing_table_is_named_with_the_nearest_one_and_awaited(table: DeltaWri
     ("change", "message"),
     [
         (
-            lambda t: t.configuration.update({"delta.columnMapping.mode": "name"}),
-            r"has column mapping \(delta.columnMapping.mode=name\)",
+            lambda t: t.configuration.update({"delta.columnMapping.mode": "id"}),
+            r"has column mapping \(delta.columnMapping.mode=id\)",
         ),
         (lambda t: t.protocol.update(readerFeatures=["deletionVectors", "shinyRows"]), "has the reader feature shinyRows, which"),
         (lambda t: t.protocol.update(minReaderVersion=9), "has the reader version 9, which"),

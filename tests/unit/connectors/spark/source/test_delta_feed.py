@@ -318,7 +318,8 @@ def test_events_of_a_random_history_add_up_to_the_table_at_every_version_whereve
     tmp_path_factory: pytest.TempPathFactory, data: Any, keys: str, pairing: str
 ) -> None:
     folder = tmp_path_factory.mktemp("history") / "t"
-    table = DeltaWriter(folder, COLUMNS).create([row(i) for i in range(data.draw(st.integers(0, 6)))])
+    table = DeltaWriter(folder, COLUMNS, maps_names=data.draw(st.booleans()))
+    table.create([row(i) for i in range(data.draw(st.integers(0, 6)))])
     for number in range(1, data.draw(st.integers(1, 6))):
         _apply(table, data.draw(_OPERATIONS), number, data.draw)
     start = data.draw(st.sampled_from(["0", "snapshot"]))
@@ -327,6 +328,36 @@ def test_events_of_a_random_history_add_up_to_the_table_at_every_version_whereve
     check_every_version(records, dict(enumerate(table.versions)))
     cuts = data.draw(st.sets(st.integers(0, len(records) - 1), max_size=4)) if records else ()
     check_restarts(records, lambda offsets: read_all(folder, offsets, **config), cuts)
+
+
+@pytest.mark.parametrize("keys", ["", "id"])
+def test_columns_have_the_names_of_the_version_whatever_files_call_them(tmp_path: Path, keys: str) -> None:
+    nested = pa.struct([("x", pa.int64()), ("list", pa.list_(pa.struct([("y", pa.string())])))])
+    columns = {**COLUMNS, "day": pa.string(), "doc": nested, "map": pa.map_(pa.string(), nested)}
+    document = {"x": 1, "list": [{"y": "a"}, None, {"y": None}]}
+    rows: list[Row] = [
+        {**row(1), "day": "d1", "doc": document, "map": [("k", document), ("none", None)]},
+        {**row(2), "day": "d1", "doc": None, "map": None},
+    ]
+    table = DeltaWriter(tmp_path / "t", columns, partitioned_by=["day"], maps_names=True).create(rows)
+    expected = [{**one, "map": None if one["map"] is None else dict(one["map"])} for one in rows]
+    assert events(read_all(table.folder)) == [("r", None, one) for one in expected]
+    table.rename_column("v", "text")
+    table.rename_column("day", "date")
+    renamed = [_renamed(one, v="text", day="date") for one in expected]
+    assert events(read_all(table.folder)) == [("r", None, one) for one in renamed]
+    table.update(lambda r: r["id"] == 1, lambda r: {**r, "text": "new"})
+    updated = {**renamed[0], "text": "new"}
+    as_update = [("u", renamed[0], updated)]
+    assert changes(table, key_columns=keys) == (as_update if keys else [("d", renamed[0], None), ("c", None, updated)])
+    table.add_column("v", pa.string())
+    table.delete(lambda r: r["id"] == 2)
+    # It is not the column that had the name before.
+    assert changes(table, key_columns=keys) == [("d", {**renamed[1], "v": None}, None)]
+
+
+def _renamed(one: Row, **names: str) -> Row:
+    return {names.get(name, name): value for name, value in one.items()}
 
 
 def test_versions_without_events_move_the_stored_offset(table: DeltaWriter) -> None:
