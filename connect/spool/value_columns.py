@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from connect.data.logical import DECIMAL, LOGICAL_CLASSES, decimal_scale
+from connect.data.logical import DECIMAL, LOGICAL_CLASSES, bytes_to_decimal, decimal_scale
 from connect.data.schema import Field, Schema, Type
+from connect.data.struct import Struct
 from connect.text_records import Cell, Fixed, Joined, Part, Slot, StructTemplate, TextKind, TextLines, TextRecords
 
 _STORED = {
@@ -194,6 +195,8 @@ class _Columns:
             case Joined(number, column, suffix):
                 first = self.slots.column(schema, number).cast(pa.string())
                 return pc.binary_join_element_wise(first, _strings(self.texts[column]), suffix, "")
+            case Cell(column, TextKind.VALUE) if schema.name == _VARIABLE_SCALE:
+                return pa.array([None if value is None else _plain_text(value) for value in self.texts[column]], pa.string())
             case Cell(column, TextKind.VALUE):
                 return pa.array(self.texts[column], _stored(schema))
             case Cell(column, kind, decode):
@@ -247,6 +250,11 @@ def _decimals(schema: Schema, texts: pa.StringArray) -> pa.Array | None:
             raise NotInColumns
         return texts
     return None
+
+
+def _plain_text(value: Struct) -> str:
+    """A decimal of any scale in plain digits."""
+    return f"{bytes_to_decimal(value.get('value'), value.get('scale')):f}"
 
 
 def _longest(texts: pa.StringArray) -> int:
