@@ -140,12 +140,14 @@ class SparkSinkTask(SinkTask):
         self._identities |= self.context.topic_identities({tp.topic for tp in partitions})
         if self._config.names_need_record and not self._has_read_tables:
             self._read_tables()
-        log_ends, log_starts = self.context.end_offsets(partitions), self.context.beginning_offsets(partitions)
+        # Before the tables are read, and the ends after: meanwhile, another task may write records to them.
+        log_starts = self.context.beginning_offsets(partitions)
         by_table: dict[str, list[TopicPartition]] = {}
         for tp in sorted(partitions):
             for table in self.delivery.router.tables_of(tp.topic):
                 by_table.setdefault(table, []).append(tp)
         found = self.delivery.load_tables(by_table)
+        log_ends = self.context.end_offsets(partitions)
         for table, ends in found.items():
             for tp in by_table[table]:
                 if tp in ends:

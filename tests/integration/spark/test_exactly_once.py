@@ -14,6 +14,7 @@ from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.tables.delta.file_table import DeltaFileTable
 from tests.integration.spark.change_events import fill
 from tests.integration.spark.crashes import Crash, crash_at
@@ -213,6 +214,31 @@ def test_offsets_changed_over_rest_apply(props: Any, run: Any, topic: Any, read:
     assert Counter(r["__offset"] for r in read("t")) == Counter([*range(10), 7, 8, 9])
     assert SparkSink().alter_offsets(repeating, {tp: None})
     assert run(props, [t], raw=True, group={}).position[tp] == 0
+
+
+def test_records_that_another_task_writes_meanwhile_are_no_recreated_topic(
+    props: Any, run: Any, topic: Any, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t = topic("t", schemas=False)
+    fill(t, 0, 10)
+    owner = run(props, [t], raw=True, group={})
+    owner.deliver()
+    owner.commit()
+    load = TableDelivery.load_tables
+
+    def load_later(self: TableDelivery, *arguments: Any) -> Any:
+        if len(t.logs[0]) == 10:
+            fill(t, 10, 10)
+            owner.deliver()
+            owner.commit()
+        return load(self, *arguments)
+
+    monkeypatch.setattr(TableDelivery, "load_tables", load_later)
+    late = run(props, [t], raw=True, group={})
+    assert late.position[TopicPartition("t", 0)] == 20
+    late.close()
+    owner.close()
+    assert sorted(r["__offset"] for r in read("t")) == list(range(20))
 
 
 def test_recreated_topic_is_rejected(props: Any, run: Any, topic: Any, read: Any) -> None:
