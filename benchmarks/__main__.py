@@ -36,6 +36,7 @@ ALL = (
     "lake_transforms",
     "lake_feed",
     "lake_nokafka",
+    "spool_columns",
     "spark_start",
     "registry_converters",
 )
