@@ -68,6 +68,10 @@ class _RowCount:
             self._rows = sum(self._table.get_add_actions(flatten=True)["num_records"].to_pylist())
         return self._rows
 
+    def wait_for(self, count: int, writer: Measured) -> None:
+        """Waits until the process that writes the table has written so many rows."""
+        writer.wait_until(lambda: self.read() >= count, TIMEOUT_S, _POLL_S)
+
 
 def _command(kind: str, table: Path, jars: str, options: dict[str, str]) -> list[str]:
     return [sys.executable, "-m", "benchmarks.spark_database", kind, str(table), jars, MEMORY, json.dumps(options)]
@@ -99,7 +103,7 @@ def _load(kind: str, name: str, count: int, home: Path, jars: str, options: dict
     with Measured(_command(kind, table, jars, options), home / f"{table.name}.log") as measured:
         measured.wait_until(started_file(table).exists, TIMEOUT_S)
         start = measured.figures(0)
-        measured.wait_until(lambda: rows.read() >= count, TIMEOUT_S, _POLL_S)
+        rows.wait_for(count, measured)
         whole = measured.figures(count)
     rest = replace(whole, wall_s=whole.wall_s - start.wall_s, cpu_s=whole.cpu_s - start.cpu_s)
     return _Load(whole, rest)
@@ -119,15 +123,15 @@ def _stream(server: EmbeddedPostgres, home: Path, jars: str, options: dict[str, 
     rows = _RowCount(table)
     with Measured(_command("stream", table, jars, options), home / "stream.log") as measured, server.connect() as connection:
         connection.execute("UPDATE customers SET score = 1 WHERE id = 1")
-        measured.wait_until(lambda: rows.read() >= 1, TIMEOUT_S, _POLL_S)
+        rows.wait_for(1, measured)
         for count in (1 + CHANGES, 1 + 2 * CHANGES):
             cpu_s, started = measured.cpu_s(), time.monotonic()
             connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
-            measured.wait_until(lambda count=count: rows.read() >= count, TIMEOUT_S, _POLL_S)  # type: ignore[misc]  # a default
+            rows.wait_for(count, measured)
             cpu_s, wall_s = measured.cpu_s() - cpu_s, time.monotonic() - started
         before = DeltaTable(table).version()
         total = _change_steadily(connection)
-        measured.wait_until(lambda: rows.read() >= 1 + 2 * CHANGES + total, TIMEOUT_S, _POLL_S)
+        rows.wait_for(1 + 2 * CHANGES + total, measured)
     return {
         "changes": CHANGES,
         "wall_s": round(wall_s, 2),

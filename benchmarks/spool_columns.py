@@ -27,6 +27,7 @@ from sluice.embedded.postgres import EmbeddedPostgres
 
 RECORDS = number("RECORDS", 500_000)
 _TABLE = "customers"
+_POLL_S = 0.02
 
 
 class _Spool:
@@ -46,6 +47,10 @@ class _Spool:
     def rows(self) -> int:
         return sum(entry.rows for entry in self.reader.entries) if self.reader.refresh() else 0
 
+    def wait_for(self, count: int, connector: Measured) -> None:
+        """Waits until the connector's process has written so many rows."""
+        connector.wait_until(lambda: self.rows() >= count, TIMEOUT_S, _POLL_S)
+
     def decode(self, start: SpoolPosition) -> int:
         """Decodes what executors would read from a position on. Returns the number of rows."""
         texts = [self.reader.schemas[str(one)] for one in self.reader.topics()[self.topic]]
@@ -62,13 +67,13 @@ def _measure(server: EmbeddedPostgres, folder: Path, *, in_columns: bool) -> dic
     spool = _Spool(server, folder, in_columns=in_columns)
     found: dict[str, Any] = {}
     with Measured(spool.command, folder.with_suffix(".log")) as connector, server.connect() as connection:
-        connector.wait_until(lambda: spool.rows() > 0, TIMEOUT_S, 0.01)
+        spool.wait_for(1, connector)
         cpu_s, rows, start = connector.cpu_s(), spool.rows(), SpoolPosition(0, 0)
         for kind, total in (("snapshot", RECORDS), ("updates", 2 * RECORDS)):
             if kind == "updates":
                 cpu_s, rows, start = connector.cpu_s(), spool.rows(), spool.reader.end
                 connection.execute(f"UPDATE {_TABLE} SET score = score + 1")
-            connector.wait_until(lambda total=total: spool.rows() >= total, TIMEOUT_S, 0.05)  # type: ignore[misc]  # a default
+            spool.wait_for(total, connector)
             taken_s = connector.cpu_s() - cpu_s
             started = time.process_time()
             decoded = spool.decode(start)

@@ -173,32 +173,30 @@ class TypedRows:
     def _decode_records(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
         count = rows.num_rows
         raw = RawBuffer(self._topic, [0] * count, numbers.to_pylist())
-        values = as_array(rows["value"])
-        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
         try:
-            if rows["value_schema"].null_count != len(nulls):
-                raise NotBatchable  # values without a schema
-            return self._decoder.decode_payloads(raw, self._split(rows, values, schemas), nulls)
+            return self._decoder.decode_payloads(raw, *self._split(rows, schemas))
         except (NotBatchable, *DECODE_ERRORS):
             # Whole messages, value by value: this supports more forms, and errors name the record and the field.
             raw.keys, raw.values = [None] * count, restore_bytes(rows, "value", schemas).to_pylist()
             return self._decoder.decode_exactly(raw, 0)
 
-    def _split(self, rows: pa.Table, payloads: pa.Array, schemas: Mapping[str, str]) -> list[Payloads]:
-        """Returns the payloads by schema and form."""
-        ids, frames = (as_array(rows[name]) for name in ("value_schema", "value_frame"))
+    def _split(self, rows: pa.Table, schemas: Mapping[str, str]) -> tuple[list[Payloads], Sequence[int]]:
+        """Returns the payloads by schema, and the positions of rows without a value. Raises NotBatchable if a value has no
+        schema."""
+        values, ids, frames = (as_array(rows[name]) for name in ("value", "value_schema", "value_frame"))
+        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
+        if ids.null_count != len(nulls):
+            raise NotBatchable
         groups = []
         for number in pc.unique(ids.drop_null()).to_pylist():
-            prefix, is_here = (
-                self._prefix(number, schemas),
-                pc.and_(pc.fill_null(pc.equal(ids, number), False), payloads.is_valid()),
-            )
             for is_framed in (True, False):
-                here = pc.indices_nonzero(pc.and_(is_here, pc.equal(frames.is_valid(), is_framed)))
+                chosen = pc.and_(pc.fill_null(pc.equal(ids, number), False), pc.equal(frames.is_valid(), is_framed))
+                here = pc.indices_nonzero(chosen)
                 if len(here):
-                    chosen, used = (one if len(here) == len(one) else one.take(here) for one in (payloads, frames))
-                    groups.append(Payloads(prefix, here.to_numpy(), chosen, used if is_framed else None))
-        return groups
+                    payloads, used = (one if len(here) == len(one) else one.take(here) for one in (values, frames))
+                    prefix = self._prefix(number, schemas)
+                    groups.append(Payloads(prefix, here.to_numpy(), payloads, used if is_framed else None))
+        return groups, nulls
 
     def _prefix(self, number: int, schemas: Mapping[str, str]) -> Prefix:
         if number not in self._prefixes:

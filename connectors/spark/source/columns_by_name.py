@@ -39,7 +39,7 @@ class ColumnsByName:
         if not self.in_files:
             return found
         columns = [
-            column if column.type == type_ else pa.chunked_array([_renamed(as_array(column), type_)])
+            column if column.type == type_ else pa.chunked_array([as_array(column).view(type_)])
             for column, type_ in zip(found.columns, self.types.values(), strict=True)
         ]
         return pa.table(columns, names=list(self.types))
@@ -49,22 +49,6 @@ class ColumnsByName:
         """The columns as files have them, in the same order."""
         fields = (self.in_files.get(name, pa.field(name, type_)) for name, type_ in self.types.items())
         return {one.name: one.type for one in fields}
-
-
-def _renamed(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The same values with the names of a type that differs in nothing else."""
-    t = pa.types
-    if array.type == type_:
-        return array
-    start = array if array.offset == 0 else array.take(pa.array(range(len(array))))
-    mask = start.is_null() if start.null_count else None
-    if t.is_struct(type_):
-        parts = [_renamed(start.field(at), member.type) for at, member in enumerate(type_)]
-        return pa.StructArray.from_arrays(parts, fields=list(type_), mask=mask)
-    if t.is_list(type_):
-        return pa.ListArray.from_arrays(start.offsets, _renamed(start.values, type_.value_type), mask=mask)
-    keys, items = _renamed(start.keys, type_.key_type), _renamed(start.items, type_.item_type)
-    return pa.MapArray.from_arrays(start.offsets, keys, items, type_, mask=mask)
 
 
 def complete_columns(rows: pa.Table, values: Mapping[str, str | None], columns: Mapping[str, pa.DataType]) -> pa.Table:

@@ -181,7 +181,8 @@ def _check_years(array: pa.Array) -> None:
 
 def _plain_values(array: pa.Array) -> list[Any]:
     """The values with dates and timestamps as numbers; :func:`_value_builder` completes them."""
-    return array.cast(_plain_type(array.type)).to_pylist()  # type: ignore[no-any-return]  # of an untyped package
+    values: list[Any] = array.cast(_plain_type(array.type)).to_pylist()
+    return values
 
 
 def _plain_type(type_: pa.DataType) -> pa.DataType:

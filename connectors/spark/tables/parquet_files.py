@@ -197,7 +197,7 @@ class ObjectTableFiles:
             obstore.put(self._store, f"{self._prefix}/{name}", content, mode="create", use_multipart=False)
         except AlreadyExistsError:
             return False
-        except (BaseError, NotImplementedError) as e:
+        except (BaseError, NotImplementedError) as e:  # obstore raises the second where a store has no conditional writes
             raise explain(e, f"cannot write {self._root}/{name}") from e
         return True
 

@@ -13,6 +13,7 @@ from connect.record import SourceRecord
 from connect.source import TopicReader
 from connectors.postgres import PostgresSource, PostgresSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.postgres_options import postgres_options
 from worker.kafka.first_partition import FirstPartitionReader
 
 
@@ -53,13 +54,8 @@ class Source:
         self.offsets = StoredOffsets()
         self.task: PostgresSourceTask | None = None
         self.config = {
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-            "database.dbname": database,
+            **postgres_options(server, database),
             "topic.prefix": "shop",
-            "plugin.name": "pgoutput",
             "slot.name": f"slot_{database}",
             "publication.name": "sluice",
             "schema.include.list": "public",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ from connectors.postgres.snapshot import copy_stream
 from connectors.spark.datasource.rows import ADDED_COLUMNS, TypedRows, columns_of
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.test_types import COLUMNS
+from tests.support.postgres_options import postgres_options
 from worker.config.secrets import SecretMask
 from worker.spool.config import parse_spooler_config
 from worker.spool.output import SpoolMode
@@ -58,13 +60,8 @@ class Spool:
         properties = {
             "name": "load",
             "connector.class": "PostgresConnector",
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-            "database.dbname": database,
+            **postgres_options(server, database),
             "topic.prefix": "p",
-            "plugin.name": "pgoutput",
             "slot.name": f"{folder.name}_{database}",
             "publication.name": f"{folder.name}_{database}",
             "spool.location": str(folder),
@@ -91,6 +88,9 @@ class Spool:
             assert (failure := self._spooler.failure()) is None, failure
             assert time.monotonic() < deadline
             threading.Event().wait(0.02)
+
+    def wait_for_rows(self, count: int) -> None:
+        self.wait_until(lambda: self.count() >= count)
 
     def has_loaded(self) -> bool:
         return self._spooler.has_loaded
@@ -187,7 +187,7 @@ def test_changes_in_columns_equal_those_of_records(
 
     with stream("columns", keeps_columns=True) as columns, stream("records", keeps_columns=False) as records:
         for spool in (columns, records):
-            spool.wait_until(lambda spool=spool: has_active_slot(postgres, database, spool.reader.directory.name))  # type: ignore[misc]
+            spool.wait_until(partial(has_active_slot, postgres, database, spool.reader.directory.name))
         with postgres.connect(database) as connection:
             for at, name in enumerate(tables):
                 copies = f'select g, v, same from "{name}" t, generate_series(100, 399) g where t.id = 1'
@@ -198,7 +198,7 @@ def test_changes_in_columns_equal_those_of_records(
                 connection.execute(f'delete from "{name}" where id >= 200')
         changes = len(tables) * (300 + 200 + 3 * 11 + 2 * (200 + 11))
         for spool in (columns, records):
-            spool.wait_until(lambda spool=spool: spool.count() >= changes)  # type: ignore[misc]
+            spool.wait_for_rows(changes)
     assert columns.count() == records.count() == changes
     added = "_ts", "_position", "_unchanged"
     found, expected = ({n: outcome(spool, topic, *added) for n, topic in tables.items()} for spool in (columns, records))

@@ -7,14 +7,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.status import WriterState, read_status
+from connectors.spark import session
+from connectors.spark.config import parse_config
+from connectors.spark.datasource import register
 from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.postgres_options import postgres_options
 
 DEADLINE_S = 240.0
 
@@ -32,13 +36,8 @@ class Shop:
         self.options = {
             "name": "shop",
             "connector.class": "PostgresConnector",
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-            "database.dbname": database,
+            **postgres_options(server, database),
             "topic.prefix": "shop",
-            "plugin.name": "pgoutput",
             "slot.name": self.slot,
             "poll.interval.ms": "50",
             "offset.flush.interval.ms": "200",
@@ -117,3 +116,15 @@ def replayed(rows: list[Any]) -> dict[int, tuple[Any, ...]]:
             values[2] = before[2]
         found[row["id"]] = tuple(values)
     return found
+
+
+@contextlib.contextmanager
+def open_session(props: Mapping[str, str]) -> Iterator[Any]:
+    """A Spark session that has the data source. Stops its queries at the end."""
+    lease = session.lease(parse_config(props).spark)
+    made = lease.session()
+    register(made)
+    yield made
+    for query in made.streams.active:
+        query.stop()
+    lease.release()

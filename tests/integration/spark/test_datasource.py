@@ -18,12 +18,10 @@ import pytest
 from connect.spool.locks import WRITER, SpoolLock
 from connect.spool.positions import START
 from connect.spool.reader import SpoolReader
-from connectors.spark import session
-from connectors.spark.config import parse_config
-from connectors.spark.datasource import SpoolTables, register
+from connectors.spark.datasource import SpoolTables
 from connectors.spark.datasource.source import SpoolStreamReader
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.spark.spool_shop import Shop, open_shop, replayed, rows_of, stop_connector, wait_until
+from tests.integration.spark.spool_shop import Shop, open_session, open_shop, replayed, rows_of, stop_connector, wait_until
 from tests.integration.spark.table_access import CATALOG, IcebergAccess, configure_catalog
 from tests.support.mariadb import EmbeddedMariaDB
 
@@ -37,15 +35,10 @@ Spark = Any
 @pytest.fixture(scope="module")
 def spark(spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
     props = {**spark_props, "name": "s", "topics": "t", "table.location": str(tmp_path_factory.mktemp("lake"))}
-    lease = session.lease(parse_config(props).spark)
-    made = lease.session()
-    register(made)
-    yield made
-    for query in made.streams.active:
-        query.stop()
-    released_at = time.monotonic()
-    lease.release()
-    assert time.monotonic() - released_at < 30, "a connection of foreachBatch was waited for"
+    with open_session(props) as made:
+        yield made
+        ended_at = time.monotonic()
+    assert time.monotonic() - ended_at < 30, "a connection of foreachBatch was waited for"
 
 
 @pytest.fixture

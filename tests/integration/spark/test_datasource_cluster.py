@@ -14,11 +14,10 @@ import pytest
 
 from connect.errors import ConnectError
 from connectors.spark import session
-from connectors.spark.config import parse_config
-from connectors.spark.datasource import SpoolTables, check_executors, register
+from connectors.spark.datasource import SpoolTables, check_executors
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
-from tests.integration.spark.spool_shop import Shop, open_shop, replayed, rows_of, wait_until
+from tests.integration.spark.spool_shop import Shop, open_session, open_shop, replayed, rows_of, wait_until
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.timeout(600),
@@ -49,13 +48,8 @@ def spark(
             "spark.conf.spark.sql.shuffle.partitions": "2",
             **shared_cluster.connector_settings(),
         }
-        lease = session.lease(parse_config(props).spark)
-        made = lease.session()
-        register(made)
-        yield made
-        for query in made.streams.active:
-            query.stop()
-        lease.release()
+        with open_session(props) as made:
+            yield made
         session.stop()
 
 

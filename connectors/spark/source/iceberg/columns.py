@@ -84,7 +84,7 @@ class IcebergColumns:
                     array = self._absent(field, file, count)
                 else:
                     array = _read(as_array(rows[here.name]), here, field["type"])
-            except (pa.ArrowException, NotImplementedError, SchemaError, DataError) as e:
+            except (pa.ArrowException, SchemaError, DataError) as e:
                 raise ConnectError(
                     f"column {field['name']} of the file {file.path} cannot be read as {field['type']}: {e}. Rewrite the file "
                     "with Spark (CALL <catalog>.system.rewrite_data_files)"

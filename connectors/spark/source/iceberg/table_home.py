@@ -55,7 +55,9 @@ class TableDirectory:
             ) from e
 
     def has_changed(self, known: TableMetadata) -> bool:
-        version = int(_METADATA.fullmatch(PurePosixPath(known.source).name)[1])  # type: ignore[index]  # it was found so
+        match = _METADATA.fullmatch(PurePosixPath(known.source).name)
+        assert match is not None, "it was found by such a name"
+        version = int(match[1])
         return self._find(version + 1) is not None or self._find(version) is None
 
     def _newest(self) -> str:

@@ -239,9 +239,8 @@ class IcebergTable:
         """Moves on to an own commit."""
         known.move_on(answer)
         if known.indexed is not None:
-            for entry in change.entries():
-                entry["sequence"] = answer["sequence"]  # type: ignore[index]
-            known.indexed.apply_own(change.entries(), change.removed, change.new_rows)
+            entries = [{**entry, "sequence": answer["sequence"]} for entry in change.entries()]
+            known.indexed.apply_own(entries, change.removed, change.new_rows)
             self._figures |= known.indexed.figures()
         elif "total-data-files" in answer["summary"]:
             summary = answer["summary"]
