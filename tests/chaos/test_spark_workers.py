@@ -41,15 +41,18 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedSparkCluster]:
 
 
 @pytest.fixture
-def lake(tmp_path: Path, broker: EmbeddedBroker, cluster: EmbeddedSparkCluster, unique_name: Any) -> Iterator[Lake]:
+def lake(
+    tmp_path: Path, broker: EmbeddedBroker, cluster: EmbeddedSparkCluster, unique_name: Any, formats: dict[str, str]
+) -> Iterator[Lake]:
     jars.ensure_jars("spark")
+    jars.ensure_jars("spark-iceberg")
     settings = {
         **cluster.connector_settings(),
         "spark.conf.spark.executor.memory": "512m",
         "spark.engine": "executors",
         "executors.max.records": str(JOB_RECORDS),
     }
-    made = Lake(tmp_path, broker, unique_name("lake"), {"append": "delta", "upsert": "delta"}, "a", settings)
+    made = Lake(tmp_path, broker, unique_name("lake"), formats, "a", settings)
     yield made
     made.end()
 
@@ -77,6 +80,13 @@ def have_moved_on(lake: Lake, before: list[int]) -> bool:
     return any(now > then for now, then in zip(lake.versions(), before, strict=True))
 
 
+@pytest.mark.parametrize(
+    "formats",
+    [
+        pytest.param({"append": "delta", "upsert": "iceberg"}, id="upsert-iceberg"),
+        pytest.param({"append": "iceberg", "upsert": "delta"}, id="upsert-delta", marks=pytest.mark.long),
+    ],
+)
 def test_tables_are_exact_when_workers_of_the_cluster_are_killed_in_a_backlog(
     lake: Lake, cluster: EmbeddedSparkCluster, broker: EmbeddedBroker
 ) -> None:
