@@ -2,7 +2,8 @@
 
 A load of 2,000,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 200,000 changes
 that a stream appends (``SLUICE_BENCH_CHANGES``) after as many others, and the freshness of 1,000 changes per second for ten
-seconds: from the commit in the database until the row is visible. CPU is that of Spark, its Python processes, and the connector's
+seconds: from the commit in the database until the row is visible. The same with ``SpoolTables``, which writes the files of the
+table itself (``tables``). CPU is that of Spark, its Python processes, and the connector's
 process. That of a load is also shown from the moment when Spark is ready (``after_start``), and as what a row more costs
 (``flowing``), by a load of a tenth of the rows: starts, and the first executions of code in a JVM, cost more than some loads.
 """
@@ -118,25 +119,27 @@ def _copy_to_parquet(server: EmbeddedPostgres, file: Path) -> None:
     pq.write_table(pv.read_csv(data), file)
 
 
-def _stream(server: EmbeddedPostgres, home: Path, jars: str, options: dict[str, str]) -> dict[str, Any]:
-    table = home / "stream"
+def _stream(
+    kind: str, server: EmbeddedPostgres, table: Path, jars: str, options: dict[str, str], loaded: int, moment: str
+) -> dict[str, Any]:
+    """Appends changes to a table that has ``loaded`` rows; its column ``moment`` has the time in the source."""
     rows = _RowCount(table)
-    with Measured(_command("stream", table, jars, options), home / "stream.log") as measured, server.connect() as connection:
+    with Measured(_command(kind, table, jars, options), table.with_suffix(".log")) as measured, server.connect() as connection:
         connection.execute("UPDATE customers SET score = 1 WHERE id = 1")
-        rows.wait_for(1, measured)
-        for count in (1 + CHANGES, 1 + 2 * CHANGES):
+        rows.wait_for(first := 1 + loaded, measured)
+        for count in (first + CHANGES, first + 2 * CHANGES):
             cpu_s, started = measured.cpu_s(), time.monotonic()
             connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
             rows.wait_for(count, measured)
             cpu_s, wall_s = measured.cpu_s() - cpu_s, time.monotonic() - started
         before = DeltaTable(table).version()
         total = _change_steadily(connection)
-        rows.wait_for(1 + 2 * CHANGES + total, measured)
+        rows.wait_for(first + 2 * CHANGES + total, measured)
     return {
         "changes": CHANGES,
         "wall_s": round(wall_s, 2),
         "changes_per_cpu_s": round(CHANGES / cpu_s),
-        "freshness_ms_at_1000_per_s": _freshness(table, before),
+        "freshness_ms_at_1000_per_s": _freshness(table, before, moment),
     }
 
 
@@ -149,7 +152,7 @@ def _change_steadily(connection: Any) -> int:
     return FRESH_S * _RATE
 
 
-def _freshness(table: Path, after_version: int) -> dict[str, float]:
+def _freshness(table: Path, after_version: int, moment: str) -> dict[str, float]:
     """From the commit in the database until the table's version was there."""
     found: list[float] = []
     for log in sorted((table / "_delta_log").glob("*.json")):
@@ -157,9 +160,9 @@ def _freshness(table: Path, after_version: int) -> dict[str, float]:
             continue
         visible_ms = log.stat().st_mtime * 1000
         for line in log.read_text().splitlines():
-            if "add" in (action := json.loads(line)):
-                at = pq.read_table(table / action["add"]["path"], columns=["_ts"])["_ts"].to_pylist()
-                found += [visible_ms - moment.timestamp() * 1000 for moment in at]
+            if "add" in (action := json.loads(line)) and action["add"]["dataChange"]:
+                file = pq.read_table(table / action["add"]["path"], columns=[moment])
+                found += [visible_ms - at.timestamp() * 1000 for at in file[moment].to_pylist()]
     found.sort()
     return {name: round(found[int(len(found) * share)]) for name, share in (("p50", 0.5), ("p99", 0.99))}
 
@@ -180,6 +183,12 @@ def _loads(kind: str, home: Path, jars: str, options: dict[str, dict[str, str]])
     counts = {_SMALL: RECORDS // _SMALL_SHARE, "customers": RECORDS}
     small, large = (_load(kind, name, count, home, jars, options[name]) for name, count in counts.items())
     return large, large.shares(small)
+
+
+def _of_tables(options: dict[str, str], home: Path, name: str) -> dict[str, str]:
+    """The options for SpoolTables, with a spool and a slot of their own."""
+    own = {"spool.location": str(home / f"spool-{name}"), "slot.name": name.replace("-", "_")}
+    return {key: value for key, value in {**options, **own}.items() if key not in ("table", "columns")}
 
 
 def main() -> None:
@@ -223,8 +232,19 @@ def main() -> None:
         }
         load, shares = _loads("sluice", home, jars, ours)
         jdbc, jdbc_shares = _loads("jdbc", home, jars, theirs)
-        streamed = _stream(server, home, jars, {**ours["customers"], "columns": _CHANGES})
-        report("lake_nokafka", load.whole, limit, **shares, jdbc={**jdbc.whole.as_dict(), **jdbc_shares}, stream=streamed)
+        streamed = _stream("stream", server, home / "stream", jars, {**ours["customers"], "columns": _CHANGES}, 0, "_ts")
+        filled = {name: _of_tables(options, home, f"tables-{name}") for name, options in ours.items()}
+        tables, tables_shares = _loads("tables", home, jars, filled)
+        streamed_tables = _stream("tables", server, home / "tables-customers", jars, filled["customers"], RECORDS, "__source_ts")
+        report(
+            "lake_nokafka",
+            load.whole,
+            limit,
+            **shares,
+            stream=streamed,
+            tables={**tables.whole.as_dict(), **tables_shares, "stream": streamed_tables},
+            jdbc={**jdbc.whole.as_dict(), **jdbc_shares},
+        )
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ _STORED = pa.schema(
         ("headers", pa.dictionary(pa.int32(), HEADERS)),
     ]
 )
-
-
+RECORD_COLUMNS = tuple(_STORED.names)
+"""The columns of a segment without those of values in columns."""
 _COLUMN = "values_"
 _TOPIC = b"topic"
 

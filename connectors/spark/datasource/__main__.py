@@ -62,8 +62,8 @@ def _run(
         spark = lease.session()
         register(spark)
         with SpoolTables(spark, source, *sinks) as tables:
-            records = spark.readStream.format("sluice").options(**source).load()
-            query = records.writeStream.foreachBatch(tables.write).option("checkpointLocation", checkpoint).start()
+            batches = tables.stream().writeStream.foreachBatch(tables.write)
+            query = batches.option("checkpointLocation", checkpoint).start()
             log.info("The query %s runs", query.id)
             try:
                 while query.isActive and not stop.wait(_TICK_S):

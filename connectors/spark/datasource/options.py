@@ -12,13 +12,14 @@ from connect.spool.config import KEYS, SpoolSettings, parse_settings
 from connect.suggestions import did_you_mean, nearest
 
 TABLE = "table"
+BOUNDS = "bounds"
 MAX_ROWS = "maxRowsPerTrigger"
 PARTITIONS = "numPartitions"
 START = "startingOffsets"
 FILE = "connector.properties"
 SCHEMA_TIMEOUT = "schemaTimeoutSeconds"
 CONFIRMED = "confirmed"
-_OWN = (TABLE, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
+_OWN = (TABLE, BOUNDS, MAX_ROWS, PARTITIONS, START, FILE, SCHEMA_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class SourceOptions:
 
     table: str | None
     """None reads records."""
+    reads_bounds: bool
+    """The only row of a batch says where its rows are in the spool (:class:`connectors.spark.datasource.SpoolTables`)."""
     max_rows: int | None
     partitions: int
     starts_at_confirmed: bool
@@ -36,6 +39,11 @@ class SourceOptions:
     """What the spooler gets: the connector's configuration, and the settings of the spool."""
     similar: Mapping[str, str]
     """By key of the connector: the option above that the user may have meant, if there is no such key."""
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether values can be columns in the spool: nobody reads records."""
+        return self.table is not None or self.reads_bounds
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -55,6 +63,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     cores = len(os.sched_getaffinity(0))
     return SourceOptions(
         own.get(TABLE),
+        own.get(BOUNDS, "").lower() == "true",
         _number(own, MAX_ROWS, None),
         _number(own, PARTITIONS, cores) or cores,
         start == CONFIRMED,

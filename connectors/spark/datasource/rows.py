@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
-from connect.spool.segments import HEADERS, columns_of_topic, restore_bytes, restore_headers
+from connect.spool.segments import HEADERS, restore_bytes, restore_headers
 from connect.suggestions import did_you_mean
-from connectors.spark.decode.arrow_casts import as_array
+from connectors.spark.datasource.spool_decoder import SpoolDecoder, read_value_schema
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
-from connectors.spark.decode.column_decoder import ColumnRecords
-from connectors.spark.decode.json import NotBatchable, Prefix, read_schema
-from connectors.spark.decode.json_batch_decoder import Payloads
 from connectors.spark.decode.layouts import detect_layout
-from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders
-from connectors.spark.decode.topic_decoder import DECODE_ERRORS, TopicDecoder
+from connectors.spark.decode.topic_decoder import TopicDecoder
 
 OP, TS, ROW_POSITION, UNCHANGED = "_op", "_ts", "_position", "_unchanged"
 _UTC = pa.timestamp("us", "UTC")
@@ -43,7 +35,6 @@ RECORDS = pa.schema(
 )
 """The columns of Spark's Kafka source. ``offset`` is the number of the row in the spool."""
 _BATCH_ROWS = 20_000
-_PREFIX, _SUFFIX = '{"schema":', ',"payload":'
 _NUMBER_WIDTH = 20
 
 
@@ -97,13 +88,7 @@ def columns_of(texts: Sequence[str]) -> pa.Schema:
 
 
 def _columns_of(text: str) -> pa.Schema:
-    return pa.schema(list(detect_layout(read_schema(_schema_of(text))).row.table))
-
-
-def _schema_of(text: str) -> dict[str, Any]:
-    """The schema in the text before payloads."""
-    found: dict[str, Any] = json.loads(text[len(_PREFIX) : -len(_SUFFIX)])
-    return found
+    return pa.schema(list(detect_layout(read_value_schema(text)).row.table))
 
 
 class TypedRows:
@@ -114,9 +99,8 @@ class TypedRows:
         self._topic = topic
         self._columns = columns
         self._ignores_others = ignores_others
-        self._prefixes: dict[int, Prefix] = {}
         converter = JsonConverter()
-        self._decoder = TopicDecoder(
+        decoder = TopicDecoder(
             topic,
             converter,
             converter,
@@ -128,86 +112,20 @@ class TypedRows:
             needs_keys=False,
             needs_position=True,
         )
+        self._decoder = SpoolDecoder(decoder, with_keys=False)
 
     def decode(self, rows: pa.Table, first_row: int, schemas: Mapping[str, str]) -> pa.Table:
         """Decodes rows of the spool; those of other topics are left out. Raises DataError that names record and column."""
-        chosen = pc.indices_nonzero(pc.fill_null(pc.equal(rows["topic"].cast(pa.string()), self._topic), False))
-        if len(chosen) < rows.num_rows:
-            rows = rows.take(chosen)
-        numbers = pc.add(chosen.cast(pa.int64()), first_row)
-        found = [self._rows_of(batch, numbers) for batch in self._decode(rows, numbers, schemas)]
+        found = [self._rows_of(batch) for batch in self._decoder.decode(rows, first_row, schemas)]
         table = pa.concat_tables([part for part in found if part.num_rows] or [self._empty()])
         if len(found) > 1:
             table = table.sort_by(SEQUENCE)
         return table.drop_columns([SEQUENCE])
 
-    def _decode(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
-        names = columns_of_topic(rows.schema, self._topic)
-        in_columns = [as_array(rows[name]) for name in names]
-        found = [batch for column in in_columns for batch in self._decode_columns(rows, column, numbers, schemas)]
-        if not found:
-            return self._decode_records(rows, numbers, schemas)
-        is_record = reduce(pc.and_, (column.is_null() for column in in_columns))
-        here = pc.indices_nonzero(is_record)
-        if len(here):
-            places = here.cast(pa.int64())
-            records = self._decode_records(rows.drop_columns(names).take(here), numbers.take(here), schemas)
-            found += [_with_sequence(batch, places.take(batch.meta[SEQUENCE])) for batch in records]
-        return found
-
-    def _decode_columns(
-        self, rows: pa.Table, column: pa.StructArray, numbers: pa.Array, schemas: Mapping[str, str]
-    ) -> Iterator[ChangeBatch]:
-        """Decodes the values that are in a column. Raises DataError."""
-        ids = as_array(rows["value_schema"])
-        for number in pc.unique(ids.filter(column.is_valid())).to_pylist():
-            here = pc.indices_nonzero(pc.and_(column.is_valid(), pc.equal(ids, number))).cast(pa.int64())
-            values, offsets = (one if len(here) == len(one) else one.take(here) for one in (column, numbers))
-            records = ColumnRecords(0, offsets, None, None, self._prefix(number, schemas).schema, values)
-            try:
-                batch = self._decoder.decode_columns(records)
-            except DECODE_ERRORS as e:
-                raise DataError(f"topic {self._topic}, one of rows {offsets[0]} to {offsets[-1]} of the spool: {e}") from e
-            yield _with_sequence(batch, here)
-
-    def _decode_records(self, rows: pa.Table, numbers: pa.Array, schemas: Mapping[str, str]) -> list[ChangeBatch]:
-        count = rows.num_rows
-        raw = RawBuffer(self._topic, [0] * count, numbers.to_pylist())
-        try:
-            return self._decoder.decode_payloads(raw, *self._split(rows, schemas))
-        except (NotBatchable, *DECODE_ERRORS):
-            # Whole messages, value by value: this supports more forms, and errors name the record and the field.
-            raw.keys, raw.values = [None] * count, restore_bytes(rows, "value", schemas).to_pylist()
-            return self._decoder.decode_exactly(raw, 0)
-
-    def _split(self, rows: pa.Table, schemas: Mapping[str, str]) -> tuple[list[Payloads], Sequence[int]]:
-        """Returns the payloads by schema, and the positions of rows without a value. Raises NotBatchable if a value has no
-        schema."""
-        values, ids, frames = (as_array(rows[name]) for name in ("value", "value_schema", "value_frame"))
-        nulls = pc.indices_nonzero(values.is_null()).to_numpy()
-        if ids.null_count != len(nulls):
-            raise NotBatchable
-        groups = []
-        for number in pc.unique(ids.drop_null()).to_pylist():
-            for is_framed in (True, False):
-                chosen = pc.and_(pc.fill_null(pc.equal(ids, number), False), pc.equal(frames.is_valid(), is_framed))
-                here = pc.indices_nonzero(chosen)
-                if len(here):
-                    payloads, used = (one if len(here) == len(one) else one.take(here) for one in (values, frames))
-                    prefix = self._prefix(number, schemas)
-                    groups.append(Payloads(prefix, here.to_numpy(), payloads, used if is_framed else None))
-        return groups, nulls
-
-    def _prefix(self, number: int, schemas: Mapping[str, str]) -> Prefix:
-        if number not in self._prefixes:
-            text = schemas[str(number)]
-            self._prefixes[number] = Prefix(text.encode(), read_schema(_schema_of(text)))
-        return self._prefixes[number]
-
     def _empty(self) -> pa.Table:
         return pa.schema([*self._columns, (SEQUENCE, pa.int64())]).empty_table()
 
-    def _rows_of(self, batch: ChangeBatch, numbers: pa.Array) -> pa.Table:
+    def _rows_of(self, batch: ChangeBatch) -> pa.Table:
         operations = batch.meta[OPERATION]
         is_row = pc.invert(pc.fill_null(pc.is_in(operations, pa.array([TOMBSTONE, MESSAGE])), False))
         batch = batch.filter(is_row)
@@ -219,7 +137,7 @@ class TypedRows:
         added = {
             OP: meta[OPERATION],
             TS: meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(_UTC),
-            ROW_POSITION: _positions(meta, numbers),
+            ROW_POSITION: _positions(meta),
         }
         columns = []
         for field in self._columns:
@@ -265,13 +183,9 @@ class TypedRows:
         return f"topic {self._topic}, row {batch.location(0)[1]} of the spool{at}"
 
 
-def _with_sequence(batch: ChangeBatch, numbers: pa.Array) -> ChangeBatch:
-    return replace(batch, meta=batch.meta.set_column(batch.meta.column_names.index(SEQUENCE), SEQUENCE, numbers))
-
-
-def _positions(meta: pa.Table, numbers: pa.Array) -> pa.ChunkedArray:
+def _positions(meta: pa.Table) -> pa.ChunkedArray:
     """The position in the source, and after a dot the number of the row in the spool."""
-    rows = pc.utf8_lpad(numbers.take(meta[SEQUENCE].combine_chunks()).cast(pa.string()), _NUMBER_WIDTH, "0")
+    rows = pc.utf8_lpad(meta[SEQUENCE].combine_chunks().cast(pa.string()), _NUMBER_WIDTH, "0")
     return pc.coalesce(pc.binary_join_element_wise(meta[POSITION].combine_chunks(), rows, "."), rows)
 
 

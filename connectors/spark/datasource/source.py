@@ -20,10 +20,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from connect.errors import ConnectError, DataError
+from connect.errors import ConfigError, ConnectError, DataError
 from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition, parse_position
 from connect.spool.reader import SpoolReader, SpoolSlice, require_reachable
 from connect.spool.status import WriterState
+from connectors.spark.datasource.bounds import BOUNDS, bounds_row
 from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
 from connectors.spark.datasource.options import START as STARTING_OFFSETS
 from connectors.spark.datasource.rows import (
@@ -82,7 +83,10 @@ class SluiceSource(DataSource):
         """Returns the columns. Those of a table come from its records, so the connector starts unless the spool has some."""
         options = parse_options(self.options)
         self._has_own_schema = True
-        columns = RECORDS if options.table is None else _table_columns(options, options.table)
+        if options.reads_bounds:
+            columns = BOUNDS
+        else:
+            columns = RECORDS if options.table is None else _table_columns(options, options.table)
         return from_arrow_schema(columns, prefer_timestamp_ntz=True)
 
     def reader(self, schema: Any) -> DataSourceReader:
@@ -103,6 +107,13 @@ class SpoolPartition(InputPartition):
     schemas: Mapping[str, str]
     topic: str | None
     """The topic of the table; None reads records."""
+
+
+@dataclass(frozen=True)
+class BoundsPartition(InputPartition):
+    """The only row of a batch."""
+
+    row: Mapping[str, Any]
 
 
 def _take_lock(reader: SpoolReader) -> None:
@@ -178,6 +189,9 @@ class _SpoolRows:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one partition. Runs in an executor, perhaps again."""
+        if isinstance(partition, BoundsPartition):
+            yield pa.RecordBatch.from_pylist([dict(partition.row)], schema=BOUNDS)
+            return
         assert isinstance(partition, SpoolPartition)
         directory, schemas = Path(partition.directory), partition.schemas
         # Also without rows: the first batch shows whether executors reach the spool, which the driver cannot know.
@@ -223,7 +237,10 @@ class SpoolStreamReader(_SpoolRows, DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         spool = self._spool
-        return self._partitions(spool.options, spool.reader, spool.batch(start, end))
+        slices = spool.batch(start, end)
+        if spool.options.reads_bounds:
+            return [BoundsPartition(bounds_row(spool.reader.id, slices))]
+        return self._partitions(spool.options, spool.reader, slices)
 
     def commit(self, end: dict[str, Any]) -> None:
         spool = self._spool
@@ -357,6 +374,8 @@ class SpoolBatchReader(_SpoolRows, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = parse_options(self._given)
+        if options.reads_bounds:
+            raise ConfigError("Only a stream has batches with bounds: use spark.readStream")
         reader = SpoolReader(options.spool.location)
         process = SpoolerProcess(options, SpoolerMode.LOAD)
         if reader.refresh() and reader.mark(PLANNED) > START and reader.mark(LOADED) == START:

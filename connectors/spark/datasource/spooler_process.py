@@ -48,7 +48,7 @@ class SpoolerProcess:
         properties = options.properties
         if mode is SpoolerMode.LOAD:
             properties = {**properties, "spool.max.bytes": _UNLIMITED}
-        self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.table is not None else [])]
+        self._arguments = [f"--mode={mode.value}", *(["--columns"] if options.reads_columns else [])]
         self._text = f"# {' '.join(self._arguments)}\n{write_properties(properties)}"
         self._writer = SpoolLock(directory, WRITER)
         self._child: subprocess.Popen[bytes] | None = None

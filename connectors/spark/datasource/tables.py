@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.converters.json.converter import JsonConverter
+from connect.converters.json.converter import REPLACE_NULL, JsonConverter
 from connect.errors import ConfigError, ConnectError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
-from connect.spool.reader import SpoolReader
+from connect.spool.reader import SpoolReader, SpoolSlice
 from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import DELTA, PARQUET
-from connectors.spark.datasource.executor_check import check_executors
+from connectors.spark.datasource.bounds import BOUNDS, slices_between
+from connectors.spark.datasource.options import BOUNDS as BOUNDS_OPTION
 from connectors.spark.datasource.options import parse_options
+from connectors.spark.datasource.spool_decoder import SpoolDecoder
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer, RawHeaders
 from connectors.spark.delivery.latency import Latency
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 _NEEDED = ("topic", "partition", "offset", "key", "value", "headers")
 _DECODE_ROWS = 20_000
 """How many rows of a topic are decoded together: their texts and columns must fit in memory."""
+_COMMIT_BYTES = 64 << 20
+"""The size of segments from which their rows are committed, whatever the size of the batch."""
 
 
 class SpoolTables:
@@ -49,15 +53,15 @@ class SpoolTables:
 
     ::
 
-        records = spark.readStream.format("sluice").options(**source).load()
         with SpoolTables(spark, source, {"table.location": "/data/lake", "write.mode": "upsert"}) as tables:
-            records.writeStream.foreachBatch(tables.write).option("checkpointLocation", directory).start().awaitTermination()
+            batches = tables.stream().writeStream.foreachBatch(tables.write)
+            batches.option("checkpointLocation", directory).start().awaitTermination()
 
     ``source`` are the options of the stream. Each of ``sinks`` is the configuration of a Spark sink
     (``docs/reference/spark-sink.md``), whose ``topics`` or ``topics.regex`` choose its records; without them, it gets all. The
     tables of ``spark`` are written in sessions of their own. One query uses it, from one thread at a time.
 
-    Raises ConfigError for configurations that cannot work, and ConnectError if the executors of a cluster do not reach the spool.
+    Raises ConfigError for configurations that cannot work.
     """
 
     def __init__(self, spark: SparkSession, source: Mapping[str, str], *sinks: Mapping[str, str]) -> None:
@@ -65,8 +69,10 @@ class SpoolTables:
             raise ConfigError("Tables are written through the JVM of a session, which Spark Connect does not reach")
         if not sinks:
             raise ConfigError("Give the configuration of at least one sink, with table.location")
+        self._spark = spark
+        self._source = source
         self._spool = parse_options(source).spool.location
-        check_executors(spark, source)
+        self._reader = SpoolReader(self._spool)
         self._sinks = [_Sink(spark, given, self._identify) for given in sinks]
         names = [sink.config.connector for sink in self._sinks]
         if len(set(names)) < len(names):
@@ -79,34 +85,70 @@ class SpoolTables:
         self._maintenance = MaintenanceThread("spool-tables-maintenance", self._writers)
         self._is_maintained = False
 
-    def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes a batch of records. Blocks; durable on return. A repeated batch changes nothing.
+    def stream(self) -> DataFrame:
+        """Returns the stream to write. Its batches say where their rows are; this process reads them from the spool, with values
+        as columns where possible (``docs/spark-data-source.md``)."""
+        return self._spark.readStream.format("sluice").options(**self._source, **{BOUNDS_OPTION: "true"}).load()
 
-        ``batch`` has the columns of records; its rows are collected in the driver, so limit them with ``maxRowsPerTrigger``.
-        Raises DataError that names the record that cannot be written, and ConnectError with cause and table.
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """Writes a batch of :meth:`stream`. Blocks; durable on return. A repeated batch changes nothing.
+
+        ``batch`` may also have the columns of records, of a stream that Spark has filtered, for example. Such rows are collected
+        in the driver, so limit them with ``maxRowsPerTrigger``. Raises DataError that names the record that cannot be written,
+        and ConnectError with cause and table.
         """
+        if batch.columns == BOUNDS.names:
+            for row in batch.toArrow().to_pylist():
+                self._write_slices(slices_between(self._reader, row))
+            return
         missing = [name for name in _NEEDED if name not in batch.columns]
         if missing:
             raise ConfigError(
-                f"The batch has no column {missing[0]}: read records, without the option table, and keep their columns"
+                f"The batch has no column {missing[0]}: write that of SpoolTables.stream(), or records with all their columns"
             )
-        rows = batch.select(*_NEEDED).toArrow()
-        if not rows.num_rows:
-            return
+        self._write_records(batch.select(*_NEEDED).toArrow())
+
+    def _write_records(self, rows: pa.Table) -> None:
+        for topic in sorted(pc.unique(rows["topic"]).to_pylist()):
+            of_topic = rows.filter(pc.equal(rows["topic"], topic)).sort_by("offset")
+            for sink in self._sinks_of(topic):
+                self._commit(sink, sink.decode_records(topic, of_topic))
+        self._events += rows.num_rows - rows["value"].null_count
+
+    def _write_slices(self, slices: Sequence[SpoolSlice]) -> None:
+        """Writes rows of the spool, with a commit to a table for some of its segments."""
+        waiting: list[SpoolSlice] = []
+        for one in slices:
+            waiting.append(one)
+            if sum(part.size_bytes for part in waiting) >= _COMMIT_BYTES:
+                self._commit_slices(waiting)
+                waiting = []
+        self._commit_slices(waiting)
+
+    def _commit_slices(self, slices: Sequence[SpoolSlice]) -> None:
+        stored = [(one.entry.first_row + one.first, one.read(self._reader.directory)) for one in slices]
+        topics = {topic for one in slices for topic in one.entry.topics}
+        for topic in sorted(topics):
+            for sink in self._sinks_of(topic):
+                changes = (
+                    routed
+                    for first_row, rows in stored
+                    for routed in sink.decode_rows(topic, rows, first_row, self._reader.schemas)
+                )
+                self._commit(sink, changes)
+        for _, rows in stored:
+            self._events += pc.sum(pc.or_(rows["value"].is_valid(), rows["value_schema"].is_valid())).as_py()
+
+    def _sinks_of(self, topic: str) -> list[_Sink]:
+        return [sink for sink in self._sinks if sink.takes(topic)]
+
+    def _commit(self, sink: _Sink, changes: Iterable[tuple[str, ChangeBatch]]) -> None:
         if not self._is_maintained:
             self._maintenance.start()
             self._is_maintained = True
-        for topic in sorted(pc.unique(rows["topic"]).to_pylist()):
-            of_topic = rows.filter(pc.equal(rows["topic"], topic)).sort_by("offset")
-            for sink in self._sinks:
-                if sink.takes(topic):
-                    self._commit(sink, topic, of_topic)
-        self._events += rows.num_rows - rows["value"].null_count
-
-    def _commit(self, sink: _Sink, topic: str, rows: pa.Table) -> None:
         by_table: dict[str, list[ChangeBatch]] = {}
-        for table, changes in sink.decode(topic, rows):
-            by_table.setdefault(table, []).append(changes)
+        for table, batch in changes:
+            by_table.setdefault(table, []).append(batch)
         for table, found in by_table.items():
             try:
                 sink.commit(table, found)
@@ -151,10 +193,9 @@ class SpoolTables:
     def _identify(self, topic: str) -> TopicIdentity:
         """A spool that was deleted and created again counts its rows from 0: its records are those of another topic."""
         if self._identity is None:
-            reader = SpoolReader(self._spool)
-            if not reader.refresh():
+            if not self._reader.refresh():
                 raise ConnectError(f"there is no spool in {self._spool}: give the options of the stream that reads it")
-            self._identity = TopicIdentity("spool", reader.id)
+            self._identity = TopicIdentity("spool", self._reader.id)
         return self._identity
 
 
@@ -174,7 +215,10 @@ class _Sink:
             self._staging = Staging(self.config.location, f"{self.config.connector}-spool", self.config.spark.s3)
             self._staging.clear()
         self._router = TableRouter(self.config)
-        self._decoders = TopicDecoders(self.config, JsonConverter(), JsonConverter(), self._known_columns)
+        values = JsonConverter()
+        values.configure({REPLACE_NULL: False}, is_key=False)
+        self._decoders = TopicDecoders(self.config, JsonConverter(), values, self._known_columns)
+        self._spool_decoders: dict[str, SpoolDecoder] = {}
         self._partitions: set[TopicPartition] = set()
         self._sequence = 0
 
@@ -186,18 +230,32 @@ class _Sink:
         """Whether the sink gets the records of a topic."""
         return topic in self._topics if self._topics else self._pattern.fullmatch(topic) is not None
 
-    def decode(self, topic: str, rows: pa.Table) -> Iterator[tuple[str, ChangeBatch]]:
+    def decode_records(self, topic: str, rows: pa.Table) -> Iterator[tuple[str, ChangeBatch]]:
         """Decodes records in the order of their offsets, and yields them with their tables. Raises DataError that names the
         record."""
         decoder = self._decoders.get(topic, topic)
         for start in range(0, rows.num_rows, _DECODE_ROWS):
             raw = _raw_buffer(topic, rows.slice(start, _DECODE_ROWS))
-            self._partitions |= {TopicPartition(topic, number) for number in set(raw.partitions)}
-            routed, refused = self._router.route(topic, decoder.decode_raw(raw, self._sequence))
+            yield from self._route(topic, decoder.decode_raw(raw, self._sequence))
             self._sequence += len(raw)
-            if refused:
-                raise refused[0].reason
-            yield from routed
+
+    def decode_rows(
+        self, topic: str, rows: pa.Table, first_row: int, schemas: Mapping[str, str]
+    ) -> Iterator[tuple[str, ChangeBatch]]:
+        """Like :meth:`decode_records`, for rows of the spool (:class:`SpoolDecoder`)."""
+        if topic not in self._spool_decoders:
+            self._spool_decoders[topic] = SpoolDecoder(self._decoders.get(topic, topic), with_keys=True)
+        decoder = self._spool_decoders[topic]
+        for start in range(0, rows.num_rows, _DECODE_ROWS):
+            decoded = decoder.decode(rows.slice(start, _DECODE_ROWS), first_row + start, schemas)
+            yield from self._route(topic, decoded)
+
+    def _route(self, topic: str, decoded: Sequence[ChangeBatch]) -> list[tuple[str, ChangeBatch]]:
+        self._partitions |= {TopicPartition(topic, number) for batch in decoded for number in batch.partitions()}
+        routed, refused = self._router.route(topic, decoded)
+        if refused:
+            raise refused[0].reason
+        return routed
 
     def commit(self, table: str, changes: Sequence[ChangeBatch]) -> None:
         """Writes the changes that the table does not have. Durable on return. Raises ConnectError."""

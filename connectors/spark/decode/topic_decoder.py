@@ -67,7 +67,7 @@ class TopicDecoder:
         self._value_schemas = value_schemas
         schemas = SchemaCache(topic, key_name, variants, fills_defaults=fill_defaults, wants_defaults=wants_defaults)
         inferred, source = self.inferred_value_schema, SourceBlock(needs_names, needs_position)
-        reads_defaults = fill_defaults or wants_defaults
+        self.reads_defaults = reads_defaults = fill_defaults or wants_defaults
         values = DocumentReader(with_schemas=value_schemas, reads_defaults=reads_defaults, fixed=_fixed_schema(value_converter))
         keys = DocumentReader(with_schemas=key_schemas, reads_defaults=False, fixed=_fixed_schema(key_converter))
         self._batches = JsonBatchDecoder(schemas, inferred, source, with_schemas=value_schemas, reads_defaults=reads_defaults)
@@ -91,10 +91,11 @@ class TopicDecoder:
         """Decodes JsonConverter's usual bytes only. Raises NotBatchable or one of ``DECODE_ERRORS``, which name no record."""
         return [self._of_raw(raw, sequence, values, exactly=False) for values in self._batches.decode(raw)]
 
-    def decode_payloads(self, places: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[ChangeBatch]:
-        """Like :meth:`decode_batch`, for values without their schemas (``JsonBatchDecoder.decode_payloads``) and without keys."""
-        found = self._batches.decode_payloads(places, groups, nulls)
-        return [self._change_batch(places, 0, values, None, None) for values in found]
+    def decode_payloads(self, raw: RawBuffer, groups: Sequence[Payloads], nulls: Sequence[int]) -> list[ChangeBatch]:
+        """Like :meth:`decode_batch`, for values without their schemas (``JsonBatchDecoder.decode_payloads``); ``raw`` has the
+        rest of the records."""
+        found = self._batches.decode_payloads(raw, groups, nulls)
+        return [self._of_raw(raw, 0, values, exactly=False) for values in found]
 
     def decode_exactly(self, raw: RawBuffer, sequence: int) -> list[ChangeBatch]:
         """Decodes raw records value by value. Raises DataError that names record and field."""
@@ -118,7 +119,12 @@ class TopicDecoder:
         """Like :meth:`decode_records`, for records in columns; ``sequence`` is 0 for all. Raises one of ``DECODE_ERRORS``, which
         name no record."""
         values = self._columns.decode(records)
-        keys = self._keys.decode_columns(records.key_schema, records.keys, values.operations)
+        keys = old_keys = None
+        if records.raw_keys is None:
+            keys = self._keys.decode_columns(records.key_schema, records.keys, values.operations)
+        else:
+            keys = self._raw_keys(records.raw_keys, values, exactly=False)
+            old_keys = self._old_keys and self._old_keys.decode_raw(records.raw_keys, values.positions, values.operations)
         count = len(records.offsets)
         source = values.source or SourceColumns(pa.nulls(count, pa.int64()))
         meta = make_meta(
@@ -130,6 +136,8 @@ class TopicDecoder:
             source.names,
             source.positions,
         )
+        if old_keys is not None:
+            meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(count)
         return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 

@@ -93,6 +93,19 @@ def rows_of(table: str) -> list[dict[str, Any]]:
     return found
 
 
+def is_table(folder: Path) -> bool:
+    """Whether a Delta table was created there; its log exists before its first commit."""
+    return any((folder / "_delta_log").glob("*.json"))
+
+
+def lake_rows(table: Path) -> dict[int, tuple[Any, ...]]:
+    """The rows of orders in a Delta table by ID; none before it exists."""
+    rows = rows_of(str(table)) if is_table(table) else []
+    found = {row["id"]: tuple(row[name] for name in ("id", "name", "big", "amount")) for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():

@@ -17,7 +17,7 @@ from connectors.spark import session
 from connectors.spark.datasource import SpoolTables, check_executors
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
-from tests.integration.spark.spool_shop import Shop, open_session, open_shop, replayed, rows_of, wait_until
+from tests.integration.spark.spool_shop import Shop, lake_rows, open_session, open_shop, replayed, rows_of, wait_until
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.timeout(600),
@@ -124,10 +124,27 @@ def test_spool_that_executors_cannot_reach_is_named_with_host_and_remedy(spark: 
     remedy = r"spool\.location must be a directory that"
     problem = rf"/proc/self/cwd/spool on host \S+ is not the directory of the driver's host: {remedy} all hosts mount"
     with pytest.raises(ConnectError, match=problem):
-        SpoolTables(spark, options, {"table.location": str(tmp_path / "lake")})
+        check_executors(spark, options)
     changes = spark.readStream.format("sluice").options(**options).load()
     stream = changes.writeStream.foreachBatch(lambda batch, _: batch.collect())
     query = stream.option("checkpointLocation", shop.checkpoint).start()
     with pytest.raises(Exception, match=rf"the spool /proc/self/cwd/spool does not exist on host .*{remedy} they all mount"):
         query.awaitTermination()
     assert query.lastProgress is None, "no batch was committed"
+
+
+def test_tables_are_written_though_executors_cannot_reach_the_spool(spark: Spark, shop: Shop, tmp_path: Path) -> None:
+    options = {**shop.options, "spool.location": "/proc/self/cwd/spool", "table.include.list": "public.orders"}
+    shop.spool = Path.cwd() / "spool"
+    sink = {"table.location": str(tmp_path), "table.name.format": "${table}", "write.mode": "upsert"}
+    with SpoolTables(spark, options, sink) as tables:
+        query = tables.stream().writeStream.foreachBatch(tables.write).option("checkpointLocation", shop.checkpoint).start()
+
+        def is_complete() -> bool:
+            assert query.exception() is None, query.exception()
+            return lake_rows(tmp_path / "orders") == shop.rows()
+
+        wait_until(is_complete)
+        shop.execute("update orders set name = 'changed' where id < 300; delete from orders where id > 1000")
+        wait_until(is_complete)
+        query.stop()
