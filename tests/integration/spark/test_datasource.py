@@ -291,8 +291,10 @@ def test_records_are_those_of_spark_s_kafka_source(spark: Spark, shop: Shop) -> 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("reads_records", [False, True], ids=["bounds", "records"])
 def test_one_stream_fills_all_tables_and_repeated_batches_change_nothing(
-    spark: Spark, shop: Shop, tmp_path: Path, reads_records: bool
+    spark: Spark, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_records: bool
 ) -> None:
+    monkeypatch.setattr("connectors.spark.datasource.tables._COMMIT_BYTES", 1)
+    shop.options["spool.segment.max.bytes"] = "300000"
     lake = tmp_path / "lake"
     shop.execute("create table events (text text); insert into events values ('first'), ('first')")
     upserts = {
