@@ -4,8 +4,9 @@ Keys and values are the bytes of the worker's converters. Those of JSON with sch
 (:mod:`connect.spool.schemas`), and the texts that rows of a snapshot share, such as the source block, once per segment. What a
 worker would write to Kafka is restored to the byte. Readers map the file into memory.
 
-For a query that reads a table, values can be Arrow columns instead of bytes (:mod:`connect.spool.value_columns`). A segment has
-one column of structs for each topic and type of such values; it is null in other rows, and ``value`` is null where it is not.
+For a query that reads tables, keys and values can be Arrow columns instead of bytes (:mod:`connect.spool.record_columns`). A
+segment has one column of structs for each topic and type of them; it is null in other rows, and ``key`` and ``value`` are null
+where it is not.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _STORED = pa.schema(
 )
 RECORD_COLUMNS = tuple(_STORED.names)
 """The columns of a segment without those of values in columns."""
-_COLUMN = "values_"
+_COLUMN = "records_"
 _TOPIC = b"topic"
 
 
@@ -82,7 +83,7 @@ class RecordRun(Protocol):
 
     @property
     def columns(self) -> pa.StructArray | None:
-        """If set, the values in columns; ``values`` are None."""
+        """If set, keys and values in columns; ``keys`` and ``values`` are None."""
 
 
 def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -> pa.Table:
@@ -93,7 +94,9 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
     topic = pa.DictionaryArray.from_arrays(pa.array(np.repeat(codes, counts), pa.int32()), pa.array(list(topics), pa.string()))
     rows = len(topic)
     in_columns = np.repeat([run.columns is not None for run, _ in runs], counts)
-    keys, key_schemas = _payloads(_bytes(run.keys for run, _ in runs), [run.key_prefix for run, _ in runs], counts, schemas)
+    keys, key_schemas = _payloads(
+        _bytes(run.keys for run, _ in runs), [run.key_prefix for run, _ in runs], counts, schemas, in_columns
+    )
     values, value_schemas = _payloads(
         _bytes(run.values for run, _ in runs), [run.value_prefix for run, _ in runs], counts, schemas, in_columns
     )
@@ -111,13 +114,13 @@ def build_segment(runs: Sequence[tuple[RecordRun, int]], schemas: SchemaTexts) -
         ],
         schema=_STORED,
     )
-    for name, column in _value_columns([run for run, _ in runs]):
+    for name, column in _record_columns([run for run, _ in runs]):
         segment = segment.append_column(name, column)
     return segment
 
 
-def _value_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.Array]]:
-    """The values that are in columns, by topic and type."""
+def _record_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.Array]]:
+    """The keys and values that are in columns, by topic and type."""
     found = dict.fromkeys((run.topic, run.columns.type) for run in runs if run.columns is not None)
     for number, (topic, type_) in enumerate(found):
         chunks = [
@@ -130,8 +133,14 @@ def _value_columns(runs: Sequence[RecordRun]) -> Iterator[tuple[pa.Field, pa.Arr
 
 
 def columns_of_topic(segment: pa.Schema, topic: str) -> list[str]:
-    """Returns the names of a segment's columns with values of a topic, each null in all other rows."""
+    """Returns the names of a segment's columns with keys and values of a topic, each null in all other rows."""
     return [f.name for f in segment if f.name.startswith(_COLUMN) and f.metadata[_TOPIC] == topic.encode()]
+
+
+def count_values(segment: pa.Table) -> int:
+    """Returns the number of records with a value."""
+    columns = [pc.struct_field(segment[f.name], "value") for f in segment.schema if f.name.startswith(_COLUMN)]
+    return sum(len(one) - one.null_count for one in (segment["value"], *columns))
 
 
 def _bytes(columns: Iterable[Sequence[bytes | None]]) -> pa.Array:
@@ -143,7 +152,7 @@ def _payloads(
     prefixes: Sequence[bytes | None],
     counts: Sequence[int],
     schemas: SchemaTexts,
-    in_columns: np.ndarray | None = None,
+    in_columns: np.ndarray,
 ) -> tuple[pa.Array, pa.Array]:
     """Returns payloads and the IDs of their schemas; a run without a prefix has whole messages. Payloads that are in columns are
     null here."""
@@ -157,7 +166,7 @@ def _payloads(
         values = pc.replace_with_mask(values, pa.array(whole), cut)
         ids[whole] = found.fill_null(-1).to_numpy(zero_copy_only=False)
     is_null = values.is_null().to_numpy(zero_copy_only=False)
-    return values, pa.array(ids, mask=(ids < 0) | (is_null if in_columns is None else is_null & ~in_columns))
+    return values, pa.array(ids, mask=(ids < 0) | (is_null & ~in_columns))
 
 
 def _frames(frames: Sequence[tuple[bytes, bytes] | None], counts: Sequence[int]) -> pa.DictionaryArray:

@@ -53,8 +53,8 @@ class ProducerRun(NamedTuple):
     value_frame: Frame | None = None
     """If set, values lack these texts at their start and end, too (:class:`connect.text_records.FramedWriter`)."""
     columns: Any = None
-    """If set, an Arrow array of the values, which are None (:mod:`connect.spool.value_columns`); it is null for records without a
-    value. Only producers that ask for it get such runs."""
+    """If set, an Arrow array of keys and values (:mod:`connect.spool.record_columns`), which are None here. Only producers that
+    ask for it get such runs."""
 
     def after(self, count: int) -> ProducerRun:
         """Returns the run without its first ``count`` records."""

@@ -23,7 +23,7 @@ from connect.text_records import (
     TextRows,
 )
 from worker.kafka.record_producer import HeaderBytes, ProducerRun
-from worker.tasks.converters import Converters, Prefixes, PreparedTemplate, ValueColumns
+from worker.tasks.converters import Converters, Prefixes, PreparedTemplate, RecordColumns
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
     """Encodes records of one template; None if these converters write records only."""
     if converters.columns is not None:
         make = partial(converters.columns.of_records, records)
-        if (run := _in_columns(converters, records.topic, records.value, len(records), make)) is not None:
+        if (run := _in_columns(converters, records, len(records), make)) is not None:
             return run
     writers = _writers(converters, records.key, records.value)
     if writers is None:
@@ -63,19 +63,21 @@ def encode_texts(converters: Converters, records: TextRecords) -> ProducerRun | 
 
 
 def _in_columns(
-    converters: Converters, topic: str, value: StructTemplate, count: int, make: Callable[..., Any]
+    converters: Converters, template: TextRecords | RecordTemplate, count: int, make: Callable[..., Any]
 ) -> ProducerRun | None:
-    """Records without keys whose values are columns; None if they cannot be."""
-    payloads = converters.value.payload_writer(value)
-    if payloads is None:
+    """A run whose keys and values are columns; None if they cannot be."""
+    payloads = converters.value.payload_writer(template.value)
+    keys = None if template.key is None else converters.key.payload_writer(template.key)
+    if payloads is None or (keys is None) != (template.key is None):
         return None
     try:
         columns = make(writes_defaults=payloads.writes_defaults)
     except Exception as e:
-        log.debug("Writing %d rows for %s without columns: %r", count, topic, e)
+        log.debug("Writing %d rows for %s without columns: %r", count, template.topic, e)
         return None
     nulls: list[bytes | None] = [None] * len(columns)
-    return ProducerRun(topic, nulls, nulls, value_prefix=payloads.prefix, columns=columns)
+    prefixes = None if keys is None else keys.prefix, payloads.prefix
+    return ProducerRun(template.topic, nulls, nulls, None, None, None, *prefixes, columns=columns)
 
 
 class _Values:
@@ -145,7 +147,7 @@ def encode_mixed_texts(
 
 def _encode_long_parts(
     converters: Converters,
-    columns: ValueColumns,
+    columns: RecordColumns,
     records: MixedTextRecords,
     encode_records: Callable[[list[SourceRecord]], list[ProducerRun]],
 ) -> list[ProducerRun] | None:
@@ -156,8 +158,7 @@ def _encode_long_parts(
     for part in records.parts:
         run = None
         if not isinstance(part, list) and len(part.rows) >= _MIN_COLUMN_ROWS:
-            make = partial(_change_columns, columns, part)
-            run = _in_columns(converters, part.template.topic, part.template.value, len(part.rows), make)
+            run = _in_columns(converters, part.template, len(part.rows), partial(columns.of_rows, part.template, part.rows))
         if run is None:
             between.parts.append(part)
             continue
@@ -168,15 +169,6 @@ def _encode_long_parts(
         between = MixedTextRecords(records.source_partition)
     rest = encode_mixed_texts(others, between, encode_records)
     return None if rest is None else [*runs, *rest]
-
-
-def _change_columns(columns: ValueColumns, part: RowRun, *, writes_defaults: bool) -> Any:
-    found = columns.of_rows(part.template.value, part.rows, writes_defaults=writes_defaults)
-    if part.template.records_per_row == 1:
-        return found
-    with_tombstones: list[int | None] = [None] * (2 * len(found))
-    with_tombstones[::2] = range(len(found))
-    return found.take(with_tombstones)
 
 
 def _share_run(columns: dict[RecordTemplate, _Columns], first: RecordTemplate, second: RecordTemplate) -> bool:

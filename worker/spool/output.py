@@ -26,7 +26,7 @@ class SpoolOutput:
     """Safe from any thread. Its creator closes the writer."""
 
     def __init__(self, writer: SpoolWriter, settings: SpoolSettings, mode: SpoolMode, *, keeps_columns: bool = False) -> None:
-        """``keeps_columns``: values may be columns instead of bytes (:mod:`connect.spool.value_columns`)."""
+        """``keeps_columns``: values may be columns instead of bytes (:mod:`connect.spool.record_columns`)."""
         self.settings = settings
         self.mode = mode
         self.keeps_columns = keeps_columns

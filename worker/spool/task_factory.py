@@ -9,7 +9,7 @@ from connect.connector import SourceConnector
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.source import SourceTask, TopicReader
-from connect.spool import value_columns
+from connect.spool import record_columns
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import WorkerServices
@@ -44,7 +44,7 @@ class SpoolTaskFactory(TaskFactory):
         return SourceTaskRuntime(
             task_class(),
             request.task_config,
-            replace(self.converters(config), splits_schemas=True, columns=value_columns if self._output.keeps_columns else None),
+            replace(self.converters(config), splits_schemas=True, columns=record_columns if self._output.keeps_columns else None),
             self.chain(config),
             producer,
             None,

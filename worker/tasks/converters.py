@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from connect.converters.api import Converter, HeaderConverter
 from connect.strict import strict_settings
-from connect.text_records import RecordTemplate, StructTemplate, TemplateWriter, TextRecords
+from connect.text_records import RecordTemplate, TemplateWriter, TextRecords
 
 
 class Prefixes(NamedTuple):
@@ -27,12 +27,12 @@ class PreparedTemplate(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None
 
 
-class ValueColumns(Protocol):
-    """Makes Arrow arrays of values that are still texts (``worker.kafka.record_producer.ProducerRun.columns``). May raise any
+class RecordColumns(Protocol):
+    """Makes Arrow arrays of records that are still texts (``worker.kafka.record_producer.ProducerRun.columns``). May raise any
     error for values that have no such form. ``writes_defaults``: see :class:`connect.text_records.PayloadWriter`."""
 
     def of_records(self, records: TextRecords, *, writes_defaults: bool) -> Any: ...
-    def of_rows(self, value: StructTemplate, rows: Sequence[Sequence[Any]], *, writes_defaults: bool) -> Any: ...
+    def of_rows(self, template: RecordTemplate, rows: Sequence[Sequence[Any]], *, writes_defaults: bool) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Converters:
     header: HeaderConverter
     splits_schemas: bool = False
     """Whether records that are still texts become payloads without their schemas, if the converters can write these."""
-    columns: ValueColumns | None = None
+    columns: RecordColumns | None = None
     """If set, values that are still texts become columns where possible."""
     prepared: dict[RecordTemplate, PreparedTemplate] = field(default_factory=dict, compare=False, repr=False)
     """What :mod:`worker.source.text_encoding` prepares once per template."""

@@ -1,4 +1,4 @@
-"""Decodes rows of a spool as the sink decodes records of Kafka: values in columns, and payloads of JSON without their schemas."""
+"""Decodes rows of a spool as the sink decodes records of Kafka: columns, and payloads of JSON without their schemas."""
 
 from __future__ import annotations
 
@@ -62,15 +62,27 @@ class SpoolDecoder:
     def _decode_columns(
         self, rows: pa.Table, column: pa.StructArray, numbers: pa.Array, schemas: Mapping[str, str]
     ) -> Iterator[ChangeBatch]:
-        """Decodes the values that are in a column. Raises DataError."""
-        ids = as_array(rows["value_schema"])
-        for number in pc.unique(ids.filter(column.is_valid())).to_pylist():
-            here = pc.indices_nonzero(pc.and_(column.is_valid(), pc.equal(ids, number)))
-            is_all = len(here) == len(numbers)
-            values, offsets = (one if is_all else one.take(here) for one in (column, numbers))
-            raw = self._raw(rows if is_all else rows.take(here), offsets, schemas) if self._with_keys else None
-            schema = self._prefix(number, schemas).schema
-            records = ColumnRecords(0, offsets, None, None, schema, values, raw_keys=raw)
+        """Decodes the records that are in a column. Raises DataError."""
+        keys, values = column.flatten()
+        kinds = pa.table([rows["key_schema"], rows["value_schema"], values.is_valid()], ["key", "value", "has_value"])
+        kinds = kinds.filter(column.is_valid()).group_by(kinds.column_names, use_threads=False).aggregate([])
+        for kind in kinds.to_pylist():
+            here = pc.and_(column.is_valid(), pc.equal(values.is_valid(), kind["has_value"]))
+            for name in ("key", "value"):
+                if kind[name] is not None:
+                    here = pc.and_(here, pc.fill_null(pc.equal(as_array(rows[f"{name}_schema"]), kind[name]), False))
+            places = pc.indices_nonzero(here)
+            is_all = len(places) == len(numbers)
+            found, of_values, offsets = (one if is_all else one.take(places) for one in (keys, values, numbers))
+            key_schema = None if kind["key"] is None or not self._with_keys else self._prefix(kind["key"], schemas).schema
+            records = ColumnRecords(
+                0,
+                offsets,
+                key_schema,
+                None if key_schema is None else found,
+                self._prefix(kind["value"], schemas).schema,
+                of_values if kind["has_value"] else None,
+            )
             try:
                 batch = self._decoder.decode_columns(records)
             except DECODE_ERRORS as e:

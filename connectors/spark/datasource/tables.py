@@ -19,6 +19,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import TopicPartition
 from connect.sink import TopicIdentity
 from connect.spool.reader import SpoolReader, SpoolSlice
+from connect.spool.segments import count_values
 from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import DELTA, PARQUET
 from connectors.spark.datasource.bounds import BOUNDS, slices_between
@@ -137,7 +138,7 @@ class SpoolTables:
                 )
                 self._commit(sink, changes)
         for _, rows in stored:
-            self._events += pc.sum(pc.or_(rows["value"].is_valid(), rows["value_schema"].is_valid())).as_py()
+            self._events += count_values(rows)
 
     def _sinks_of(self, topic: str) -> list[_Sink]:
         return [sink for sink in self._sinks if sink.takes(topic)]

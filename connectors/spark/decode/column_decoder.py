@@ -16,7 +16,6 @@ from connectors.spark.decode.arrow_types import column_for_schema
 from connectors.spark.decode.change_batch import DELETE, table_of_struct
 from connectors.spark.decode.decoded_values import DecodedValues, plain_rows, tombstones
 from connectors.spark.decode.layouts import SINGLE_FIELD, SchemaCache, detect_layout
-from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.source_block import SourceBlock
 
 
@@ -34,8 +33,6 @@ class ColumnRecords:
     keys: pa.Array | None
     value_schema: Schema | None
     values: pa.Array | None
-    raw_keys: RawBuffer | None = None
-    """Instead of ``keys``: the keys as bytes, and the headers."""
 
 
 class ColumnDecoder:

@@ -119,12 +119,7 @@ class TopicDecoder:
         """Like :meth:`decode_records`, for records in columns; ``sequence`` is 0 for all. Raises one of ``DECODE_ERRORS``, which
         name no record."""
         values = self._columns.decode(records)
-        keys = old_keys = None
-        if records.raw_keys is None:
-            keys = self._keys.decode_columns(records.key_schema, records.keys, values.operations)
-        else:
-            keys = self._raw_keys(records.raw_keys, values, exactly=False)
-            old_keys = self._old_keys and self._old_keys.decode_raw(records.raw_keys, values.positions, values.operations)
+        keys = self._keys.decode_columns(records.key_schema, records.keys, values.operations)
         count = len(records.offsets)
         source = values.source or SourceColumns(pa.nulls(count, pa.int64()))
         meta = make_meta(
@@ -136,8 +131,6 @@ class TopicDecoder:
             source.names,
             source.positions,
         )
-        if old_keys is not None:
-            meta = meta.append_column(OLD_KEY, old_keys)
         image = values.image if values.image.num_columns else empty_rows(count)
         return ChangeBatch(self.topic, meta, image, keys, values.defaults)
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pytest
 
+from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, DataError
 from connect.plugins import Plugins
 from connect.spool.positions import START
@@ -20,6 +21,9 @@ from connect.spool.segments import columns_of_topic, restore_bytes
 from connect.spool.writer import SpoolWriter
 from connectors.postgres.snapshot import copy_stream
 from connectors.spark.datasource.rows import ADDED_COLUMNS, TypedRows, columns_of
+from connectors.spark.datasource.spool_decoder import SpoolDecoder
+from connectors.spark.decode.change_batch import FIELDS, POSITION, SEQUENCE, SOURCE_MS
+from connectors.spark.decode.topic_decoder import TopicDecoder
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.postgres.test_types import COLUMNS
 from tests.support.postgres_options import postgres_options
@@ -47,6 +51,7 @@ IN_RECORDS = {
     # More digits than a decimal of Arrow.
     "too_many_digits",
 }  # fmt: skip
+IN_KEYS = {"a_uuid", "a_date", "a_timestamptz", "a_timestamp", "empty", "digits", "a_bool", "a_double", "a_bytea", "a_mood"}
 UNREADABLE = {"too_many_digits", "far_timestamptz", "for_ever", "old_timestamptz"}
 """Spark has no such values."""
 
@@ -112,11 +117,30 @@ class Spool:
             for part in self.slices(topic)
         ]
         table = pa.concat_tables(found)
-        for at, field in enumerate(table.schema):
-            if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):  # Python's end with the year 9999
-                table = table.set_column(at, field.name, table[field.name].cast(f"int{field.type.bit_width}"))
-        listed: list[dict[str, Any]] = table.to_pylist()
+        listed: list[dict[str, Any]] = _with_numbers(table).to_pylist()
         return listed
+
+    def changes(self, topic: str, *ignored: str) -> list[str]:
+        """Keys, operations, and rows as the sink gets them, in the order of the spool; or the error that they cause."""
+        converter = JsonConverter()
+        decoder = TopicDecoder(
+            topic, converter, converter, key_schemas=True, value_schemas=True, fill_defaults=False, key_name=None,
+            needs_names=True, needs_keys=True, needs_position=True,
+        )  # fmt: skip
+        spool_decoder = SpoolDecoder(decoder, with_keys=True)
+        found: list[tuple[int, str]] = []
+        for part in self.slices(topic):
+            rows, first = part.read(self.reader.directory), part.entry.first_row + part.first
+            try:
+                batches = spool_decoder.decode(rows, first, self.reader.schemas)
+            except ConnectError as e:
+                return [type(e).__name__]
+            for batch in batches:
+                assert batch.keys is not None
+                meta = _shown(batch.meta.drop_columns([FIELDS, SOURCE_MS, *ignored]))
+                for one, key, row in zip(meta, _shown(batch.keys), _shown(batch.image), strict=True):
+                    found.append((one[SEQUENCE], repr((one, key, row))))
+        return [text for _, text in sorted(found)]
 
     def in_columns(self, topic: str) -> int:
         """How many rows of a table are columns."""
@@ -126,6 +150,19 @@ class Spool:
             for name in columns_of_topic(segment.schema, topic):
                 count += segment.num_rows - segment[name].null_count
         return count
+
+
+def _shown(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows without nulls: a column without values may be missing."""
+    return [{name: value for name, value in row.items() if value is not None} for row in _with_numbers(table).to_pylist()]
+
+
+def _with_numbers(table: pa.Table) -> pa.Table:
+    """A table with times as numbers: Python's end with the year 9999."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type):
+            table = table.set_column(at, field.name, table[field.name].cast(f"int{field.type.bit_width}"))
+    return table
 
 
 def load(server: EmbeddedPostgres, database: str, folder: Path, *, keeps_columns: bool) -> Spool:
@@ -148,6 +185,8 @@ def tables(postgres: EmbeddedPostgres, database: str) -> dict[str, str]:
                 connection.execute('alter table "toasted" alter column same set storage external')
             values = ", ".join(f"({i}, {'null' if i % 3 == 0 else value}, {value})" for i in range(ROWS))
             connection.execute(f'insert into "{name}" values {values}')
+            if name in IN_KEYS:
+                connection.execute(f'alter table "{name}" drop constraint "{name}_pkey", add primary key (id, same)')
     return {name: f"p.public.{name}" for name in found}
 
 
@@ -169,6 +208,8 @@ def test_rows_in_columns_equal_those_of_records(
     found, expected = ({n: outcome(spool, topic) for n, topic in tables.items()} for spool in (columns, records))
     assert found == expected
     assert {name for name, (error, _) in found.items() if error} == UNREADABLE
+    for name, topic in tables.items():
+        assert columns.changes(topic, POSITION) == records.changes(topic, POSITION), name
     # The first and the last row of each table are records in any case: their markers differ.
     assert {n for n, topic in tables.items() if not columns.in_columns(topic)} == IN_RECORDS
     assert [row["v"] for row in columns.rows(tables["with_default"])] == [None] * ROWS
@@ -204,6 +245,8 @@ def test_changes_in_columns_equal_those_of_records(
     found, expected = ({n: outcome(spool, topic, *added) for n, topic in tables.items()} for spool in (columns, records))
     assert found == expected
     assert {name for name, (error, _) in found.items() if error} == UNREADABLE
+    for name, topic in tables.items():
+        assert columns.changes(topic) == records.changes(topic), name
     assert any(row["_unchanged"] == ["same"] for row in columns.rows(tables["toasted"], "_unchanged"))
     assert {n for n, topic in tables.items() if not columns.in_columns(topic)} == IN_RECORDS
 

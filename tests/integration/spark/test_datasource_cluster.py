@@ -141,7 +141,7 @@ def test_tables_are_written_though_executors_cannot_reach_the_spool(spark: Spark
         query = tables.stream().writeStream.foreachBatch(tables.write).option("checkpointLocation", shop.checkpoint).start()
 
         def is_complete() -> bool:
-            assert query.exception() is None, query.exception()
+            assert (failure := query.exception()) is None, str(failure)
             return lake_rows(tmp_path / "orders") == shop.rows()
 
         wait_until(is_complete)

@@ -1,9 +1,9 @@
 """Change events that are still texts of their source as Arrow columns: no converter writes them, and no reader parses them.
 
-Only readers of tables can use such values: they are not the bytes that Kafka would have. A field has Arrow's type for the values
-of its schema (integers for days and microseconds since 1970, too), or one that says more: ``date32``, ``timestamp``, and
-``decimal128`` for dates, wall clocks, instants, and decimals; text for decimals of any scale. What records share is in
-dictionaries.
+An array has structs of ``key`` and ``value``; keys are null if records have none. Only readers of tables can use them: they are
+not the bytes that Kafka would have. A field has Arrow's type for the values of its schema (integers for days and microseconds
+since 1970, too), or one that says more: ``date32``, ``timestamp``, and ``decimal128`` for dates, wall clocks, instants, and
+decimals; text for decimals of any scale. What records share is in dictionaries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ import pyarrow.csv as pv
 from connect.data.logical import DECIMAL, LOGICAL_CLASSES, bytes_to_decimal, decimal_scale
 from connect.data.schema import Field, Schema, Type
 from connect.data.struct import Struct
-from connect.text_records import Cell, Fixed, Joined, Part, Slot, StructTemplate, TextKind, TextLines, TextRecords
+from connect.text_records import (
+    Cell,
+    Fixed,
+    Joined,
+    Part,
+    RecordTemplate,
+    Slot,
+    StructTemplate,
+    TextKind,
+    TextLines,
+    TextRecords,
+)
 
 _STORED = {
     Type.INT8: pa.int8(),
@@ -33,6 +44,8 @@ _STORED = {
     Type.STRING: pa.string(),
     Type.BYTES: pa.binary(),
 }
+KEY_AND_VALUE = ("key", "value")
+"""The members of the structs."""
 _IMAGES = ("before", "after")
 _SOURCE_FIELDS = {"ts_ms", "db", "schema", "table", "sequence", "lsn", "file", "pos", "row"}
 """What readers of tables use: when, from where, and at which position in the source's log."""
@@ -47,7 +60,7 @@ class NotInColumns(Exception):
 
 
 def of_records(records: TextRecords, *, writes_defaults: bool) -> pa.StructArray:
-    """Returns the values of records. Raises NotInColumns, or any error of a value: the records then decide.
+    """Returns keys and values of records. Raises NotInColumns, or any error of a value: the records then decide.
 
     ``writes_defaults``: the converter writes the default of a field in place of null.
     """
@@ -61,17 +74,27 @@ def of_records(records: TextRecords, *, writes_defaults: bool) -> pa.StructArray
             raise NotInColumns
         columns = list(zip(*rows.rows, strict=True))
         slots = _Slots(pa.array(np.zeros(count, np.int32)), [rows.slots])
-    return _Columns(columns, slots, writes_defaults).envelope(records.value)
+    return _Columns(columns, slots, writes_defaults).records(records.key, records.value)
 
 
-def of_rows(value: StructTemplate, rows: Sequence[Sequence[Any]], *, writes_defaults: bool) -> pa.StructArray:
-    """The same for rows of a template, whose last items are the slots (:class:`connect.text_records.MixedTextRecords`)."""
+def of_rows(template: RecordTemplate, rows: Sequence[Sequence[Any]], *, writes_defaults: bool) -> pa.StructArray:
+    """The same for rows of a template, whose last items are the slots (:class:`connect.text_records.MixedTextRecords`), with
+    their tombstones."""
     *columns, last = zip(*rows, strict=True)
     ids = np.fromiter(map(id, last), np.int64, len(last))
     firsts = np.concatenate(([0], np.flatnonzero(np.diff(ids)) + 1))
     codes = np.repeat(np.arange(len(firsts), dtype=np.int32), np.diff(np.append(firsts, len(last))))
     slots = _Slots(pa.array(codes), [last[at] for at in firsts])
-    return _Columns(columns, slots, writes_defaults).envelope(value)
+    found = _Columns(columns, slots, writes_defaults).records(template.key, template.value)
+    return found if template.records_per_row == 1 else _with_tombstones(found)
+
+
+def _with_tombstones(records: pa.StructArray) -> pa.StructArray:
+    keys, values = records.flatten()
+    places = np.arange(2 * len(records))
+    keys = keys.take(pa.array(places // 2))
+    values = values.take(pa.array(places // 2, mask=places % 2 == 1))
+    return pa.StructArray.from_arrays([keys, values], KEY_AND_VALUE)
 
 
 def _parse(lines: TextLines) -> list[pa.StringArray]:
@@ -125,6 +148,11 @@ class _Columns:
     texts: Sequence[Sequence[Any] | pa.StringArray]
     slots: _Slots
     writes_defaults: bool
+
+    def records(self, key: StructTemplate | None, value: StructTemplate) -> pa.StructArray:
+        """Returns keys and values."""
+        keys = self._nothing if key is None else self._row(key)
+        return pa.StructArray.from_arrays([keys, self.envelope(value)], KEY_AND_VALUE)
 
     def envelope(self, template: StructTemplate) -> pa.StructArray:
         """Returns change events. What no reader of a table uses is null."""
