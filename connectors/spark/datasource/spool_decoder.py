@@ -46,6 +46,8 @@ class SpoolDecoder:
         are the spool's. Groups are in no order. Raises DataError that names the record."""
         names = columns_of_topic(rows.schema, self._topic)
         chosen = pc.indices_nonzero(pc.fill_null(pc.equal(rows["topic"].cast(pa.string()), self._topic), False))
+        if not len(chosen):
+            return []
         if len(chosen) < rows.num_rows:
             rows = rows.select([*RECORD_COLUMNS, *names]).take(chosen)
         numbers = pc.add(chosen.cast(pa.int64()), first_row)

@@ -128,6 +128,13 @@ def test_rows_in_frames_are_those_of_their_whole_messages() -> None:
         assert found.num_rows == len(messages) - messages.count(None)
 
 
+def test_part_of_a_segment_without_rows_of_the_table_has_none() -> None:
+    rows, schemas = stored(event("c", after={"id": 1}))
+    typed = TypedRows(TOPIC, pa.schema(COLUMNS), ignores_others=False)
+    found = typed.decode(rows.slice(1), 1, schemas)
+    assert (found.num_rows, found.schema) == (0, pa.schema(COLUMNS))
+
+
 def test_plain_records_have_no_operation() -> None:
     schema = {"type": "struct", "fields": FIELDS[:2]}
     value = json.dumps({"schema": schema, "payload": {"id": 3, "name": None}}, separators=(",", ":")).encode()
