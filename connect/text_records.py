@@ -33,6 +33,8 @@ class TextKind(Enum):
     """The value itself."""
     DECIMAL = "decimal"
     """Digits with a sign and a point, or something that only ``decode`` knows."""
+    UNSCALED = "unscaled"
+    """Base64 of the unscaled value of a decimal: its bytes, as few as it needs."""
     UTC_TIMESTAMP = "UTC timestamp"
     """``YYYY-MM-DD HH:MM:SS.ffffff+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
     DATE = "date"

@@ -117,9 +117,13 @@ class _CellPart:
     kind: TextKind
     number: int
     """Of its constants: ``c<number>`` converts, ``n<number>`` is the text of a null, None where the field has none."""
+    is_base64: bool = False
+    """Whether the text only needs quotes, because it is Base64."""
 
     def has_literal_quotes(self, *, has_nulls: bool, is_plain: bool) -> bool:
         """Whether the text is copied between quotes of the format string."""
+        if self.is_base64:
+            return not has_nulls
         return is_plain and not has_nulls and self.kind is TextKind.STRING and self.schema.type is Type.STRING
 
 
@@ -184,7 +188,8 @@ class _Format:
 
     def _add_cell(self, cell: Cell, schema: Schema) -> None:
         number = self._next_cell()
-        part = _CellPart(cell.column, schema, cell.kind, number)
+        is_base64 = cell.kind is TextKind.UNSCALED and schema.name == DECIMAL and not self._options.numeric_decimals
+        part = _CellPart(cell.column, schema, cell.kind, number, is_base64)
         self._constants[f"n{number}"] = null_text(schema, self._options)
         self._constants[f"c{number}"] = _cell_writer(schema, cell, self._options)
         self._parts.append(part)
@@ -259,6 +264,8 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     """The expression of the JSON of a text."""
     convert = f"c{cell.number}({text})"
     type_ = cell.schema.type
+    if cell.is_base64:
+        return f"f'\"{{{text}}}\"'"
     if cell.kind is TextKind.VALUE or cell.schema.name in LOGICAL_NAMES:
         return convert
     if cell.kind is TextKind.INTEGER and type_ in INT_RANGES:

@@ -37,7 +37,7 @@ from connect.version import sluice_version
 from connectors.spark.decode.arrow_casts import as_array
 from connectors.spark.source.config import ENVELOPE, FLAT
 from connectors.spark.source.table_feed import DELETE_CODE, Codes, FeedBatch, TableSchema
-from connectors.spark.source.types import ColumnTexts, are_plain, column_schema, column_texts
+from connectors.spark.source.types import ColumnTexts, column_schema, column_texts
 
 OP_HEADER = "__op"
 SOURCE = (
@@ -69,6 +69,9 @@ class _Shared(NamedTuple):
     table_version: int
     now_ms: int
     offset_after: Callable[[int], dict[str, Any]]
+    has_nulls: bool = True
+    is_plain: bool = False
+    """See :class:`connect.text_records.TextRows`."""
 
 
 _SLOTS = {name: Slot(number) for number, name in enumerate(_Shared._fields)}
@@ -190,20 +193,21 @@ class _SchemaTemplates:
             images = [image for image, has in ((before, template.has_before), (after, template.has_after)) if has]
             chosen = [image if is_all or image is None else image.filter(pa.array(mask)) for image in images]
             numbers = np.flatnonzero(mask) + first_row
-            columns = [cells for image in chosen for cells in self._cells(image)]
-            rows: list[Sequence[Any]] = list(zip(*columns, map(str, numbers.tolist()), repeat(shared, count), strict=True))
+            arrays = [(name, as_array(image[name])) for image in chosen if image is not None for name in self.columns]
+            cells = [self._texts(name, array) for name, array in arrays]
+            own = shared._replace(
+                has_nulls=any(array.null_count for _, array in arrays),
+                is_plain=all(self.columns[name].are_plain(array) for name, array in arrays),
+            )
+            rows: list[Sequence[Any]] = list(zip(*cells, map(str, numbers.tolist()), repeat(own, count), strict=True))
             found[code] = template, rows, np.cumsum(mask) - 1
         return found
 
-    def _cells(self, rows: pa.Table | None) -> list[list[Any]]:
-        assert rows is not None
-        cells = []
-        for name, column in self.columns.items():
-            try:
-                cells.append(column.texts(as_array(rows[name])))
-            except DataError as e:
-                raise DataError(f"column {name} of table {self._settings.location}: {e.message}") from e
-        return cells
+    def _texts(self, name: str, values: pa.Array) -> list[Any]:
+        try:
+            return self.columns[name].texts(values)
+        except DataError as e:
+            raise DataError(f"column {name} of table {self._settings.location}: {e.message}") from e
 
     def _template(self, code: int) -> _OperationTemplate:
         if code not in self._templates:
@@ -291,13 +295,10 @@ class _ChangeReader:
         self._has_before = has_before
         self._has_after = has_after
         self._has_tombstones = has_tombstones
-        kinds = [column.kind for column in templates.columns.values()] * (has_before + has_after)
-        self._strings = [place for place, kind in enumerate(kinds) if kind is TextKind.STRING]
 
     def text_rows(self, rows: Sequence[Sequence[Any]]) -> TextRows:
-        columns = list(zip(*rows, strict=True))
-        has_nulls = any(None in column for column in columns[: self._row_number])
-        return TextRows(rows, has_nulls, are_plain([columns[place] for place in self._strings]), None)
+        batches = {id(row[-1]): row[-1] for row in rows}.values()
+        return TextRows(rows, any(one.has_nulls for one in batches), all(one.is_plain for one in batches), None)
 
     def create(self, row: Sequence[Any]) -> list[SourceRecord]:
         before = self._values(row, 0) if self._has_before else None

@@ -73,6 +73,8 @@ class FileRows:
                 for batch in parquet.iter_batches(batch_rows, row_groups=[group], columns=list(names), use_threads=False):
                     yield _table(batch), self._mask(at, at + batch.num_rows)
                     at += batch.num_rows
+                    if not self._selects(at, first + size):
+                        break
             first += size
 
     def _selects(self, start: int, end: int) -> bool:

@@ -19,8 +19,8 @@ The Spark sink reads each of them back as the same column type (a decimal with 3
 
 from __future__ import annotations
 
-import decimal
-from collections.abc import Callable, Sequence
+from binascii import a2b_base64
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connect.data.logical import DECIMAL, SCALE_PARAMETER
+from connect.data.logical import DECIMAL, SCALE_PARAMETER, bytes_to_decimal
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError, SchemaError
@@ -37,6 +37,7 @@ from connect.text_records import TextKind
 from connectors.spark.decode.rescued_json import node_text, variant_text
 from connectors.spark.decode.variant import decode_variant, is_variant
 from connectors.spark.plan.evolution import sql_type
+from connectors.spark.source.unscaled_texts import unscaled_texts
 from connectors.spark.variant_columns import JSON_TYPE
 
 ZONED_TIMESTAMP = "io.debezium.time.ZonedTimestamp"
@@ -72,6 +73,8 @@ class ColumnTexts:
     kind: TextKind
     texts: Texts
     decode: Callable[[Any], Any]
+    are_plain: Callable[[pa.Array], bool] = lambda array: True
+    """Whether no text has special characters (:class:`connect.text_records.TextRows`)."""
 
 
 def column_schema(type_: pa.DataType, *, optional: bool = True) -> Schema:
@@ -114,7 +117,7 @@ def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
     """How a column of this type is written; ``schema`` is that of :func:`column_schema`."""
     t = pa.types
     if is_variant(type_):
-        return ColumnTexts(schema, TextKind.STRING, lambda array: list(map(_json_text, array.to_pylist())), _same)
+        return ColumnTexts(schema, TextKind.STRING, lambda array: list(map(_json_text, array.to_pylist())), _same, _has_no_value)
     if t.is_nested(type_):
         build = _value_builder(type_, schema)
         return ColumnTexts(schema, TextKind.VALUE, lambda array: list(map(build, _plain_values(array))), _same)
@@ -126,8 +129,9 @@ def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
         return ColumnTexts(schema, TextKind.SHORTEST_FLOAT, _cast_texts, float)
     if t.is_boolean(type_):
         return ColumnTexts(schema, TextKind.BOOLEAN, lambda array: _listed(pc.if_else(array, "t", "f")), "t".__eq__)
-    if t.is_decimal(type_):
-        return ColumnTexts(schema, TextKind.DECIMAL, _cast_texts, decimal.Decimal)
+    if t.is_decimal128(type_):
+        scale = type_.scale
+        return ColumnTexts(schema, TextKind.UNSCALED, unscaled_texts, lambda text: bytes_to_decimal(a2b_base64(text), scale))
     if t.is_date32(type_):
         return ColumnTexts(schema, TextKind.INTEGER, lambda array: _cast_texts(array.cast(pa.int32())), int)
     if t.is_timestamp(type_):
@@ -138,16 +142,23 @@ def column_texts(type_: pa.DataType, schema: Schema) -> ColumnTexts:
         return ColumnTexts(schema, TextKind.INTEGER, lambda array: _cast_texts(array.cast(pa.int64())), int)
     if t.is_binary(type_) or t.is_fixed_size_binary(type_):
         return ColumnTexts(schema, TextKind.VALUE, pa.Array.to_pylist, _same)
+    if type_ == pa.string():
+        return ColumnTexts(schema, TextKind.STRING, _listed, _same, _are_plain)
     return ColumnTexts(schema, TextKind.STRING, _listed, _same)
 
 
-def are_plain(columns: Sequence[Sequence[str | None]]) -> bool:
+def _are_plain(array: pa.Array) -> bool:
     """Whether no text has quotes, backslashes, control characters, or characters beyond U+FFFF."""
-    for column in columns:
-        data = "".join(filter(None, column)).encode()
-        if len(data.translate(None, _SPECIAL)) != len(data):
-            return False
-    return True
+    _, offsets, data = array.buffers()
+    if not len(array) or data is None:
+        return True
+    places = np.frombuffer(offsets, np.int32)
+    found = data[int(places[array.offset]) : int(places[array.offset + len(array)])].to_pybytes()
+    return len(found.translate(None, _SPECIAL)) == len(found)
+
+
+def _has_no_value(array: pa.Array) -> bool:
+    return bool(array.null_count == len(array))
 
 
 def _same(value: Any) -> Any:
