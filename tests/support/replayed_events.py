@@ -11,6 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from connect.converters.api import Converter
 from connect.converters.json.converter import JsonConverter
 from connect.data.struct import Struct
 from connect.record import SourceRecord
@@ -155,9 +156,12 @@ def _converters() -> tuple[JsonConverter, JsonConverter]:
     return key, value
 
 
-def in_json(record: SourceRecord) -> tuple[bytes | None, bytes | None]:
-    """Key and value as JsonConverter writes them, one record at a time."""
-    key, value = _converters()
+def in_json(
+    record: SourceRecord, key: Converter | None = None, value: Converter | None = None
+) -> tuple[bytes | None, bytes | None]:
+    """Key and value as converters write them, one record at a time; JsonConverters without settings by default."""
+    of_keys, of_values = _converters()
+    key, value = key or of_keys, value or of_values
     return (
         key.from_connect_data(record.topic, record.key_schema, record.key),
         value.from_connect_data(record.topic, record.value_schema, record.value),

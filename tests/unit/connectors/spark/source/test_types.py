@@ -97,10 +97,10 @@ def document(node: Any) -> dict[str, bytes]:
     return encode_variant(node)._asdict()
 
 
-def _converters() -> Converters:
+def _converters(decimals: str) -> Converters:
     key, value = JsonConverter(), JsonConverter()
     key.configure({}, True)
-    value.configure({}, False)
+    value.configure({"decimal.format": decimals}, False)
     return Converters(key, value, SimpleHeaderConverter())
 
 
@@ -113,10 +113,12 @@ def test_json_of_columns_equals_json_of_records(tmp_path_factory: pytest.TempPat
     with SourceHarness(task, config):
         batch = task.poll()
     assert isinstance(batch, MixedTextRecords)
-    runs = encode_mixed_texts(_converters(), batch, lambda _: [])
-    assert runs is not None
-    fast = [pair for run in runs for pair in zip(run.keys, run.values, strict=True)]
-    assert fast == [in_json(record) for record in batch]
+    for decimals in ("BASE64", "NUMERIC"):
+        converters = _converters(decimals)
+        runs = encode_mixed_texts(converters, batch, lambda _: [])
+        assert runs is not None
+        fast = [pair for run in runs for pair in zip(run.keys, run.values, strict=True)]
+        assert fast == [in_json(record, converters.key, converters.value) for record in batch]
 
 
 def test_values_have_the_types_that_the_sink_reads_back(tmp_path: Path) -> None:
