@@ -38,6 +38,7 @@ from connectors.spark.datasource.rows import (
     unknown_table,
 )
 from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
+from connectors.spark.zip_finders import forget_zip_finders
 
 NAME = "sluice"
 _POLL_S = 0.05
@@ -189,6 +190,7 @@ class _SpoolRows:
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one partition. Runs in an executor, perhaps again."""
+        forget_zip_finders()
         if isinstance(partition, BoundsPartition):
             yield pa.RecordBatch.from_pylist([dict(partition.row)], schema=BOUNDS)
             return

@@ -44,6 +44,7 @@ from connectors.spark.plan.evolution import Columns
 from connectors.spark.plan.rows import PreparedRows, RowPreparation
 from connectors.spark.tables.executor_files import Entry, FileTarget, NewFile, WriteTarget
 from connectors.spark.tables.planned_rows import latest_rows, must_evolve, rows_to_append, split_bad_records
+from connectors.spark.zip_finders import forget_zip_finders
 
 _DECODE_RECORDS = 50_000
 _DECODE_BYTES = 32 << 20
@@ -268,6 +269,7 @@ class RangeProcessor:
 def read_results(job_data: bytes, number: int) -> Iterator[bytes]:
     """Yields, pickled, the parts of a range of the pickled job as they are finished. An error that may pass is raised, so that
     Spark repeats the task; another ConnectError is the last result."""
+    forget_zip_finders()
     job: RangeJob = pickle.loads(job_data)
     try:
         for part in RangeProcessor(job, job.ranges[number]).run():

@@ -26,6 +26,7 @@ from connectors.spark.executors.sql_rows import (
     raw_columns,
 )
 from connectors.spark.transforms.stored_json import Mask
+from connectors.spark.zip_finders import forget_zip_finders
 
 _CHUNK_RECORDS = 50_000
 _CHUNK_BYTES = 32 << 20
@@ -37,6 +38,7 @@ _BATCH_BYTES = 8 << 20
 def read_input(job_data: bytes, topic: str, number: int) -> Iterator[pa.RecordBatch]:
     """Yields the range with this number of the pickled job. An error that may pass is raised, so that Spark repeats the task;
     another ConnectError is the last row."""
+    forget_zip_finders()
     job: RangeJob = pickle.loads(job_data)
     chain = job.chains[topic]
     types = input_types(chain)

@@ -24,11 +24,13 @@ from connectors.spark.executors.sql_rows import (
     ReadFailure,
     split_at_controls,
 )
+from connectors.spark.zip_finders import forget_zip_finders
 
 
 def write_computed(job_data: bytes, topic: str, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     """Yields, pickled, the parts of the range that the batches begin with, as they are finished. Errors are those of
     :func:`connectors.spark.executors.range_processor.read_results`."""
+    forget_zip_finders()
     job: RangeJob = pickle.loads(job_data)
     steps = (step for batch in batches for step in split_at_controls(batch))
     try:
