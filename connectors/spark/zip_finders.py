@@ -10,8 +10,8 @@ def forget_zip_finders() -> None:
     """Call it in a task: the next one starts a tenth of a second of CPU earlier.
 
     PySpark invalidates the caches of all finders before a task, because files may have been added. Finders of ZIP files, which
-    are PySpark's own, read their directories again then. Python creates a finder again when an import needs it, from the directory
-    that it still knows.
+    are PySpark's own, read their directories again then. Python creates a finder again when an import needs it, from the
+    directory that it still knows.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):

@@ -24,7 +24,12 @@ def test_directory_of_a_zip_file_is_not_read_again_and_its_modules_are_still_fou
     assert importlib.import_module("zipped_first").value == 1
     read: list[str] = []
     read_directory = zipimport._read_directory  # type: ignore[attr-defined]  # not public, but what takes the time
-    monkeypatch.setattr(zipimport, "_read_directory", lambda path: read.append(path) or read_directory(path))
+
+    def read_and_count(path: str) -> object:
+        read.append(path)
+        return read_directory(path)
+
+    monkeypatch.setattr(zipimport, "_read_directory", read_and_count)
     importlib.invalidate_caches()
     assert str(archive) in read, "nothing was saved"
     read.clear()
