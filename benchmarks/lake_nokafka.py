@@ -3,7 +3,8 @@
 A load of 2,000,000 rows of nine columns (``SLUICE_BENCH_RECORDS``), the limit (COPY into Parquet without Spark), 200,000 changes
 that a stream appends (``SLUICE_BENCH_CHANGES``) after as many others, and the freshness of 1,000 changes per second for ten
 seconds: from the commit in the database until the row is visible. The same with ``SpoolTables``, which writes the files of the
-table itself (``tables``). CPU is that of Spark, its Python processes, and the connector's
+table itself (``tables``), and what Debezium's engine costs to hand the same rows and changes to an application that drops them
+(``debezium_engine``). CPU is that of Spark, its Python processes, and the connector's
 process. That of a load is also shown from the moment when Spark is ready (``after_start``), and as what a row more costs
 (``flowing``), by a load of a tenth of the rows: starts, and the first executions of code in a JVM, cost more than some loads.
 """
@@ -29,9 +30,12 @@ from benchmarks.environment import customers_table, database, source_config
 from benchmarks.lake_worker import MEMORY, TIMEOUT_S, number, spark_jars
 from benchmarks.measure import Figures, Measured, measure_here, report
 from benchmarks.spark_database import started_file
+from connect.config.properties import write_properties
 from sluice.embedded.jars import ensure_jars, folder_of
+from sluice.embedded.java import ensure_java
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.jar_sets import DEBEZIUM
+from tests.interop.connect_jars import CONNECT
+from tests.support.jar_sets import DEBEZIUM, DEBEZIUM_ENGINE
 
 RECORDS = number("RECORDS", 2_000_000)
 CHANGES = number("CHANGES", 200_000)
@@ -185,6 +189,47 @@ def _loads(kind: str, home: Path, jars: str, options: dict[str, dict[str, str]])
     return large, large.shares(small)
 
 
+class _Engine:
+    """Debezium's engine, which hands events in JSON to an application; this one only counts them."""
+
+    def __init__(self, server: EmbeddedPostgres, home: Path) -> None:
+        self._events = home / "engine.events"
+        properties = {
+            **source_config(server, "engine"),
+            "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
+            "offset.storage.file.filename": str(home / "engine.offsets"),
+            "offset.flush.interval.ms": "10000",
+        }
+        file = home / "engine.properties"
+        file.write_text(write_properties(properties))
+        jars = ":".join(map(str, [*ensure_jars(DEBEZIUM_ENGINE), *ensure_jars(CONNECT)]))
+        program = Path(__file__).with_name("EngineCounter.java")  # a JDK compiles it and runs it
+        java = [str(ensure_java().executable), f"-Xmx{MEMORY}", "-cp", jars]
+        self.command = [*java, str(program), str(file), str(self._events)]
+
+    def count(self) -> int:
+        return int(self._events.read_text()) if self._events.exists() else 0
+
+
+def _debezium(server: EmbeddedPostgres, home: Path) -> dict[str, Any]:
+    """What events cost up to an application: all rows of the snapshot but the first ones, and changes after as many others."""
+    engine = _Engine(server, home)
+    with Measured(engine.command, home / "engine.log") as measured, server.connect() as connection:
+        measured.wait_until(lambda: engine.count() > RECORDS // _SMALL_SHARE, TIMEOUT_S)
+        read, first = engine.count(), measured.figures(0)
+        measured.wait_until(lambda: engine.count() >= RECORDS, TIMEOUT_S)
+        rows = _between(first, measured.figures(0), RECORDS - read)
+        for count in (CHANGES, 2 * CHANGES):
+            start = measured.figures(0)
+            connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
+            measured.wait_until(lambda total=RECORDS + count: engine.count() >= total, TIMEOUT_S)  # type: ignore[misc]
+        return {"rows": _rate(rows), "changes": _rate(_between(start, measured.figures(0), CHANGES))}
+
+
+def _between(first: Figures, last: Figures, records: int) -> Figures:
+    return replace(last, records=records, wall_s=last.wall_s - first.wall_s, cpu_s=last.cpu_s - first.cpu_s)
+
+
 def _of_tables(options: dict[str, str], home: Path, name: str) -> dict[str, str]:
     """The options for SpoolTables, with a spool and a slot of their own."""
     own = {"spool.location": str(home / f"spool-{name}"), "slot.name": name.replace("-", "_")}
@@ -244,6 +289,7 @@ def main() -> None:
             stream=streamed,
             tables={**tables.whole.as_dict(), **tables_shares, "stream": streamed_tables},
             jdbc={**jdbc.whole.as_dict(), **jdbc_shares},
+            debezium_engine=_debezium(server, home),
         )
 
 

@@ -39,6 +39,19 @@ DEBEZIUM = JarSet(
 """The connector, for Apache's worker."""
 
 
+ENGINE_VERSION = "3.6.1.Final"
+"""Newer versions of the engine may lack JARs in repositories."""
+DEBEZIUM_ENGINE = JarSet(
+    "debezium-engine",
+    f"Debezium's engine {ENGINE_VERSION}",
+    (
+        *(Jar("io.debezium", f"debezium-{name}", ENGINE_VERSION) for name in (*_DEBEZIUM_MODULES, "embedded")),
+        *DEBEZIUM.jars[len(_DEBEZIUM_MODULES) :],
+    ),
+)
+"""The connector in an application of its own, without a worker; only benchmarks start it."""
+
+
 def this_machine() -> str:
     """Returns operating system and architecture, such as 'Linux x86_64'."""
     return f"{platform.system()} {platform.machine()}"
