@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Protocol
 from urllib.parse import quote
 
@@ -175,8 +176,12 @@ def _with_name(name: str, config: Config) -> Config:
 
 
 def connector_location(request: Request, name: str) -> str:
-    """Returns the absolute URL of a created connector, with the host that the client used."""
-    return f"{request.url.scheme}://{request.url.netloc}/connectors/{quote(name, safe=_PATH_SAFE)}"
+    """Returns the absolute URL of a created connector, with the host that the client used. As in Apache's worker, what looks
+    like an escape in the name stays one."""
+    parts = _ESCAPE.split(name)  # each second one is an escape
+    encoded = "".join(part if at % 2 else quote(part, safe=_PATH_SAFE) for at, part in enumerate(parts))
+    return f"{request.url.scheme}://{request.url.netloc}/connectors/{encoded}"
 
 
 _PATH_SAFE = "/!$&'()*+,;=:@"
+_ESCAPE = re.compile("(%[0-9A-Fa-f]{2})")

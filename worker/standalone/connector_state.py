@@ -105,6 +105,11 @@ class ConnectorState:
             if self._task_start_ids.get(number) == start_id:
                 self._topics.update(topics)
 
+    def keep_topics(self, topics: Collection[str]) -> None:
+        """Adds topics that a deleted connector with this name has used."""
+        with self._lock:
+            self._topics.update(topics)
+
     # --- snapshots
 
     def connector_status(self, connector_type: str) -> ConnectorStatus:

@@ -88,6 +88,8 @@ class StandaloneHerder(HerderOperations):
         damaged. The creator closes the herder, also when :meth:`start` fails."""
         self._lock = threading.Lock()
         self._connectors: dict[str, StandaloneConnector] = {}
+        self._former_topics: dict[str, Sequence[str]] = {}
+        """The topics of deleted connectors, which Apache's worker lists until they are reset or it ends."""
         self._configs: dict[str, dict[str, str]] = {}
         self._ready = False
         self._closed = False
@@ -188,11 +190,14 @@ class StandaloneHerder(HerderOperations):
 
     def topics(self, name: str) -> list[str]:
         self._require_topic_tracking()
-        connector = self._find(name)
-        return [] if connector is None else connector.state.topics()
+        with self._lock:
+            connector = self._connectors.get(name)
+            return list(self._former_topics.get(name, ())) if connector is None else connector.state.topics()
 
     def reset_topics(self, name: str) -> None:
         self._require_topic_tracking(reset=True)
+        with self._lock:
+            self._former_topics.pop(name, None)
         if (connector := self._find(name)) is not None:
             connector.state.reset_topics()
 
@@ -240,6 +245,7 @@ class StandaloneHerder(HerderOperations):
                 connector = self._connectors[name] = StandaloneConnector(
                     definition, self._dependencies, target_state or TargetState.STARTED
                 )
+                connector.state.keep_topics(self._former_topics.pop(name, ()))
                 future = connector.submit(connector.start)
             else:
                 changed = connector
@@ -260,6 +266,9 @@ class StandaloneHerder(HerderOperations):
         ended = connector.shut_down()
         self._auto_restart.reset(name)
         ended.result(_REQUEST_TIMEOUT_S)
+        with self._lock:
+            if (topics := connector.state.topics()) and name not in self._connectors:
+                self._former_topics[name] = topics
         log.info("Connector %s was deleted", name)
 
     def set_target_state(self, name: str, state: TargetState) -> None:

@@ -92,6 +92,22 @@ def test_topics_are_reported_under_their_original_names(worker: Worker, unique_n
     eventually(lambda: worker.herder.topics(name) == [topic], "the topic that was read")
 
 
+def test_topics_of_a_deleted_connector_are_listed_until_they_are_reset(worker: Worker, unique_name: Name) -> None:
+    name, topic, empty = unique_name("sink"), unique_name("topic"), unique_name("empty")
+    create_topic(worker, empty)
+    worker.produce(topic, ["a"])
+    worker.create(name, config_of(name, topic))
+    eventually(lambda: worker.herder.topics(name) == [topic], "the topic that was read")
+    worker.herder.delete_connector(name)
+    assert worker.herder.topics(name) == [topic]
+    worker.create(name, config_of(name, empty))
+    assert worker.herder.topics(name) == [topic]
+    worker.herder.reset_topics(name)
+    assert worker.herder.topics(name) == []
+    worker.herder.delete_connector(name)
+    assert worker.herder.topics(name) == []
+
+
 def test_a_topic_without_convertible_records_is_not_an_active_topic(worker: Worker, unique_name: Name) -> None:
     name, topic, unreadable = unique_name("sink"), unique_name("topic"), unique_name("unreadable")
     worker.produce(topic, ["1"])

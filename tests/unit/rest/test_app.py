@@ -176,6 +176,12 @@ def test_create_returns_the_location_and_put_whether_it_created(target: Target) 
     assert (changed.status, "location" in changed.headers) == (200, False)
 
 
+@pytest.mark.parametrize(("name", "path"), [("a%b", "a%25b"), ("a%25b", "a%25b"), ("100%", "100%25"), ("%2f%", "%2f%25")])
+def test_location_keeps_escapes_in_the_name(target: Target, name: str, path: str) -> None:
+    created = send(target, "POST", "/connectors", body={"name": name, "config": SOURCE})
+    assert created.headers["location"] == f"http://127.0.0.1:{target.port}/connectors/{path}"
+
+
 def test_name_in_the_body_must_match_the_path(target: Target) -> None:
     answer = send(target, "PUT", "/connectors/c/config", body={**SOURCE, "name": "other"})
     message = "Connector name configuration (other) doesn't match connector name in the URL (c)"
