@@ -1,22 +1,26 @@
 """Reads connector configuration files, the arguments of the standalone worker.
 
 Like Apache, it accepts three formats: a flat JSON object with ``name`` among its keys; the JSON of a create request (``name``,
-``config``, ``initial_state``); Java properties.
+``config``, ``initial_state``); Java properties. Files that end with ``.yaml`` or ``.yml`` have either of the first two forms.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from connect.config.connector_yaml import read_yaml
 from connect.config.properties import read_properties
 from connect.errors import ConfigError
 
 NAME = "name"
+YAML_ENDINGS = (".yaml", ".yml")
+_ENDINGS = (".properties", ".json", *YAML_ENDINGS)
+_CONFIG_TEST = ".test.yaml"
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _STRING_DECODER = json.JSONDecoder(strict=False)
 _COLON = re.compile(r"\s*:")
@@ -72,12 +76,24 @@ def read_connector_file(path: str | Path) -> ConnectorFile:
     return file
 
 
+def files_below(folder: Path) -> list[Path]:
+    """Returns the files in a folder that can have connectors or workers, in order; not config tests and hidden ones."""
+    found = (path for path in folder.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    return sorted(path for path in found if not any(_is_skipped(part) for part in path.relative_to(folder).parts))
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith(".") or name == "node_modules" or name.endswith(_CONFIG_TEST)
+
+
 def parse_connector_file(path: str | Path) -> ConnectorFile:
     """Reads a file that need not be a whole connector: it may lack the name. Raises ConfigError."""
     try:
         data = Path(path).read_bytes()
     except OSError as e:
         raise ConfigError(f"{path}: cannot read the file: {e.strerror or e}") from e
+    if Path(path).suffix in YAML_ENDINGS:
+        return _from_yaml(data, str(path))
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
         return _from_json(data, str(path))
     properties = read_properties(path)
@@ -98,6 +114,22 @@ def _from_json(data: bytes, path: str) -> ConnectorFile:
     except RecursionError as e:
         raise ConfigError(f"{path}: the JSON is nested too deeply") from e
     members = list(_find_members(text))
+    return _from_node(node, path, members)
+
+
+def _from_yaml(data: bytes, path: str) -> ConnectorFile:
+    entries = read_yaml(data, path)
+    members = [_Member((), one.key, one.line) for one in entries]
+    nested = [one for outer in entries if isinstance(outer.value, tuple) for one in outer.value]
+    members += [_Member(("config",), one.key, one.line) for one in nested]
+    node = {
+        outer.key: {one.key: one.value for one in outer.value} if isinstance(outer.value, tuple) else outer.value
+        for outer in entries
+    }
+    return _from_node(node, path, members)
+
+
+def _from_node(node: Mapping[str, Any], path: str, members: Sequence[_Member]) -> ConnectorFile:
     config = node.get("config")
     if not isinstance(config, dict):
         lines, duplicates = _key_lines(members, ())

@@ -21,6 +21,32 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def forms_option(function: F) -> F:
+    """Adds ``-o/--output text|json|yaml|name`` to a command that lists things; the command passes it to :func:`print_forms`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json", "yaml", "name"]),
+        default="text",
+        help="Form of the data on stdout; name prints names only, one per line.",
+    )(function)
+
+
+def print_forms(
+    output: str, value: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> None:
+    """Prints things with a ``name`` as JSON, YAML, names, or a table, depending on ``-o``."""
+    if output == "yaml":
+        import yaml
+
+        print(yaml.safe_dump(list(value), sort_keys=False, allow_unicode=True), end="", flush=True)
+    elif output == "name":
+        for one in value:
+            print(one["name"], flush=True)
+    else:
+        emit(output, list(value), columns, rows)
+
+
 def print_json(value: object) -> None:
     """Prints one JSON document on one line of stdout."""
     print(json.dumps(value, ensure_ascii=False, default=str), flush=True)

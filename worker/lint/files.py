@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect.config.connector_file import ConnectorFile, parse_connector_file
+from connect.config.connector_file import ConnectorFile, files_below, parse_connector_file
 from connect.config.finding import Finding, Severity
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
@@ -20,8 +20,6 @@ from worker.lint.findings import sort_findings
 from worker.lint.provider_references import has_reference
 from worker.lint.worker import check_worker, is_worker
 
-ENDINGS = (".properties", ".json")
-"""Endings of the files to check in a folder."""
 _LINE_PREFIX = re.compile(r":(\d+): ")
 _SLOT = ("database.hostname", "database.port", "database.dbname", "slot.name")
 
@@ -78,7 +76,7 @@ class _FileReader:
 
     def add(self, path: Path) -> None:
         if path.is_dir():
-            for one in _files_below(path):
+            for one in files_below(path):
                 self._add_file(one, str(one.parent))
         else:
             self._add_file(path, "")
@@ -118,15 +116,6 @@ class _RunConflicts:
             if first is not file:
                 message = f"The connector in {first.path} uses the same slot of the same database, which allows only one consumer"
                 yield codes.SHARED_SLOT.finding(message, "slot.name")
-
-
-def _files_below(folder: Path) -> list[Path]:
-    found = (path for path in folder.rglob("*") if path.suffix in ENDINGS and path.is_file())
-    return sorted(path for path in found if not any(_is_skipped(part) for part in path.relative_to(folder).parts))
-
-
-def _is_skipped(name: str) -> bool:
-    return name.startswith(".") or name == "node_modules"
 
 
 def _plugin_folders(worker: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,236 @@
+"""``sluice get``, ``describe``, ``pause``, ``resume``, ``stop``, ``restart``, ``delete``: the connectors of a cluster."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from connect.errors import NotFoundError, UnreachableError
+from connect.suggestions import did_you_mean
+from sluice.cli.errors import FAILED, OK
+from sluice.cli.output import forms_option, notice, print_forms, print_table
+from sluice.cli.worker import connect_to, worker_options
+
+if TYPE_CHECKING:
+    from rest.client import ConnectClient
+
+_COLUMNS = ("name", "type", "state", "tasks", "failed", "worker", "class")
+_WILDCARDS = frozenset("*?[")
+
+
+def _complete(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+    """Names that a shell offers; none if no worker answers."""
+    try:
+        with connect_to(ctx.params.get("url"), ctx.params.get("context_name")) as client:
+            return [name for name in client.connectors() if name.startswith(word)]
+    except Exception:
+        return []
+
+
+_PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=_complete)
+
+
+def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Returns the names that are given, or that a pattern with ``*``, ``?``, or ``[...]`` matches, in order. Raises NotFoundError
+    for a pattern without any."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matching = [name for name in sorted(names) if name == pattern] or [
+            name for name in sorted(names) if _WILDCARDS & set(pattern) and fnmatch.fnmatchcase(name, pattern)
+        ]
+        if not matching:
+            near = did_you_mean(pattern, names, "; ")
+            raise NotFoundError(f"No connector {'matches' if _WILDCARDS & set(pattern) else 'is named'} {pattern}{near}")
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+@click.command()
+@click.argument("patterns", nargs=-1, metavar="[NAME...]", shell_complete=_complete)
+@click.option("--failed", is_flag=True, help="Only connectors with a failure.")
+@worker_options
+@forms_option
+def get(patterns: tuple[str, ...], failed: bool, url: str | None, context_name: str | None, output: str) -> None:
+    """List connectors with their states, failures first. NAME can be a pattern such as 'shop-*'."""
+    with connect_to(url, context_name) as client:
+        expanded = client.connectors_expanded("status", "info")
+    names = select(list(expanded), patterns) if patterns else sorted(expanded)
+    rows = [_row(name, expanded[name]) for name in names]
+    rows = [row for row in rows if row["failed"] or not failed]
+    rows.sort(key=lambda row: (not row["failed"], row["name"]))
+    print_forms(output, rows, _COLUMNS, [[_cell(row[name]) for name in _COLUMNS] for row in rows])
+
+
+def _cell(value: Any) -> Any:
+    return ",".join(map(str, value)) or None if isinstance(value, list) else value
+
+
+def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """A connector in one line. A worker leaves out what it does not know of a connector that is new or was just deleted."""
+    status, info = found.get("status", {}), found.get("info", {})
+    tasks, connector = status.get("tasks", []), status.get("connector", {})
+    failed = ["connector"] if connector.get("state") == "FAILED" else []
+    failed += [str(task["id"]) for task in tasks if task["state"] == "FAILED"]
+    running = sum(task["state"] == "RUNNING" for task in tasks)
+    return {
+        "name": name,
+        "type": status.get("type") or info.get("type"),
+        "state": connector.get("state", "UNKNOWN"),
+        "tasks": f"{running}/{len(tasks)}",
+        "failed": failed,
+        "worker": connector.get("worker_id"),
+        "class": str(info.get("config", {}).get("connector.class", "")).rpartition(".")[2] or None,
+    }
+
+
+@click.command()
+@_PATTERNS
+@worker_options
+@forms_option
+def describe(patterns: tuple[str, ...], url: str | None, context_name: str | None, output: str) -> None:
+    """Show state, tasks, errors, configuration, topics, and offsets of connectors. Secrets are hidden."""
+    with connect_to(url, context_name) as client:
+        names = select(client.connectors(), patterns)
+        found = [_description(client, name) for name in names]
+    if output != "text":
+        print_forms(output, found, (), ())
+        return
+    for at, one in enumerate(found):
+        if at:
+            print()
+        _print_description(one)
+
+
+def _description(client: ConnectClient, name: str) -> dict[str, Any]:
+    from sluice.online.secret_keys import shown_value
+
+    config = client.config(name)
+    status = client.status(name)
+    return {
+        "name": name,
+        "type": status.get("type"),
+        "connector": status["connector"],
+        "tasks": status["tasks"],
+        "config": {key: shown_value(key, value, _secret_keys(client, config)) for key, value in sorted(config.items())},
+        "topics": _unless_refused(lambda: client.topics(name)),
+        "offsets": _unless_refused(lambda: client.offsets(name)),
+    }
+
+
+def _secret_keys(client: ConnectClient, config: Mapping[str, str | None]) -> set[str]:
+    definitions = _unless_refused(lambda: client.plugin_config(str(config.get("connector.class")))) or []
+    return {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"}
+
+
+def _unless_refused(read: Callable[[], Any]) -> Any:
+    """None if the worker does not tell: Apache's versions differ, and topic tracking can be off."""
+    from connect.errors import ConnectError
+
+    try:
+        return read()
+    except UnreachableError:
+        raise
+    except ConnectError:
+        return None
+
+
+def _print_description(one: Mapping[str, Any]) -> None:
+    connector = one["connector"]
+    print(f"{one['name']}: {one['type'] or 'connector'}, {connector['state']} on {connector['worker_id']}")
+    if trace := connector.get("trace"):
+        print(_indented(trace))
+    if one["tasks"]:
+        print_table(["task", "state", "worker"], [[task["id"], task["state"], task["worker_id"]] for task in one["tasks"]])
+    for task in one["tasks"]:
+        if trace := task.get("trace"):
+            print(f"error of task {task['id']}:\n{_indented(trace)}")
+    print("config:")
+    for key, value in one["config"].items():
+        print(f"    {key} = {value}")
+    if one["topics"]:
+        print(f"topics: {', '.join(sorted(one['topics']))}")
+    for entry in one["offsets"] or ():
+        print(f"offset: {entry['partition']} at {entry['offset']}")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.rstrip().splitlines())
+
+
+def _each(patterns: Sequence[str], url: str | None, context_name: str | None, done: str, change: Callable[..., Any]) -> int:
+    """Changes each connector; an error does not stop the others."""
+    from connect.errors import ConnectError
+
+    code = OK
+    with connect_to(url, context_name) as client:
+        for name in select(client.connectors(), patterns):
+            try:
+                change(client, name)
+            except UnreachableError:
+                raise
+            except ConnectError as e:
+                notice(f"{name}: {e.message}")
+                code = FAILED
+            else:
+                print(f"{name} {done}", flush=True)
+    return code
+
+
+@click.command()
+@_PATTERNS
+@worker_options
+def pause(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+    """Pause connectors: their tasks keep what they have assigned, and wait."""
+    return _each(patterns, url, context_name, "will pause", lambda client, name: client.pause(name))
+
+
+@click.command()
+@_PATTERNS
+@worker_options
+def resume(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+    """Resume connectors that are paused or stopped."""
+    return _each(patterns, url, context_name, "will resume", lambda client, name: client.resume(name))
+
+
+@click.command()
+@_PATTERNS
+@worker_options
+def stop(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+    """Stop connectors: their tasks end, and their offsets can be changed."""
+    return _each(patterns, url, context_name, "will stop", lambda client, name: client.stop(name))
+
+
+@click.command()
+@_PATTERNS
+@click.option("--failed", is_flag=True, help="Only what has failed: the connector itself, and failed tasks.")
+@click.option("--task", type=int, help="Only the task with this number.")
+@worker_options
+def restart(patterns: tuple[str, ...], failed: bool, task: int | None, url: str | None, context_name: str | None) -> int:
+    """Restart connectors and all their tasks."""
+    if failed and task is not None:
+        raise click.UsageError("Give --failed or --task, not both")
+
+    def change(client: ConnectClient, name: str) -> None:
+        if task is not None:
+            client.restart_task(name, task)
+        else:
+            client.restart(name, include_tasks=True, only_failed=failed)
+
+    return _each(patterns, url, context_name, "will restart", change)
+
+
+@click.command()
+@_PATTERNS
+@click.option("--yes", is_flag=True, help="Do not ask before deleting what a pattern matches.")
+@worker_options
+def delete(patterns: tuple[str, ...], yes: bool, url: str | None, context_name: str | None) -> int:
+    """Delete connectors. Their offsets remain: a connector with the same name continues there."""
+    if not yes and any(_WILDCARDS & set(pattern) for pattern in patterns):
+        with connect_to(url, context_name) as client:
+            names = select(client.connectors(), patterns)
+        click.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)
+        patterns = tuple(names)
+    return _each(patterns, url, context_name, "was deleted", lambda client, name: client.delete(name))

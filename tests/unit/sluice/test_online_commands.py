@@ -1,0 +1,227 @@
+"""Commands that talk to a worker: plan, apply, get, describe, changes of state, and contexts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from rest.rest_server import RestServer
+from rest.server.listeners import ListenSettings
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.errors import run
+from tests.unit.rest.fake_herder import FakeHerder
+from worker.model import TargetState
+
+SECRET = "hunter2hunter2"
+
+
+class Herder(FakeHerder):
+    """Refuses the value ``bad``, and has a key of type PASSWORD whose name does not tell."""
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        found = super().validate(plugin, config)
+        configs = [
+            {
+                "definition": {"name": key, "type": "PASSWORD" if key == "code" else "STRING"},
+                "value": {"name": key, "value": value, "errors": [f"{value} is refused"] if value == "bad" else []},
+            }
+            for key, value in config.items()
+        ]
+        return {**found, "configs": configs}
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
+        return [{"name": "code", "type": "PASSWORD"}]
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Sluice = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, Herder]]:
+    herder, server = Herder(), RestServer.bind(ListenSettings(("http://127.0.0.1:0",)))
+    server.start(herder)
+    yield server.url, herder
+    server.stop()
+
+
+@pytest.fixture
+def herder(server: tuple[str, Herder]) -> Herder:
+    found = server[1]
+    found.__init__()  # type: ignore[misc]  # as new
+    return found
+
+
+@pytest.fixture
+def sluice(
+    server: tuple[str, Herder], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Sluice:
+    monkeypatch.setenv("SLUICE_CONNECT_URL", server[0])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def call(*words: object) -> Result:
+        code = run(build(COMMANDS), [str(word) for word in words])
+        shown = capsys.readouterr()
+        return Result(code, shown.out, shown.err)
+
+    return call
+
+
+def write(folder: Path, name: str, **config: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in {"name": name, "connector.class": "Source", **config}.items()))
+    return path
+
+
+def test_plan_shows_what_apply_then_does(sluice: Sluice, herder: Herder, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    herder.put_connector("same", {"name": "same", "connector.class": "Source"}, replace=False)
+    herder.put_connector(
+        "changed", {"connector.class": "Source", "gone": "1", "tasks.max": "1", "code": "old-code"}, replace=False
+    )
+    herder.put_connector("unknown", {"connector.class": "Source"}, replace=False)
+    write(files, "same")
+    write(files, "changed", **{"tasks.max": "2", "code": "new-code"})
+    new = {"name": "new", "config": {"connector.class": "Source", "db.password": SECRET}, "initial_state": "paused"}
+    (files / "new.yaml").write_text(yaml.safe_dump(new))
+    (files / "worker.properties").write_text("bootstrap.servers=b:1\n")
+    (files / "new.test.yaml").write_text("tests: []\n")
+    planned = sluice("plan", files, "--prune", "--exit-code")
+    assert planned.out.splitlines() == [
+        f"~ update changed  ({files}/changed.properties)",
+        "    ~ code: another value, hidden",
+        "    - gone = 1",
+        "    ~ tasks.max: 1 -> 2",
+        f"+ create new  ({files}/new.yaml)",
+        "    + connector.class = Source",
+        "    + db.password = [hidden]",
+        "    + name = new",
+        "- delete unknown",
+        "1 to create, 1 to update, 1 to delete, 1 unchanged",
+    ]
+    assert (planned.code, planned.err) == (4, f"{files}/worker.properties: not a connector file; skipped\n")
+    assert set(herder.configs) == {"same", "changed", "unknown"}
+    assert sluice("apply", files, "--dry-run", "--prune").out == planned.out
+    applied = sluice("apply", files, "--prune", "--wait")
+    assert (applied.code, applied.out.splitlines()[-3:]) == (0, ["updated changed", "created new", "deleted unknown"])
+    assert herder.configs["new"]["db.password"] == SECRET
+    assert herder.targets["new"] is TargetState.PAUSED
+    assert "gone" not in herder.configs["changed"]
+    again = sluice("plan", files, "--prune", "--exit-code", "-o", "json")
+    assert (again.code, json.loads(again.out)["summary"]) == (0, {"create": 0, "update": 0, "delete": 0, "unchanged": 3})
+
+
+def test_nothing_is_changed_if_the_worker_refuses_a_value(sluice: Sluice, herder: Herder, tmp_path: Path) -> None:
+    good, bad = write(tmp_path, "good"), write(tmp_path, "wrong", topic="bad")
+    for command in ("plan", "apply"):
+        found = sluice(command, good, bad)
+        assert found.code == 2
+        assert f"    error: {bad}:3: topic: bad is refused" in found.out.splitlines()
+    assert herder.configs == {}
+    found = sluice("apply", good, bad, "-o", "json")
+    (wrong,) = (one for one in json.loads(found.out)["connectors"] if one["name"] == "wrong")
+    assert wrong["errors"] == [{"key": "topic", "message": "bad is refused"}]
+
+
+def test_wait_shows_the_error_of_a_task(sluice: Sluice, herder: Herder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from worker.model import ConnectorStatus, State, Status
+
+    def failed(name: str) -> ConnectorStatus:
+        running, trace = Status(State.RUNNING, "w"), Status(State.FAILED, "w", trace="no such file")
+        return ConnectorStatus(name, running, [(0, trace)], "source")
+
+    monkeypatch.setattr(herder, "connector_status", failed)
+    found = sluice("apply", write(tmp_path, "new"), "--wait", "-o", "json")
+    assert found.code == 1
+    assert json.loads(found.out)["failed"] == [{"name": "new", "message": "Task 0 of new FAILED: no such file"}]
+    assert sluice("get", "-o", "json", "--failed").out.count('"failed": ["0"]') == 1
+    assert "error of task 0:\n    no such file" in sluice("describe", "new").out
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"a.properties": "connector.class=S\n"}, "a.properties: the connector has no name"),
+        ({"a.yaml": "name: x\nconnector.class: S\ntopic: {a: b}\n"}, "a.yaml:3: Value of topic is a mapping"),
+        ({"a.yaml": "connector.class: S\nname: [\n"}, "a.yaml:3: not YAML"),
+        ({"a.properties": "name=x\nconnector.class=S\n", "b.properties": "name=x\nconnector.class=S\n"}, "is also named x"),
+        ({"a.properties": "bootstrap.servers=b:1\n"}, "The files have no connector"),
+    ],
+)
+def test_bad_files_are_refused_with_file_and_line(
+    sluice: Sluice, herder: Herder, tmp_path: Path, files: dict[str, str], problem: str
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    found = sluice("plan", folder)
+    assert (found.code, problem in found.err) == (2, True), found.err
+
+
+def test_connectors_are_listed_and_changed_by_pattern(sluice: Sluice, herder: Herder) -> None:
+    for name in ("shop-a", "shop-b", "other"):
+        herder.put_connector(name, {"connector.class": "a.b.Source", "password": SECRET}, replace=False)
+    assert sluice("get", "-o", "name").out.split() == ["other", "shop-a", "shop-b"]
+    assert sluice("get", "shop-*").out.splitlines()[1].split() == [
+        "shop-a",
+        "source",
+        "RUNNING",
+        "1/1",
+        "-",
+        "localhost:8083",
+        "Source",
+    ]
+    assert [one["name"] for one in yaml.safe_load(sluice("get", "-o", "yaml", "*-b").out)] == ["shop-b"]
+    assert sluice("pause", "shop-*").out == "shop-a will pause\nshop-b will pause\n"
+    assert sluice("stop", "shop-a").code == sluice("resume", "shop-a", "shop-b").code == 0
+    assert set(herder.targets.values()) == {TargetState.STARTED}
+    assert sluice("restart", "other", "--failed").code == sluice("restart", "other", "--task", "0").code == 0
+    assert herder.restarted[0] == ("other", True, True)
+    assert sluice("delete", "shop-*", "--yes").out == "shop-a was deleted\nshop-b was deleted\n"
+    described = sluice("describe", "other")
+    assert SECRET not in described.out
+    assert "    password = [hidden]" in described.out
+    assert SECRET not in sluice("describe", "other", "-o", "json").out
+    missing = sluice("pause", "othr")
+    assert (missing.code, missing.err) == (1, "error: No connector is named othr; did you mean other?\n")
+
+
+def test_pattern_is_deleted_only_after_a_confirmation(sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:
+    herder.put_connector("a1", {"connector.class": "Source"}, replace=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: "n")
+    assert sluice("delete", "a*").code == 130
+    assert "a1" in herder.configs
+
+
+def test_contexts_name_workers(
+    sluice: Sluice, herder: Herder, server: tuple[str, Herder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLUICE_CONNECT_URL")
+    herder.put_connector("a", {"connector.class": "Source"}, replace=False)
+    assert sluice("context", "set", "here", server[0]).code == 0
+    assert sluice("context", "set", "gone", "http://127.0.0.1:9").code == 0
+    assert json.loads(sluice("context", "ls", "-o", "json").out) == [
+        {"name": "gone", "url": "http://127.0.0.1:9", "current": False},
+        {"name": "here", "url": server[0].rstrip("/"), "current": True},
+    ]
+    assert sluice("get", "-o", "name").out == "a\n"
+    assert sluice("get", "--context", "gone").code == 3
+    unknown = sluice("get", "--context", "her")
+    assert (unknown.code, unknown.err) == (2, "error: There is no context her; did you mean here?\n")
+    assert sluice("context", "use", "gone").code == 0
+    assert sluice("get").code == 3
+    assert sluice("context", "delete", "gone").code == 0
+    assert sluice("context", "set", "bad", "ftp://x").code == 2
