@@ -1,0 +1,84 @@
+"""``sluice plan``, ``apply``, and the other online commands against a worker of Apache Kafka Connect 4.3.1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.errors import run
+from sluice.embedded.broker import EmbeddedBroker
+from tests.cluster.worker_process import WorkerProcess
+from tests.interop.apache_worker import APACHE_STANDALONE
+
+Sluice = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sluice(capsys: pytest.CaptureFixture[str]) -> Sluice:
+    def call(*words: object) -> tuple[int, str, str]:
+        code = run(build(COMMANDS), [str(word) for word in words])
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return call
+
+
+@pytest.mark.timeout(180)
+def test_online_commands_work_with_an_apache_worker(
+    broker: EmbeddedBroker, sluice: Sluice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "offset.flush.interval.ms": "100",
+    }
+    worker = WorkerProcess(APACHE_STANDALONE, tmp_path, "apache", settings)
+    worker.start()
+    try:
+        worker.wait_until_up()
+        monkeypatch.setenv("SLUICE_CONNECT_URL", worker.client.url)
+        (tmp_path / "lines.txt").write_text("one\ntwo\n")
+        files = tmp_path / "files"
+        files.mkdir()
+        source = files / "lines.yaml"
+        text = (
+            "name: lines\nconnector.class: org.apache.kafka.connect.file.FileStreamSourceConnector\n"
+            f"file: {tmp_path}/lines.txt\ntopic: online-commands\n"
+        )
+        source.write_text(text + "tasks.max: one\n")
+        code, out, _ = sluice("apply", files)
+        assert code == 2
+        assert f"{source}:5: tasks.max: Invalid value one for configuration tasks.max" in out
+        source.write_text(text)
+        code, out, err = sluice("apply", files, "--wait")
+        assert (code, out.splitlines()[-1]) == (0, "created lines"), err
+        assert sluice("plan", files, "--exit-code")[0] == 0
+        code, out, _ = sluice("get", "-o", "json")
+        (row,) = json.loads(out)
+        assert {**row, "worker": None} == {
+            "name": "lines", "type": "source", "state": "RUNNING", "tasks": "1/1", "failed": [], "worker": None,
+            "class": "FileStreamSourceConnector",
+        }  # fmt: skip
+        worker.wait_for(
+            lambda: json.loads(sluice("describe", "lines", "-o", "json")[1])[0]["topics"] == ["online-commands"], 30, "topics"
+        )
+        source.write_text(text + "batch.size: 7\n")
+        assert sluice("plan", files)[1].splitlines()[1:] == ["    + batch.size = 7", "1 to update"]
+        assert sluice("apply", files, "--wait")[0] == 0
+        for command, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
+            assert sluice(command, "l*")[0] == 0
+            worker.client.wait_for("lines", state)
+        worker.client.resume("lines")
+        worker.client.wait_for("lines")
+        assert sluice("restart", "lines")[0] == sluice("restart", "lines", "--failed")[0] == 0
+        assert sluice("delete", "lines") == (0, "lines was deleted\n", "")
+        assert sluice("get", "-o", "name")[1] == ""
+    finally:
+        worker.stop()
