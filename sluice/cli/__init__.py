@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from sluice.cli.app import Command, build
+from sluice.cli.app import VARIABLE, Command, build, complete
 from sluice.cli.errors import run
 
 # The target of each command, and its line in ``sluice --help`` (shown without importing it).
@@ -34,10 +35,12 @@ COMMANDS: dict[str, Command] = {
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),
     "doctor": Command("sluice.cli.doctor:doctor", "Check installation and connections; suggest fixes."),
     "docs": Command("sluice.cli.docs:docs", "Show the keys of a connector, a converter, or the worker."),
+    "completion": Command("sluice.cli.completion:completion", "Print the script that completes commands and names in a shell."),
     "setup": Command("sluice.cli.setup:setup", "Fetch and prepare the embedded services."),
 }
 
 
 def main() -> None:
     """Entry point of the console script. Exit codes: 0 success, 1 failure, 2 bad usage or config, 3 unreachable."""
-    sys.exit(run(build(COMMANDS)))
+    command = build(COMMANDS)
+    sys.exit(complete(command) if VARIABLE in os.environ else run(command))

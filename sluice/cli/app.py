@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import click
+
+PROGRAM, VARIABLE = "sluice", "_SLUICE_COMPLETE"
+"""A shell that asks for completions sets the variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,13 @@ class LazyGroup(click.Group):
         # From the table, so that no command is imported.
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in self._lazy.items()])
+
+
+def complete(command: click.Command) -> int:
+    """Answers a shell that asks for completions. Returns the exit code."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(command, {}, PROGRAM, VARIABLE, os.environ[VARIABLE])
 
 
 def build(commands: Mapping[str, Command]) -> click.Group:

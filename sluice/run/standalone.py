@@ -114,7 +114,11 @@ def _start_connectors(herder: StandaloneHerder, files: Sequence[str], stop: thre
             log.info("Created connector %s", connector.name)
         except ConnectError as e:
             log.error("Failed to create the connector of %s: %s", file, e.message)
-            log.error("Stopping after connector error")
+            log.error(
+                "Stopping after connector error: correct %s, or start the worker without it and create the connector later, "
+                "over REST or with sluice apply",
+                file,
+            )
             return EXIT_CONNECTOR
     return 0
 

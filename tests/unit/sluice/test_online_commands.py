@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -204,6 +207,27 @@ def test_pattern_is_deleted_only_after_a_confirmation(sluice: Sluice, herder: He
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: "n")
     assert sluice("delete", "a*").code == 130
     assert "a1" in herder.configs
+
+
+def test_shell_completes_commands_options_and_live_names(server: tuple[str, Herder], herder: Herder, tmp_path: Path) -> None:
+    for name in ("shop-a", "shop-b", "other"):
+        herder.put_connector(name, {"connector.class": "Source"}, replace=False)
+
+    def completed(words: str) -> list[str]:
+        asked = {"_SLUICE_COMPLETE": "bash_complete", "COMP_WORDS": f"sluice {words}", "COMP_CWORD": str(len(words.split(" ")))}
+        environment = {**os.environ, **asked, "SLUICE_CONNECT_URL": server[0], "XDG_CONFIG_HOME": str(tmp_path)}
+        command = [sys.executable, "-c", "from sluice.cli import main; main()"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("desc") == ["describe"]
+    assert completed("restart --fa") == ["--failed"]
+    assert completed("pause sh") == ["shop-a", "shop-b"]
+
+
+def test_completion_prints_a_script_for_each_shell(sluice: Sluice) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_SLUICE_COMPLETE" in sluice("completion", shell).out
 
 
 def test_contexts_name_workers(
