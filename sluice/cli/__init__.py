@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("sluice.cli.connectors:stop", "Stop connectors, so that their offsets can be changed."),
     "restart": Command("sluice.cli.connectors:restart", "Restart connectors with their tasks, or only what has failed."),
     "delete": Command("sluice.cli.connectors:delete", "Delete connectors."),
+    "offsets": Command("sluice.cli.offsets:offsets", "Show and change the offsets of connectors; undo changes."),
     "context": Command("sluice.cli.worker:context", "Name clusters, and choose the current one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),

@@ -21,7 +21,7 @@ _COLUMNS = ("name", "type", "state", "tasks", "failed", "worker", "class")
 _WILDCARDS = frozenset("*?[")
 
 
-def _complete(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
+def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
     """Names that a shell offers; none if no worker answers."""
     try:
         with connect_to(ctx.params.get("url"), ctx.params.get("context_name")) as client:
@@ -30,7 +30,7 @@ def _complete(ctx: click.Context, parameter: click.Parameter, word: str) -> list
         return []
 
 
-_PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=_complete)
+_PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -49,7 +49,7 @@ def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 @click.command()
-@click.argument("patterns", nargs=-1, metavar="[NAME...]", shell_complete=_complete)
+@click.argument("patterns", nargs=-1, metavar="[NAME...]", shell_complete=complete_names)
 @click.option("--failed", is_flag=True, help="Only connectors with a failure.")
 @worker_options
 @forms_option

@@ -44,6 +44,7 @@ def test_online_commands_work_with_an_apache_worker(
     try:
         worker.wait_until_up()
         monkeypatch.setenv("SLUICE_CONNECT_URL", worker.client.url)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
         (tmp_path / "lines.txt").write_text("one\ntwo\n")
         files = tmp_path / "files"
         files.mkdir()
@@ -75,10 +76,31 @@ def test_online_commands_work_with_an_apache_worker(
         for command, state in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPED")):
             assert sluice(command, "l*")[0] == 0
             worker.client.wait_for("lines", state)
+        before = json.loads(sluice("offsets", "get", "lines", "-o", "json")[1])
+        assert sluice("offsets", "reset", "lines")[0] == 0
+        assert json.loads(sluice("offsets", "get", "lines", "-o", "json")[1]) == []
+        assert sluice("offsets", "undo", "lines")[0] == 0
+        assert json.loads(sluice("offsets", "get", "lines", "-o", "json")[1]) == before
         worker.client.resume("lines")
         worker.client.wait_for("lines")
+        sink = {
+            "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "online-commands",
+            "file": str(tmp_path / "copy.txt"),
+        }  # fmt: skip
+        worker.client.create("copy", sink)
+
+        def position() -> int | None:
+            entries = json.loads(sluice("offsets", "get", "copy", "-o", "json")[1])
+            return entries[0]["offset"]["kafka_offset"] if entries else None
+
+        worker.wait_for(lambda: position() == 2, 60, "the sink")
+        to_time = ("offsets", "set", "copy", "--stop", "--bootstrap-server", broker.bootstrap, "--to-time")
+        assert sluice(*to_time, "2020-01-01T00:00:00Z", "--dry-run", "-o", "json")[1].count('"kafka_offset": 0') == 1
+        code, _, err = sluice(*to_time, "2020-01-01T00:00:00Z")
+        assert code == 0, err
+        worker.wait_for(lambda: (tmp_path / "copy.txt").read_text() == "one\ntwo\n" * 2, 60, "the records again")
         assert sluice("restart", "lines")[0] == sluice("restart", "lines", "--failed")[0] == 0
-        assert sluice("delete", "lines") == (0, "lines was deleted\n", "")
+        assert sluice("delete", "lines", "copy") == (0, "lines was deleted\ncopy was deleted\n", "")
         assert sluice("get", "-o", "name")[1] == ""
     finally:
         worker.stop()

@@ -171,6 +171,14 @@ class KafkaAdmin:
         latest = self._list_offsets(wanted, OffsetSpec.latest())
         return {key: (earliest[key], latest[key]) for key in earliest}
 
+    def offsets_at(self, partitions: Iterable[tuple[str, int]], time_ms: int) -> dict[tuple[str, int], int]:
+        """Returns the offset of the first record at or after a time (ms since 1970) of each (topic, partition); the next offset
+        if there is none."""
+        wanted = [TopicPartition(topic, number) for topic, number in partitions]
+        found = self._list_offsets(wanted, OffsetSpec.for_timestamp(time_ms))
+        latest = self._list_offsets(wanted, OffsetSpec.latest())
+        return {key: latest[key] if found[key] < 0 else found[key] for key in latest}
+
     def partition_numbers(self, topic: str) -> list[int]:
         return sorted(self._require_topic(topic).partitions)
 

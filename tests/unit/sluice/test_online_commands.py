@@ -6,26 +6,31 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
+from connect.errors import BadRequestError
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import TargetState
+from worker.model import OffsetEntry, TargetState
 
 SECRET = "hunter2hunter2"
 
 
 class Herder(FakeHerder):
-    """Refuses the value ``bad``, and has a key of type PASSWORD whose name does not tell."""
+    """Refuses the value ``bad``, has a key of type PASSWORD whose name does not tell, and keeps the offsets of one connector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: dict[str, Any] = {'{"file": "a"}': {"position": 6}, '{"file": "b"}': {"position": 9}}
 
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         found = super().validate(plugin, config)
@@ -37,6 +42,17 @@ class Herder(FakeHerder):
             for key, value in config.items()
         ]
         return {**found, "configs": configs}
+
+    def offsets(self, name: str) -> list[OffsetEntry]:
+        return [OffsetEntry(json.loads(partition), offset) for partition, offset in self.stored.items()]
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry] | None) -> str:
+        if self.targets[name] is not TargetState.STOPPED:
+            raise BadRequestError(f"Connectors must be in the STOPPED state before their offsets can be modified: {name}")
+        for entry in offsets or ():
+            self.stored[json.dumps(entry.partition, sort_keys=True)] = entry.offset
+        self.stored = {partition: offset for partition, offset in self.stored.items() if offset is not None}
+        return "done"
 
     def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
         return [{"name": "code", "type": "PASSWORD"}]
@@ -72,6 +88,7 @@ def sluice(
 ) -> Sluice:
     monkeypatch.setenv("SLUICE_CONNECT_URL", server[0])
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def call(*words: object) -> Result:
         code = run(build(COMMANDS), [str(word) for word in words])
@@ -207,6 +224,51 @@ def test_pattern_is_deleted_only_after_a_confirmation(sluice: Sluice, herder: He
     monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: "n")
     assert sluice("delete", "a*").code == 130
     assert "a1" in herder.configs
+
+
+def test_offsets_are_set_reset_and_restored(sluice: Sluice, herder: Herder, tmp_path: Path) -> None:
+    herder.put_connector("s", {"connector.class": "Source"}, replace=False)
+    before = dict(herder.stored)
+    assert sluice("offsets", "get", "s").out.splitlines()[1].split("  ") == ['{"file": "a"}', '{"position": 6}']
+    entries = json.loads(sluice("offsets", "get", "s", "-o", "json").out)
+    entries[0]["offset"] = {"position": 1}
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps(entries))
+    dry = sluice("offsets", "set", "s", file, "--dry-run", "-o", "json")
+    change = {"partition": {"file": "a"}, "before": {"position": 6}, "after": {"position": 1}}
+    assert json.loads(dry.out) == {"name": "s", "executed": False, "changes": [change]}
+    refused = sluice("offsets", "set", "s", file)
+    assert (refused.code, "must be in the STOPPED state" in refused.err) == (2, True)
+    assert herder.stored == before
+    assert sluice("offsets", "set", "s", file, "--stop").code == 0
+    assert (herder.stored['{"file": "a"}'], herder.targets["s"]) == ({"position": 1}, TargetState.STARTED)
+    assert sluice("offsets", "undo", "s", "--stop").code == 0
+    assert herder.stored == before
+    assert sluice("offsets", "undo", "s", "--stop").code == 0, "the undo was undone"
+    assert herder.stored['{"file": "a"}'] == {"position": 1}
+    sluice("pause", "s")
+    assert sluice("offsets", "reset", "s", "--stop").code == 0
+    assert (herder.stored, herder.targets["s"]) == ({}, TargetState.PAUSED)
+    sluice("stop", "s")
+    assert sluice("offsets", "undo", "s").code == 0
+    assert (len(herder.stored), herder.targets["s"]) == (2, TargetState.STOPPED)
+    assert "nothing was changed" in sluice("offsets", "set", "s", file).err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("{", "not JSON"), ("[]", "has no offsets"), ('[{"partition": {}}]', "entry 0 has no partition or no offset")],
+)
+def test_bad_offsets_are_refused(sluice: Sluice, herder: Herder, tmp_path: Path, text: str, problem: str) -> None:
+    herder.put_connector("s", {"connector.class": "Source"}, replace=False)
+    file = tmp_path / "offsets.json"
+    file.write_text(text)
+    found = sluice("offsets", "set", "s", file)
+    assert (found.code, problem in found.err) == (2, True), found.err
+    nothing = sluice("offsets", "undo", "s")
+    assert (nothing.code, "No offsets of s at" in nothing.err) == (1, True)
+    assert sluice("offsets", "set", "s", "--to-time", "noon").code == 2
+    assert "is no sink" in sluice("offsets", "set", "s", "--to-time", "2026-01-01").err
 
 
 def test_shell_completes_commands_options_and_live_names(server: tuple[str, Herder], herder: Herder, tmp_path: Path) -> None:
