@@ -196,6 +196,18 @@ class ConnectClient:
             raise ConnectError(f"Connector {name} is not {state} after {timeout_s:g} s: {json.dumps(last) or 'no status'}")
         return last
 
+    # --- loggers
+
+    def loggers(self) -> dict[str, Any]:
+        """Returns ``level`` and ``last_modified`` of loggers by name."""
+        return self._dict("GET", "/admin/loggers")
+
+    def set_logger(self, name: str, level: str, *, cluster: bool = False) -> list[str]:
+        """Sets the level of a logger and of those below it, on this worker or on all. Returns the loggers that this worker has
+        changed."""
+        query = [("scope", "cluster")] if cluster else []
+        return list(self._call("PUT", f"/admin/loggers/{quote(name, safe='')}", {"level": level}, query=query) or ())
+
     # --- plugins
 
     def plugins(self, *, connectors_only: bool = True) -> list[dict[str, str]]:

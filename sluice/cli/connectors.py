@@ -105,7 +105,7 @@ def describe(patterns: tuple[str, ...], url: str | None, context_name: str | Non
 
 
 def _description(client: ConnectClient, name: str) -> dict[str, Any]:
-    from sluice.online.secret_keys import shown_value
+    from sluice.online.secret_keys import secret_keys_of, shown_config
 
     config = client.config(name)
     status = client.status(name)
@@ -114,15 +114,10 @@ def _description(client: ConnectClient, name: str) -> dict[str, Any]:
         "type": status.get("type"),
         "connector": status["connector"],
         "tasks": status["tasks"],
-        "config": {key: shown_value(key, value, _secret_keys(client, config)) for key, value in sorted(config.items())},
+        "config": shown_config(config, secret_keys_of(client, config)),
         "topics": _unless_refused(lambda: client.topics(name)),
         "offsets": _unless_refused(lambda: client.offsets(name)),
     }
-
-
-def _secret_keys(client: ConnectClient, config: Mapping[str, str | None]) -> set[str]:
-    definitions = _unless_refused(lambda: client.plugin_config(str(config.get("connector.class")))) or []
-    return {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"}
 
 
 def _unless_refused(read: Callable[[], Any]) -> Any:

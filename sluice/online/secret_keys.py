@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from connect.config.parsing import HIDDEN
+from connect.errors import ConnectError, UnreachableError
+from rest.client import ConnectClient
 from worker.config.secrets import is_secret_name, secrets_in_url
 
 
@@ -17,3 +19,19 @@ def shown_value(key: str, value: str | None, secret_keys: Collection[str]) -> st
     for secret in secrets_in_url(value):
         value = value.replace(secret, HIDDEN)
     return value
+
+
+def shown_config(config: Mapping[str, str | None], secret_keys: Collection[str]) -> dict[str, str | None]:
+    """Returns a configuration as it may be shown, sorted by key."""
+    return {key: shown_value(key, value, secret_keys) for key, value in sorted(config.items())}
+
+
+def secret_keys_of(client: ConnectClient, config: Mapping[str, str | None]) -> set[str]:
+    """Asks the worker which keys of the connector have type PASSWORD. Raises UnreachableError."""
+    try:
+        definitions = client.plugin_config(str(config.get("connector.class")))
+    except UnreachableError:
+        raise
+    except ConnectError:  # an unknown plugin; names of keys still tell
+        return set()
+    return {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"}

@@ -100,6 +100,11 @@ def test_online_commands_work_with_an_apache_worker(
         assert code == 0, err
         worker.wait_for(lambda: (tmp_path / "copy.txt").read_text() == "one\ntwo\n" * 2, 60, "the records again")
         assert sluice("restart", "lines")[0] == sluice("restart", "lines", "--failed")[0] == 0
+        code, _, err = sluice("history", "lines")
+        assert (code, "keeps no history: it is one of Apache Kafka Connect" in err) == (1, True)
+        assert "FileStreamSource" in sluice("plugins")[1]
+        assert sluice("loggers", "set", "org.apache.kafka.connect", "WARN")[0] == 0
+        assert '"name": "org.apache.kafka.connect", "level": "WARN"' in sluice("loggers", "ls", "-o", "json")[1]
         assert sluice("delete", "lines", "copy") == (0, "lines was deleted\ncopy was deleted\n", "")
         assert sluice("get", "-o", "name")[1] == ""
     finally:

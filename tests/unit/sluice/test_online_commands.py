@@ -20,7 +20,7 @@ from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import OffsetEntry, TargetState
+from worker.model import ConfigVersion, OffsetEntry, Origin, TargetState
 
 SECRET = "hunter2hunter2"
 
@@ -269,6 +269,37 @@ def test_bad_offsets_are_refused(sluice: Sluice, herder: Herder, tmp_path: Path,
     assert (nothing.code, "No offsets of s at" in nothing.err) == (1, True)
     assert sluice("offsets", "set", "s", "--to-time", "noon").code == 2
     assert "is no sink" in sluice("offsets", "set", "s", "--to-time", "2026-01-01").err
+
+
+def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None:
+    assert sluice("loggers", "set", "worker.source", "debug").code == 0
+    assert sluice("loggers", "set", "root", "WARN", "--cluster").code == 0
+    assert herder.cluster_levels == {"root": "WARN"}
+    listed = {one["name"]: one["level"] for one in json.loads(sluice("loggers", "ls", "-o", "json").out)}
+    assert listed["worker.source"] == "DEBUG"
+    assert sluice("loggers", "set", "root", "LOUD").code == 2
+    assert sluice("plugins").out.splitlines()[1:] == ["Source  source  1.0"]
+    assert "Json" in sluice("plugins", "--all").out
+
+
+def test_history_is_listed_and_restored_without_secrets(sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"connector.class": "Source", "password": SECRET}
+    herder.versions["s"] = [
+        ConfigVersion(1, 1_700_000_000_000, Origin.REST, config),
+        ConfigVersion(2, 1_700_000_001_000, Origin.REST, {**config, "topic": "t"}),
+        ConfigVersion(3, 1_700_000_002_000, Origin.REST, None),
+    ]
+    lines = [line.split() for line in sluice("history", "s").out.splitlines()]
+    assert lines[1:] == [
+        ["1", "2023-11-14T22:13:20.000Z", "rest", "+connector.class", "+password"],
+        ["2", "2023-11-14T22:13:21.000Z", "rest", "+topic"],
+        ["3", "2023-11-14T22:13:22.000Z", "rest", "deleted"],
+    ]
+    shown = json.loads(sluice("history", "s", "--version", "1", "-o", "json").out)
+    assert shown == {"connector.class": "Source", "password": "[hidden]"}
+    assert "its deletion" in sluice("history", "s", "--version", "3").err
+    assert sluice("rollback", "s", "1").code == 0
+    assert herder.configs["s"] == config
 
 
 def test_shell_completes_commands_options_and_live_names(server: tuple[str, Herder], herder: Herder, tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""``sluice loggers``, ``plugins``, ``history``, and ``rollback``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from connect.errors import ConnectError, NotFoundError
+from sluice.cli.connectors import complete_names
+from sluice.cli.output import emit, forms_option, notice, output_option, print_forms
+from sluice.cli.worker import connect_to, worker_options
+
+if TYPE_CHECKING:
+    from rest.client import ConnectClient
+
+_NAME = click.argument("name", shell_complete=complete_names)
+_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+
+
+@click.group()
+def loggers() -> None:
+    """Show and set the levels of a worker's loggers, while it runs."""
+
+
+@loggers.command("ls")
+@worker_options
+@forms_option
+def list_loggers(url: str | None, context_name: str | None, output: str) -> None:
+    """List loggers that have a level."""
+    with connect_to(url, context_name) as client:
+        found = [{"name": name, "level": one["level"]} for name, one in sorted(client.loggers().items())]
+    print_forms(output, found, ["name", "level"], [[one["name"], one["level"]] for one in found])
+
+
+@loggers.command("set")
+@click.argument("logger")
+@click.argument("level", type=click.Choice(_LEVELS, case_sensitive=False))
+@click.option("--cluster", is_flag=True, help="On all workers of the cluster, not only on this one.")
+@worker_options
+def set_logger(logger: str, level: str, cluster: bool, url: str | None, context_name: str | None) -> None:
+    """Set the level of a logger and of those below it; root is all."""
+    with connect_to(url, context_name) as client:
+        changed = client.set_logger(logger, level.upper(), cluster=cluster)
+    at = "on all workers" if cluster else f"on {client.url}"
+    notice(f"{logger} has level {level.upper()} {at}" + (f" ({len(changed)} loggers)" if changed else ""))
+
+
+@click.command()
+@click.option("--all", "shows_all", is_flag=True, help="Also transformations, predicates, and converters.")
+@worker_options
+@output_option
+def plugins(shows_all: bool, url: str | None, context_name: str | None, output: str) -> None:
+    """List the connectors that a worker can run."""
+    with connect_to(url, context_name) as client:
+        found = sorted(client.plugins(connectors_only=not shows_all), key=lambda one: (one["type"], one["class"]))
+    rows = [[one["class"], one["type"], one.get("version")] for one in found]
+    emit(output, found, ["class", "type", "version"], rows)
+
+
+@click.command()
+@_NAME
+@click.option("--version", "number", type=int, help="Show the configuration of this version.")
+@worker_options
+@output_option
+def history(name: str, number: int | None, url: str | None, context_name: str | None, output: str) -> None:
+    """List the configurations that a connector had; sluice rollback restores one. Workers of Sluice only. Secrets are hidden."""
+    from sluice.online.secret_keys import secret_keys_of, shown_config
+
+    with connect_to(url, context_name) as client:
+        if number is None:
+            versions = _of_sluice(client, lambda: client.history(name))
+            rows = [[one["version"], one["at"], one["origin"], _changed(one)] for one in versions]
+            emit(output, versions, ["version", "at", "origin", "changed"], rows)
+            return
+        config = _of_sluice(client, lambda: client.config_version(name, number))
+        shown = None if config is None else shown_config(config, secret_keys_of(client, config))
+    if shown is None:
+        notice(f"version {number} of {name} is its deletion")
+        shown = {}
+    emit(output, shown, ["key", "value"], [[key, value] for key, value in shown.items()])
+
+
+@click.command()
+@_NAME
+@click.argument("version", type=int)
+@worker_options
+def rollback(name: str, version: int, url: str | None, context_name: str | None) -> None:
+    """Restore an earlier configuration of a connector, or a deleted connector. Workers of Sluice only."""
+    with connect_to(url, context_name) as client:
+        _of_sluice(client, lambda: client.rollback(name, version))
+    notice(f"{name} has the configuration of version {version} again")
+
+
+def _of_sluice(client: ConnectClient, call: Any) -> Any:
+    """The answer of a resource that Apache's workers do not have."""
+    try:
+        return call()
+    except NotFoundError as e:
+        if e.message in ("HTTP 404 Not Found", "HTTP 404"):
+            raise ConnectError(f"The worker at {client.url} keeps no history: it is one of Apache Kafka Connect") from e
+        raise
+
+
+def _changed(one: Mapping[str, Any]) -> str:
+    if one["deleted"]:
+        return "deleted"
+    kinds = {"added": "+", "removed": "-", "changed": "~"}
+    return " ".join(f"{mark}{key}" for kind, mark in kinds.items() for key in one["changes"][kind])
