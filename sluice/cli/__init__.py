@@ -25,6 +25,7 @@ COMMANDS: dict[str, Command] = {
     "apply": Command("sluice.cli.apply:apply", "Create and update the connectors of files in a cluster."),
     "get": Command("sluice.cli.connectors:get", "List connectors with their states, failures first."),
     "describe": Command("sluice.cli.connectors:describe", "Show state, errors, configuration, and offsets of connectors."),
+    "top": Command("sluice.cli.top:top", "Show what connectors are doing, live: states, records per second, lag."),
     "pause": Command("sluice.cli.connectors:pause", "Pause connectors."),
     "resume": Command("sluice.cli.connectors:resume", "Resume connectors that are paused or stopped."),
     "stop": Command("sluice.cli.connectors:stop", "Stop connectors, so that their offsets can be changed."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,11 @@ def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) ->
 
 
 _PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name is given or matches a pattern; each does if there are none."""
+    return not patterns or any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -69,20 +75,17 @@ def _cell(value: Any) -> Any:
 
 
 def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    """A connector in one line. A worker leaves out what it does not know of a connector that is new or was just deleted."""
-    status, info = found.get("status", {}), found.get("info", {})
-    tasks, connector = status.get("tasks", []), status.get("connector", {})
-    failed = ["connector"] if connector.get("state") == "FAILED" else []
-    failed += [str(task["id"]) for task in tasks if task["state"] == "FAILED"]
-    running = sum(task["state"] == "RUNNING" for task in tasks)
+    from sluice.online.rates import summary_of
+
+    one = summary_of(name, found)
     return {
         "name": name,
-        "type": status.get("type") or info.get("type"),
-        "state": connector.get("state", "UNKNOWN"),
-        "tasks": f"{running}/{len(tasks)}",
-        "failed": failed,
-        "worker": connector.get("worker_id"),
-        "class": str(info.get("config", {}).get("connector.class", "")).rpartition(".")[2] or None,
+        "type": one.type,
+        "state": one.state,
+        "tasks": f"{one.running}/{one.tasks}",
+        "failed": list(one.failed),
+        "worker": found.get("status", {}).get("connector", {}).get("worker_id"),
+        "class": str(found.get("info", {}).get("config", {}).get("connector.class", "")).rpartition(".")[2] or None,
     }
 
 
@@ -148,7 +151,7 @@ def _print_description(one: Mapping[str, Any]) -> None:
     if one["topics"]:
         print(f"topics: {', '.join(sorted(one['topics']))}")
     for entry in one["offsets"] or ():
-        print(f"offset: {entry['partition']} at {entry['offset']}")
+        print(f"offset: {json.dumps(entry['partition'])} at {json.dumps(entry['offset'])}")
 
 
 def _indented(text: str) -> str:

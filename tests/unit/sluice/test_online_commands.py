@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -14,13 +15,15 @@ import pytest
 import yaml
 
 from connect.errors import BadRequestError
+from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
+from sluice.online.rates import RateReader
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import ConfigVersion, OffsetEntry, Origin, TargetState
+from worker.model import ConfigVersion, OffsetEntry, Origin, TargetState, TaskId, TaskProgress
 
 SECRET = "hunter2hunter2"
 
@@ -269,6 +272,38 @@ def test_bad_offsets_are_refused(sluice: Sluice, herder: Herder, tmp_path: Path,
     assert (nothing.code, "No offsets of s at" in nothing.err) == (1, True)
     assert sluice("offsets", "set", "s", "--to-time", "noon").code == 2
     assert "is no sink" in sluice("offsets", "set", "s", "--to-time", "2026-01-01").err
+
+
+def test_top_shows_rates_between_two_looks(sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = itertools.count(0, 1000)
+
+    def progress(task: TaskId) -> TaskProgress | None:
+        if task.connector == "still":
+            return None
+        return TaskProgress(records=next(counts), bytes=7, lag={"t-0": 3, "t-1": 4})
+
+    monkeypatch.setattr(herder, "progress", progress)
+    for name in ("busy", "still", "other"):
+        herder.put_connector(name, {"connector.class": "Source"}, replace=False)
+    lines = sluice("top", "busy", "st*", "--interval", "0.1", "-o", "json", "--count", "3").out.splitlines()
+    looks = [{one["name"]: one for one in json.loads(line)} for line in lines]
+    assert [look["busy"]["lag"] for look in looks] == [7, 7, 7]
+    assert looks[0]["busy"]["records_per_s"] is None
+    assert 0 < looks[2]["busy"]["records_per_s"] <= 1000 / 0.1
+    assert looks[2]["busy"]["bytes_per_s"] == 0
+    assert set(looks[0]) == {"busy", "still"}
+    assert looks[2]["still"]["lag"] is looks[2]["still"]["records_per_s"] is None
+    table = [line.split() for line in sluice("top", "still", "--interval", "0.1").out.splitlines()]
+    assert table[1] == ["still", "source", "RUNNING", "1/1", "-", "-", "-", "-"]
+
+
+def test_rates_start_again_with_a_task(herder: Herder, server: tuple[str, Herder], monkeypatch: pytest.MonkeyPatch) -> None:
+    records = iter([100, 300, 5, 25])
+    monkeypatch.setattr(herder, "progress", lambda task: TaskProgress(records=next(records), bytes=0))
+    herder.put_connector("s", {"connector.class": "Source"}, replace=False)
+    seconds = itertools.count(0, 10)
+    with ConnectClient(server[0]) as client, RateReader(client, clock=lambda: next(seconds)) as reader:
+        assert [reader.read(lambda name: True)[0].records_per_s for _ in range(4)] == [None, 20, None, 2]
 
 
 def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None:
