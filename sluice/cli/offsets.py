@@ -52,7 +52,7 @@ def get_offsets(name: str, url: str | None, context_name: str | None, output: st
 
 @offsets.command("set")
 @_NAME
-@click.argument("file", type=click.File("r"), required=False)
+@click.argument("file", type=click.File("r", lazy=True), required=False)
 @click.option("--to-time", metavar="TIME", help="For sinks: the first records at or after a time, such as 2026-11-26T08:00:00Z.")
 @_change_options
 @bootstrap_options
