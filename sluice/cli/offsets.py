@@ -52,13 +52,13 @@ def get_offsets(name: str, url: str | None, context_name: str | None, output: st
 
 @offsets.command("set")
 @_NAME
-@click.argument("file", type=click.File("r", lazy=True), required=False)
+@click.argument("file", required=False)
 @click.option("--to-time", metavar="TIME", help="For sinks: the first records at or after a time, such as 2026-11-26T08:00:00Z.")
 @_change_options
 @bootstrap_options
 def set_offsets(
     name: str,
-    file: Any,
+    file: str | None,
     to_time: str | None,
     stop: bool,
     dry_run: bool,
@@ -78,10 +78,21 @@ def set_offsets(
         raise click.UsageError("Give FILE or --to-time")
     with connect_to(url, context_name) as client:
         if to_time is None:
-            wanted = as_offsets(read_entries(file.read(), file.name))
+            assert file is not None
+            wanted = as_offsets(read_entries(_read(file), file))
         else:
             wanted = _at_time(client, name, to_time, client_properties(bootstrap_server, command_config))
         _change(client, name, wanted, stop=stop, dry_run=dry_run, output=output)
+
+
+def _read(path: str) -> str:
+    from connect.errors import ConfigError
+
+    try:
+        with click.open_file(path) as file:
+            return str(file.read())
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path} cannot be read: {e}") from e
 
 
 def _at_time(client: ConnectClient, name: str, text: str, properties: Mapping[str, str]) -> dict[str, Any]:

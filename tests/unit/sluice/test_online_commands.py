@@ -268,6 +268,8 @@ def test_bad_offsets_are_refused(sluice: Sluice, herder: Herder, tmp_path: Path,
     file.write_text(text)
     found = sluice("offsets", "set", "s", file)
     assert (found.code, problem in found.err) == (2, True), found.err
+    missing = sluice("offsets", "set", "s", tmp_path / "missing.json")
+    assert (missing.code, "missing.json cannot be read" in missing.err) == (2, True)
     nothing = sluice("offsets", "undo", "s")
     assert (nothing.code, "No offsets of s at" in nothing.err) == (1, True)
     assert sluice("offsets", "set", "s", "--to-time", "noon").code == 2
