@@ -134,8 +134,8 @@ def test_spool_that_executors_cannot_reach_is_named_with_host_and_remedy(spark: 
 
 
 def test_tables_are_written_though_executors_cannot_reach_the_spool(spark: Spark, shop: Shop, tmp_path: Path) -> None:
-    options = {**shop.options, "spool.location": "/proc/self/cwd/spool", "table.include.list": "public.orders"}
-    shop.spool = Path.cwd() / "spool"
+    options = {**shop.options, "spool.location": "/proc/self/cwd/another-spool", "table.include.list": "public.orders"}
+    shop.spool = Path.cwd() / "another-spool"
     sink = {"table.location": str(tmp_path), "table.name.format": "${table}", "write.mode": "upsert"}
     with SpoolTables(spark, options, sink) as tables:
         query = tables.stream().writeStream.foreachBatch(tables.write).option("checkpointLocation", shop.checkpoint).start()
