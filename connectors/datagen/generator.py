@@ -15,7 +15,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from connect.data.logical import DECIMAL, SCALE_PARAMETER
+from connect.data.logical import DECIMAL
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.data.types import INT_RANGES
@@ -45,8 +45,10 @@ from connectors.datagen.numbers import (
 )
 from connectors.datagen.options import (
     FROM_STORED,
+    MAX_DIGITS,
     decimal_of,
     option_generator,
+    scale_of,
     scaled_down,
     union_branches,
     union_struct,
@@ -143,8 +145,8 @@ def _converted(schema: Schema, generate: ValueGenerator) -> ValueGenerator:
 
 
 def _union(avro: AvroType, schema: Schema, path: str, of_field: object) -> ValueGenerator:
-    if of_field is not None:
-        raise SchemaError(f"{path}: {PROPERTY} applies to no union: move it into one of its types")
+    if of_field is not None and sum(branch.kind != "null" for branch in avro.branches) != 1:
+        raise SchemaError(f"{path}: {PROPERTY} applies to no union of several types: move it into the types")
     if not avro.branches:
         raise SchemaError(f"{path}: the union has no types")
     generators: list[ValueGenerator] = []
@@ -152,7 +154,7 @@ def _union(avro: AvroType, schema: Schema, path: str, of_field: object) -> Value
         if branch is None:
             generators.append(lambda random, number: None)
             continue
-        generate = _value_generator(branch.avro, branch.schema, path)
+        generate = _value_generator(branch.avro, branch.schema, path, of_field)
         generators.append(generate if branch.index is None else _member(schema, branch.index, generate))
     if len(generators) == 1:
         return generators[0]
@@ -165,8 +167,11 @@ def _member(schema: Schema, index: int, generate: ValueGenerator) -> ValueGenera
 
 
 def _decimal(avro: AvroType, schema: Schema, annotations: Annotations) -> ValueGenerator:
-    scale = int((schema.parameters or {}).get(SCALE_PARAMETER, "0"))
-    largest = 10 ** int(avro.props.get("precision", DEFAULT_PRECISION)) - 1
+    scale = scale_of(schema, annotations.path)
+    precision = int(avro.props.get("precision", DEFAULT_PRECISION))
+    if not 1 <= precision <= MAX_DIGITS:
+        raise annotations.error(f"precision is {precision}, expected 1 to {MAX_DIGITS}")
+    largest = 10**precision - 1
     if avro.kind == "fixed":
         largest = min(largest, (1 << max(0, 8 * avro.size - 1)) - 1)
     low, high = -largest, largest + 1

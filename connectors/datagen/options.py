@@ -19,6 +19,8 @@ from connectors.datagen.annotations import OPTIONS, Annotations
 from connectors.datagen.numbers import ValueGenerator
 from connectors.registry.avro.types import MISSING, AvroType
 
+MAX_DIGITS = 1000
+"""Maximum precision and scale of decimals."""
 FROM_STORED: dict[str, Callable[[int], Any]] = {DATE: date_of, TIME: millis_to_time, TIMESTAMP: instant_of}
 
 
@@ -186,8 +188,16 @@ def _members(avro: AvroType, schema: Schema, value: dict[str, Any], path: str) -
     return members
 
 
-def _decimal(schema: Schema, value: Any, path: str) -> Decimal:
+def scale_of(schema: Schema, path: str) -> int:
+    """Returns the scale of a decimal schema."""
     scale = int((schema.parameters or {}).get(SCALE_PARAMETER, "0"))
+    if abs(scale) > MAX_DIGITS:
+        raise SchemaError(f"{path}: scale is {scale}, expected at most {MAX_DIGITS}")
+    return scale
+
+
+def _decimal(schema: Schema, value: Any, path: str) -> Decimal:
+    scale = scale_of(schema, path)
     try:
         number = Decimal(value if isinstance(value, str) else repr(value))
         unscaled = scaled_down(number, scale)

@@ -20,6 +20,7 @@ from connect.java.regex_reader import Flags, PatternReader, RegexError
 Sampler = Callable[[Random], str]
 MAX_TEXT = 1000
 """Maximum length of a generated text, and maximum number of repetitions."""
+_MAX_BOUND = 10_000
 _MAX_GROUPS = 50
 _MAX_ALPHABET = 4096
 _PRINTABLE: Ranges = ((0x20, 0x7E),)
@@ -72,6 +73,8 @@ def text_sampler(pattern: str, shortest: int = 0, longest: int | None = None) ->
     low, high = _bounds(root)
     if low > MAX_TEXT:
         raise SchemaError(f"regex {pattern!r} requires {low} characters, expected at most {MAX_TEXT}")
+    if high > _MAX_BOUND:
+        raise SchemaError(f"regex {pattern!r} allows {high} characters, expected at most {_MAX_BOUND}: nest fewer repetitions")
     limit = min(high, MAX_TEXT, MAX_TEXT if longest is None else longest)
     samplers = _RegexSampler(limit)
     lengths = [length for length in _bits(samplers.lengths(root)) if length >= shortest]

@@ -216,6 +216,8 @@ def test_options_are_read_from_a_file(tmp_path: Path, text: str) -> None:
 def test_annotations_of_a_field_apply_to_its_type() -> None:
     generator = compile_generator(record({"name": "f", "type": "int", "arg.properties": {"options": [7]}}))
     assert generator.row(Random(1), 0) == [7]
+    optional = compile_generator(record({"name": "f", "type": ["null", "int"], "arg.properties": {"options": [7]}}))
+    assert {optional.row(Random(seed), 0)[0] for seed in range(20)} == {None, 7}
 
 
 def test_comments_are_skipped() -> None:
@@ -294,9 +296,14 @@ def test_malformed_annotations_are_refused(type: Any, annotations: dict[str, Any
         ("{", "no JSON"),
         ('"string"', "of type string, expected a record"),
         (record({"name": "f", "type": "nope"}), "nope"),
-        (record({"name": "f", "type": ["null", "int"], "arg.properties": {"options": [1]}}), "applies to no union"),
+        (record({"name": "f", "type": ["string", "int"], "arg.properties": {"options": [1]}}), "applies to no union"),
         (record({"name": "f", "type": {"type": "int", "arg.properties": []}}), "expected an object"),
         (record({"name": "f", "type": "test.Row"}), "refers to itself"),
+        (
+            record({"name": "f", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10**9}}),
+            "precision is 1000000",
+        ),
+        (record({"name": "f", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 10**9}}), "scale is"),
     ],
 )
 def test_malformed_schemas_are_refused(text: str, message: str) -> None:
