@@ -1,4 +1,4 @@
-"""Generates sample records (users, orders, a clickstream) for demos, tests, and load."""
+"""Generates sample records (quickstarts such as users and orders, or an annotated Avro schema) for demos, tests, and load."""
 
 from connectors.datagen.source import DatagenSource, DatagenSourceTask
 

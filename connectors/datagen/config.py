@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from connect.config.definition import ConfigDef, Importance, Recommender
+from connect.config.definition import ConfigDef, ConfigValue, Importance, Recommender
 from connect.config.types import ConfigType
-from connect.config.validators import NonEmpty, OneOf, Range, at_least
-from connect.errors import ConfigError
-from connectors.datagen.quickstarts import QUICKSTARTS
+from connect.config.validators import NonEmpty, Range, at_least
+from connect.errors import ConfigError, SchemaError
+from connect.suggestions import did_you_mean
+from connectors.datagen.generator import RowGenerator, compile_generator
+from connectors.datagen.quickstarts import QUICKSTARTS, quickstart_named
 
 TOPIC = "kafka.topic"
 QUICKSTART = "quickstart"
+SCHEMA_FILENAME = "schema.filename"
+SCHEMA_STRING = "schema.string"
 KEY_FIELD = "schema.keyfield"
 MAX_INTERVAL = "max.interval"
 ITERATIONS = "iterations"
@@ -21,11 +27,26 @@ RATE = "rate"
 COUNT = "count"
 TASK_ID = "task.id"
 TASKS = "task.count"
+_SOURCES = (SCHEMA_STRING, SCHEMA_FILENAME, QUICKSTART)
+# Confluent's message, letter for letter.
+_ONE_SOURCE = f"Must set exactly one of {', '.join(_SOURCES)}"
 
 
 class _QuickstartRecommender(Recommender):
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
         return list(QUICKSTARTS)
+
+
+class _KnownQuickstart:
+    """The name of a quickstart in any case, or an empty text."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value and value.lower() not in QUICKSTARTS:
+            hint = did_you_mean(value.lower(), QUICKSTARTS, "; ")
+            raise ConfigError.invalid(name, value, f"expected one of {', '.join(sorted(QUICKSTARTS))}{hint}")
+
+    def __str__(self) -> str:
+        return f"(case insensitive) [{', '.join(sorted(QUICKSTARTS))}]"
 
 
 CONFIG = (
@@ -35,13 +56,24 @@ CONFIG = (
         doc="The topic to write to; topic is an alias.",
     )
     .define(
-        QUICKSTART, ConfigType.STRING, validator=OneOf(tuple(QUICKSTARTS), ignore_case=True), importance=Importance.HIGH,
+        QUICKSTART, ConfigType.STRING, "", validator=_KnownQuickstart(), importance=Importance.HIGH,
         recommender=_QuickstartRecommender(),
-        doc="Kind of records to generate: users, orders (with a nested address), or clickstream.",
+        doc="Kind of records to generate, such as users, orders (with a nested address), or pageviews. Set exactly one of "
+            "quickstart, schema.filename, and schema.string.",
+    )
+    .define(
+        SCHEMA_FILENAME, ConfigType.STRING, "", importance=Importance.HIGH,
+        doc="File with the Avro schema of the records, annotated as for Confluent's avro-random-generator (arg.properties). "
+            "Every worker must have the file.",
+    )
+    .define(
+        SCHEMA_STRING, ConfigType.STRING, "", importance=Importance.HIGH,
+        doc="The Avro schema itself, as JSON, instead of a file.",
     )
     .define(
         KEY_FIELD, ConfigType.STRING, None, importance=Importance.HIGH,
-        doc="The field to use as record key. Default: the key of the quickstart; empty for records without a key.",
+        doc="The field to use as record key. Default: the key of the quickstart, no key for other schemas; empty for records "
+            "without a key.",
     )
     .define(
         RATE, ConfigType.DOUBLE, None, validator=Range(minimum=0, nullable=True), importance=Importance.HIGH,
@@ -71,7 +103,7 @@ class DatagenConfig:
     """Configuration of one task. ``limit`` None: no limit; ``rate`` None: wait by ``max_interval_ms``, 0: no wait."""
 
     topic: str
-    quickstart: str
+    rows: RowGenerator
     key_field: str | None
     rate: float | None
     max_interval_ms: int
@@ -83,13 +115,13 @@ class DatagenConfig:
     def parse(cls, config: Mapping[str, str]) -> DatagenConfig:
         """Parses the configuration of a task, or of a connector as its only task. Raises ConfigError."""
         values = CONFIG.parse(config)
-        quickstart = values[QUICKSTART].lower()
+        rows, default_key = _read_source(values)
         task_id, tasks = int(config.get(TASK_ID, 0)), int(config.get(TASKS, 1))
         rate = values[RATE]
         return cls(
             values[TOPIC],
-            quickstart,
-            _key_field(quickstart, values[KEY_FIELD]),
+            rows,
+            _key_field(rows, values[KEY_FIELD], default_key),
             None if rate is None else rate / tasks,
             values[MAX_INTERVAL],
             _limit(values[ITERATIONS], values[COUNT], task_id, tasks),
@@ -98,13 +130,57 @@ class DatagenConfig:
         )
 
 
-def _key_field(quickstart: str, given: str | None) -> str | None:
-    found = QUICKSTARTS[quickstart]
+def check_sources(values: list[ConfigValue], config: Mapping[str, str], *, reads_file: bool) -> list[ConfigValue]:
+    """Adds the errors that concern several keys: not exactly one schema, an invalid schema, a key field that it does not have.
+    Does not open the file of the schema unless ``reads_file``."""
+    by_name = {value.name: value for value in values}
+    given = [name for name in _SOURCES if by_name[name].value]
+    if len(given) != 1:
+        for name in given or _SOURCES:
+            by_name[name].errors.append(_ONE_SOURCE)
+        return values
+    if not any(value.errors for value in values) and (reads_file or given != [SCHEMA_FILENAME]):
+        try:
+            DatagenConfig.parse(config)
+        except ConfigError as e:
+            by_name[e.key or given[0]].errors.append(e.message)
+    return values
+
+
+def _read_source(values: Mapping[str, Any]) -> tuple[RowGenerator, str | None]:
+    """Returns the generator of the configured schema, and the default key field."""
+    given = [name for name in _SOURCES if values[name]]
+    if len(given) != 1:
+        raise ConfigError(_ONE_SOURCE, key=given[0] if given else QUICKSTART)
+    key = given[0]
+    if key == QUICKSTART:
+        quickstart = quickstart_named(values[QUICKSTART].lower())
+        return quickstart.rows, quickstart.key_field
+    text = values[key] if key == SCHEMA_STRING else _read_schema(values[key])
+    try:
+        return compile_generator(text), None
+    except SchemaError as e:
+        shown = values[key] if len(values[key]) <= 100 else f"{values[key][:97]}..."
+        raise ConfigError.invalid(key, shown, e.message) from e
+
+
+def _read_schema(filename: str) -> str:
+    try:
+        return Path(filename).read_text(encoding="utf-8")
+    except OSError as e:
+        reason = f"{e.strerror or e}; expected a file with an Avro schema that exists on every worker"
+        raise ConfigError.invalid(SCHEMA_FILENAME, filename, reason) from e
+    except ValueError as e:
+        raise ConfigError.invalid(SCHEMA_FILENAME, filename, f"not UTF-8 text, expected an Avro schema as JSON: {e}") from e
+
+
+def _key_field(rows: RowGenerator, given: str | None, default: str | None) -> str | None:
     if given is None:
-        return found.key_field
-    if given and found.schema.field(given) is None:
-        fields = ", ".join(found.schema.field_names)
-        raise ConfigError.invalid(KEY_FIELD, given, f"the quickstart {quickstart} has no such field, but {fields}")
+        return default
+    names = rows.schema.field_names
+    if given and given not in names:
+        reason = f"{rows.schema.name} has no such field, expected one of {', '.join(names)}{did_you_mean(given, names, '; ')}"
+        raise ConfigError.invalid(KEY_FIELD, given, reason)
     return given or None
 
 

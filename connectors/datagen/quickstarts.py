@@ -1,17 +1,22 @@
-"""The quickstarts, with the fields of Confluent's schemas of the same names.
+"""The quickstarts by name, with the fields of Confluent's schemas of the same names.
 
-Rows depend only on the random generator and the row number, so that equal seeds give equal rows.
+Rows depend only on the random generator and the row number, so that equal seeds give equal rows. The rows of users, orders, and
+clickstream are written in Python; the other quickstarts are annotated schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 from typing import Any
 
+import orjson
+
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
+from connectors.datagen.generator import RowGenerator, compile_generator
+from connectors.datagen.quickstart_schemas import SCHEMAS
 
 _FROM_MS, _TO_MS = 1_487_715_775_521, 1_519_273_364_600
 _GENDERS = ("MALE", "FEMALE", "OTHER")
@@ -37,11 +42,10 @@ _AGENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Quickstart:
-    """A kind of record: its schema, default key, and row generator."""
+    """A kind of record: its default key and its generator."""
 
-    schema: Schema
     key_field: str
-    row: Callable[[Random, int], list[Any]]
+    rows: RowGenerator
 
 
 _USERS = Schema(
@@ -122,8 +126,19 @@ def _click(random: Random, number: int) -> list[Any]:
     ]
 
 
-QUICKSTARTS = {
-    "users": Quickstart(_USERS, "userid", _user),
-    "orders": Quickstart(_ORDERS, "orderid", _order),
-    "clickstream": Quickstart(_CLICKSTREAM, "ip", _click),
+_IN_PYTHON = {
+    "users": Quickstart("userid", RowGenerator(_USERS, _user)),
+    "orders": Quickstart("orderid", RowGenerator(_ORDERS, _order)),
+    "clickstream": Quickstart("ip", RowGenerator(_CLICKSTREAM, _click)),
 }
+QUICKSTARTS = (*_IN_PYTHON, *SCHEMAS)
+"""The names of the quickstarts."""
+
+
+@cache
+def quickstart_named(name: str) -> Quickstart:
+    """Returns the quickstart of that name, one of ``QUICKSTARTS``."""
+    if name in _IN_PYTHON:
+        return _IN_PYTHON[name]
+    key_field, schema = SCHEMAS[name]
+    return Quickstart(key_field, compile_generator(orjson.dumps(schema).decode()))

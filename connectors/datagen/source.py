@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from connect.config.definition import ConfigDef
+from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
@@ -17,8 +17,7 @@ from connect.data.struct import Struct
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connect.source import SourceTask
-from connectors.datagen.config import CONFIG, TASK_ID, TASKS, DatagenConfig
-from connectors.datagen.quickstarts import QUICKSTARTS
+from connectors.datagen.config import CONFIG, TASK_ID, TASKS, DatagenConfig, check_sources
 
 GENERATION = "task.generation"
 ITERATION = "current.iteration"
@@ -37,6 +36,13 @@ class DatagenSource(SourceConnector):
 
     def config_def(self) -> ConfigDef:
         return CONFIG
+
+    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return check_sources(super().check_config(config), config, reads_file=False)
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks the keys, and the schema also if it is in a file."""
+        return check_sources(super().check_config(config), config, reads_file=True)
 
     def start(self, config: Mapping[str, str]) -> None:
         DatagenConfig.parse(config)
@@ -87,9 +93,9 @@ class DatagenSourceTask(SourceTask):
     def resume_from(self, config: Mapping[str, str], stored: Mapping[str, Any]) -> None:
         """Continues from a stored offset, which is empty at first."""
         self._settings = settings = DatagenConfig.parse(config)
-        self._quickstart = QUICKSTARTS[settings.quickstart]
+        self._schema = schema = settings.rows.schema
         self._partition = {TASK_ID: settings.task_id}
-        key_field = None if settings.key_field is None else self._quickstart.schema.field(settings.key_field)
+        key_field = None if settings.key_field is None else schema.field(settings.key_field)
         self._key_index = None if key_field is None else key_field.index
         self._key_schema = None if key_field is None else key_field.schema
         self._generated = int(stored.get(ITERATION, 0))
@@ -137,7 +143,7 @@ class DatagenSourceTask(SourceTask):
         )
         offset = {GENERATION: self._generation, ITERATION: iteration + 1, SEED: settings.seed}
         key = None if self._key_index is None else row[self._key_index]
-        schema = self._quickstart.schema
+        schema = self._schema
         return SourceRecord(
             self._partition, offset, settings.topic, None, self._key_schema, key, schema, Struct(schema, row), None, headers
         )
@@ -147,7 +153,8 @@ class DatagenSourceTask(SourceTask):
         block, position = divmod(iteration, BLOCK_ROWS)
         if block != self._block:
             random = Random(f"{self._settings.seed}/{self._settings.task_id}/{block}")
-            self._rows = [self._quickstart.row(random, block * BLOCK_ROWS + i) for i in range(BLOCK_ROWS)]
+            row = self._settings.rows.row
+            self._rows = [row(random, block * BLOCK_ROWS + i) for i in range(BLOCK_ROWS)]
             self._block = block
         return self._rows[position]
 
