@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from typing import Any
 from connect.errors import SchemaError
 from connect.suggestions import did_you_mean
 from connectors.registry.avro.types import AvroType
+
+_log = logging.getLogger(__name__)
 
 PROPERTY = "arg.properties"
 OPTIONS, RANGE, ITERATION, LENGTH, REGEX = "options", "range", "iteration", "length", "regex"
@@ -59,16 +62,16 @@ class Annotations:
         return SchemaError(f"{self.path}: {message}")
 
     def check(self, kind: str) -> Annotations:
-        """Returns itself. Raises SchemaError for an unknown annotation, and for one that does not apply to the kind of schema
-        or to another annotation."""
+        """Returns itself. Raises SchemaError for annotations that exclude each other. Warns of an unknown one, and of one that
+        does not apply to the kind of schema: Confluent's connector ignores them, too."""
         applicable = _APPLICABLE.get(kind, ())
         for name in self.values:
             if name not in KNOWN:
                 hint = did_you_mean(name, KNOWN, "; ")
-                raise self.error(f"unknown annotation {name}, expected one of {', '.join(KNOWN)}{hint}")
-            if name not in applicable:
+                _log.warning("%s: ignoring the unknown annotation %s%s", self.path, name, hint)
+            elif name not in applicable:
                 expected = ", ".join(applicable) or "none"
-                raise self.error(f"annotation {name} does not apply to {kind}, expected {expected}")
+                _log.warning("%s: ignoring the annotation %s, which %s does not have; it has %s", self.path, name, kind, expected)
         for name, allowed in _TOGETHER.items():
             other = next((other for other in self.values if other != name and other not in allowed), None)
             if name in self.values and other is not None:
@@ -76,14 +79,14 @@ class Annotations:
         return self
 
     def inside(self, name: str, *members: str) -> Annotations:
-        """Returns the object of that name, which may have only the given members."""
+        """Returns the object of that name. Warns of members that are not among the given ones."""
         value = self.values[name]
         if not isinstance(value, dict):
             raise self.error(f"{name} is {value!r}, expected an object with {', '.join(members)}")
         for member in value:
             if members and member not in members:
                 hint = did_you_mean(member, members, "; ")
-                raise self.error(f"{name} has the unknown member {member}, expected {', '.join(members)}{hint}")
+                _log.warning("%s: ignoring the unknown member %s of %s%s", self.path, member, name, hint)
         return replace(self, path=f"{self.path}.{name}", values=value)
 
     def integer(self, name: str, low: int, high: int) -> int | None:

@@ -130,16 +130,21 @@ class DatagenConfig:
         )
 
 
+_OPTION_FILE = '"file"'
+"""In a schema that may name files with options."""
+
+
 def check_sources(values: list[ConfigValue], config: Mapping[str, str], *, reads_file: bool) -> list[ConfigValue]:
     """Adds the errors that concern several keys: not exactly one schema, an invalid schema, a key field that it does not have.
-    Does not open the file of the schema unless ``reads_file``."""
+    Does not open the file of the schema, and files with options in it, unless ``reads_file``."""
     by_name = {value.name: value for value in values}
     given = [name for name in _SOURCES if by_name[name].value]
     if len(given) != 1:
         for name in given or _SOURCES:
             by_name[name].errors.append(_ONE_SOURCE)
         return values
-    if not any(value.errors for value in values) and (reads_file or given != [SCHEMA_FILENAME]):
+    opens_files = given == [SCHEMA_FILENAME] or _OPTION_FILE in (config.get(SCHEMA_STRING) or "")
+    if not any(value.errors for value in values) and (reads_file or not opens_files):
         try:
             DatagenConfig.parse(config)
         except ConfigError as e:
