@@ -57,7 +57,6 @@ def test_no_schema_is_an_error_of_each_key_and_two_of_the_given_ones() -> None:
         ({"quickstart": "pageview"}, "quickstart", ["value pageview", "one of campaign_finance", "did you mean pageviews?"]),
         ({"schema.filename": "/no/such/file.avsc"}, "schema.filename", ["/no/such/file.avsc", "No such file", "on every worker"]),
         ({"schema.string": "{"}, "schema.string", ["no JSON"]),
-        ({"schema.string": SCHEMA.replace("iteration", "iterat")}, "schema.string", ["shop.item.number", "mean iteration"]),
         ({"schema.string": SCHEMA, "schema.keyfield": "numbr"}, "schema.keyfield", ["numbr", "shop.item", "mean number?"]),
         ({"quickstart": "users", "schema.keyfield": "id"}, "schema.keyfield", ["ksql.users", "registertime, userid"]),
     ],
