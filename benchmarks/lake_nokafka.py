@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,19 +211,22 @@ class _Engine:
     def count(self) -> int:
         return int(self._events.read_text()) if self._events.exists() else 0
 
+    def has(self, count: int) -> bool:
+        return self.count() >= count
+
 
 def _debezium(server: EmbeddedPostgres, home: Path) -> dict[str, Any]:
     """What events cost up to an application: all rows of the snapshot but the first ones, and changes after as many others."""
     engine = _Engine(server, home)
     with Measured(engine.command, home / "engine.log") as measured, server.connect() as connection:
-        measured.wait_until(lambda: engine.count() > RECORDS // _SMALL_SHARE, TIMEOUT_S)
+        measured.wait_until(partial(engine.has, RECORDS // _SMALL_SHARE), TIMEOUT_S)
         read, first = engine.count(), measured.figures(0)
-        measured.wait_until(lambda: engine.count() >= RECORDS, TIMEOUT_S)
+        measured.wait_until(partial(engine.has, RECORDS), TIMEOUT_S)
         rows = _between(first, measured.figures(0), RECORDS - read)
         for count in (CHANGES, 2 * CHANGES):
             start = measured.figures(0)
             connection.execute("UPDATE customers SET score = score + 1 WHERE id <= %s", (CHANGES,))
-            measured.wait_until(lambda total=RECORDS + count: engine.count() >= total, TIMEOUT_S)  # type: ignore[misc]
+            measured.wait_until(partial(engine.has, RECORDS + count), TIMEOUT_S)
         return {"rows": _rate(rows), "changes": _rate(_between(start, measured.figures(0), CHANGES))}
 
 

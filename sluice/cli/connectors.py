@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from connect.errors import NotFoundError, UnreachableError
+from connect.errors import ConnectError, NotFoundError, UnreachableError
 from connect.suggestions import did_you_mean
 from sluice.cli.errors import FAILED, OK
 from sluice.cli.output import forms_option, notice, print_forms, print_table
@@ -34,23 +34,20 @@ def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) ->
 _PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name is given or matches a pattern; each does if there are none."""
-    return not patterns or any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
+def matching(names: Collection[str], pattern: str) -> list[str]:
+    """Returns the name that is the pattern, else those that it matches (``*``, ``?``, ``[...]``), in order."""
+    return [pattern] if pattern in names else [name for name in sorted(names) if fnmatch.fnmatchcase(name, pattern)]
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Returns the names that are given, or that a pattern with ``*``, ``?``, or ``[...]`` matches, in order. Raises NotFoundError
-    for a pattern without any."""
+    """Returns the names that patterns match (:func:`matching`), each once. Raises NotFoundError for a pattern without any."""
     found: dict[str, None] = {}
     for pattern in patterns:
-        matching = [name for name in sorted(names) if name == pattern] or [
-            name for name in sorted(names) if _WILDCARDS & set(pattern) and fnmatch.fnmatchcase(name, pattern)
-        ]
-        if not matching:
+        own = matching(names, pattern)
+        if not own:
             near = did_you_mean(pattern, names, "; ")
             raise NotFoundError(f"No connector {'matches' if _WILDCARDS & set(pattern) else 'is named'} {pattern}{near}")
-        found |= dict.fromkeys(matching)
+        found |= dict.fromkeys(own)
     return list(found)
 
 
@@ -125,8 +122,6 @@ def _description(client: ConnectClient, name: str) -> dict[str, Any]:
 
 def _unless_refused(read: Callable[[], Any]) -> Any:
     """None if the worker does not tell: Apache's versions differ, and topic tracking can be off."""
-    from connect.errors import ConnectError
-
     try:
         return read()
     except UnreachableError:
@@ -160,8 +155,6 @@ def _indented(text: str) -> str:
 
 def _each(patterns: Sequence[str], url: str | None, context_name: str | None, done: str, change: Callable[..., Any]) -> int:
     """Changes each connector; an error does not stop the others."""
-    from connect.errors import ConnectError
-
     code = OK
     with connect_to(url, context_name) as client:
         for name in select(client.connectors(), patterns):

@@ -6,13 +6,13 @@ import itertools
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.connectors import complete_names, matches
+from sluice.cli.connectors import complete_names, matching
 from sluice.cli.output import output_option, print_json, print_table, wants_color
 from sluice.cli.worker import connect_to, worker_options
 
@@ -47,10 +47,13 @@ def top(
     pause = threading.Event()
     with connect_to(url, context_name) as client, RateReader(client) as reader:
 
+        def choose(names: Collection[str]) -> set[str]:
+            return {name for one in patterns for name in matching(names, one)} if patterns else set(names)
+
         def read(number: int, limit: int | None = None) -> list[ConnectorRates]:
             if number:
                 pause.wait(interval)
-            return reader.read(lambda name: matches(name, patterns), limit)
+            return reader.read(choose, limit)
 
         if is_live:
             _show_live(looks, read, client.url)

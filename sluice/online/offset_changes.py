@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import BadRequestError, ConfigError, ConnectError
 from rest.client import ConnectClient
 
 STOPPED = "STOPPED"
@@ -63,10 +63,14 @@ def change_offsets(client: ConnectClient, name: str, changes: Sequence[OffsetCha
     """Makes the changes, and returns the file from which they can be undone.
 
     ``stops``: a connector that is not stopped is stopped, and afterwards gets its former state again, also if the change fails.
-    Otherwise the worker refuses it. Raises the client's errors, and ConnectError if the connector does not stop in time.
+    Otherwise it is refused. Raises the client's errors, and ConnectError if the connector does not stop in time.
     """
     state = client.status(name)["connector"]["state"]
-    must_stop = stops and state != STOPPED
+    must_stop = state != STOPPED
+    if must_stop and not stops:
+        raise BadRequestError(
+            f"Connector {name} is {state}, and offsets can only be changed while it is stopped: add --stop, or use sluice stop {name}"
+        )
     if must_stop:
         client.stop(name)
         client.wait_for(name, STOPPED, timeout_s=_STATE_TIMEOUT_S)
@@ -75,7 +79,11 @@ def change_offsets(client: ConnectClient, name: str, changes: Sequence[OffsetCha
         last = as_offsets(client.offsets(name))
         keys = [json.dumps(one.partition, sort_keys=True) for one in changes]
         undo = _remember(client, name, [{"partition": json.loads(key), "offset": last.get(key)} for key in keys])
-        client.alter_offsets(name, [{"partition": one.partition, "offset": one.after} for one in changes])
+        try:
+            client.alter_offsets(name, [{"partition": one.partition, "offset": one.after} for one in changes])
+        except BadRequestError:
+            undo.unlink()  # nothing was changed: what can be undone is the change before
+            raise
     finally:
         if must_stop:
             (client.pause if state == "PAUSED" else client.resume)(name)

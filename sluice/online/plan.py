@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connect.config.connector_file import NAME, ConnectorFile, files_below, parse_connector_file
-from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
+from connect.errors import ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
 from sluice.online.secret_keys import shown_value
 from worker.lint.worker import is_worker
@@ -159,7 +159,7 @@ def _validate(client: ConnectClient, config: Mapping[str, str]) -> tuple[list[tu
         found = client.validate(config)
     except UnreachableError:
         raise
-    except (BadRequestError, NotFoundError, ConnectError) as e:
+    except ConnectError as e:
         return [(_CLASS, e.message)], set()
     configs = found.get("configs", ())
     errors = [(str(one["value"]["name"]), str(text)) for one in configs for text in one["value"].get("errors", ())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
@@ -73,15 +73,15 @@ class RateReader:
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def read(self, chosen: Callable[[str], bool], limit: int | None = None) -> list[ConnectorRates]:
-        """Returns the connectors whose names are chosen, failures first; figures only of the first ``limit``. Raises the client's
-        errors."""
+    def read(self, choose: Callable[[Collection[str]], Collection[str]], limit: int | None = None) -> list[ConnectorRates]:
+        """Returns the connectors that ``choose`` selects by name, failures first; figures only of the first ``limit``. Raises the
+        client's errors."""
         expanded = self._client.connectors_expanded("status", "info")
         self._workers = {worker: client for worker, client in self._workers.items() if client is not None}
         workers = {part["worker_id"] for one in expanded.values() for part in _parts(one.get("status", {}))}
         if len(workers) == 1:  # however its own address reads
             self._workers[workers.pop()] = self._client
-        found = [(summary_of(name, one), one) for name, one in expanded.items() if chosen(name)]
+        found = [(summary_of(name, expanded[name]), expanded[name]) for name in choose(expanded)]
         found.sort(key=lambda pair: (not pair[0].failed, pair[0].name))
         shown = [self._with_figures(*pair) for pair in found[:limit]]
         return [*shown, *(summary for summary, _ in found[len(shown) :])]

@@ -72,7 +72,10 @@ class SpoolTables:
             raise ConfigError("Give the configuration of at least one sink, with table.location")
         self._spark = spark
         self._source = source
-        self._spool = parse_options(source).spool.location
+        options = parse_options(source)
+        if options.table is not None:
+            raise ConfigError.invalid("table", options.table, "SpoolTables writes all tables; choose them with topics of a sink")
+        self._spool = options.spool.location
         self._reader = SpoolReader(self._spool)
         self._sinks = [_Sink(spark, given, self._identify) for given in sinks]
         names = [sink.config.connector for sink in self._sinks]

@@ -109,5 +109,5 @@ class RogueTask(SourceTask):
         misbehave("task stop", self.config)
 
     def progress(self) -> Mapping[str, Any]:
-        python = os.path.realpath(os.sys.prefix)  # type: ignore[attr-defined]
+        python = os.path.realpath(sys.prefix)
         return {"pid": os.getpid(), "python": python, "signals": self.signals}

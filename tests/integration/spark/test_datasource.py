@@ -339,6 +339,48 @@ def test_one_stream_fills_all_tables_and_repeated_batches_change_nothing(
     assert spark.read.format("delta").load(str(lake / "other")).count() == 1
 
 
+class Interrupted(Exception):
+    """The query ended between two commits of a batch."""
+
+
+@pytest.mark.timeout(600)
+def test_batch_that_was_interrupted_between_its_commits_is_completed(
+    spark: Spark, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connectors.spark.datasource.tables._COMMIT_BYTES", 1)
+    shop.options |= {"spool.segment.max.bytes": "300000", "table.include.list": "public.orders"}
+    sink = {"table.location": str(tmp_path), "table.name.format": "${table}", "write.mode": "append"}
+    table, interrupted = tmp_path / "orders", 0
+    with SpoolTables(spark, shop.options, sink) as tables:
+        commit = tables._commit
+
+        def write(batch: Any, batch_id: int) -> None:
+            nonlocal interrupted
+            commits = 0
+
+            def commit_once(*arguments: Any) -> None:
+                nonlocal commits
+                if commits:
+                    raise Interrupted
+                commits += 1
+                commit(*arguments)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(tables, "_commit", commit_once)
+                try:
+                    tables.write(batch, batch_id)
+                except Interrupted:
+                    interrupted += 1
+            tables.write(batch, batch_id)
+
+        query = tables.stream().writeStream.foreachBatch(write).option("checkpointLocation", shop.checkpoint).start()
+        wait_until(lambda: query.exception() is not None or (is_table(table) and len(rows_of(str(table))) >= 300))
+        assert (failure := query.exception()) is None, str(failure)
+        query.stop()
+    assert interrupted > 0
+    assert lake_rows(table) == shop.rows()
+
+
 @pytest.mark.timeout(600)
 def test_notebook_fills_a_table(
     spark: Spark, shop: Shop, postgres: EmbeddedPostgres, database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -241,7 +241,11 @@ def test_offsets_are_set_reset_and_restored(sluice: Sluice, herder: Herder, tmp_
     change = {"partition": {"file": "a"}, "before": {"position": 6}, "after": {"position": 1}}
     assert json.loads(dry.out) == {"name": "s", "executed": False, "changes": [change]}
     refused = sluice("offsets", "set", "s", file)
-    assert (refused.code, "must be in the STOPPED state" in refused.err) == (2, True)
+    assert refused.err.startswith(
+        "error: Connector s is RUNNING, and offsets can only be changed while it is stopped: add --stop"
+    )
+    assert refused.code == 2
+    assert "No offsets of s at" in sluice("offsets", "undo", "s", "--stop").err, "a refused change is none"
     assert herder.stored == before
     assert sluice("offsets", "set", "s", file, "--stop").code == 0
     assert (herder.stored['{"file": "a"}'], herder.targets["s"]) == ({"position": 1}, TargetState.STARTED)
@@ -305,7 +309,7 @@ def test_rates_start_again_with_a_task(herder: Herder, server: tuple[str, Herder
     herder.put_connector("s", {"connector.class": "Source"}, replace=False)
     seconds = itertools.count(0, 10)
     with ConnectClient(server[0]) as client, RateReader(client, clock=lambda: next(seconds)) as reader:
-        assert [reader.read(lambda name: True)[0].records_per_s for _ in range(4)] == [None, 20, None, 2]
+        assert [reader.read(list)[0].records_per_s for _ in range(4)] == [None, 20, None, 2]
 
 
 def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None:

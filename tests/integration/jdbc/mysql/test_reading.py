@@ -285,7 +285,7 @@ def test_rows_are_read_packet_by_packet_if_pymysql_has_no_file(rig: Rig, monkeyp
     rig.run("set session max_statement_time = 0")
     expected = rig.read(query)
     reader = rig.dialect.reader(rig.session, Sql(query), ReadOptions())
-    reader._stream._file = None  # type: ignore[attr-defined]
+    monkeypatch.setattr(vars(reader)["_stream"], "_file", None)
     found = [row for _ in range(6) for row in reader.read(1).values]
     assert (list(reader.fields), found) == expected
 

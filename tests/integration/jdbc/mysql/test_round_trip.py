@@ -26,8 +26,8 @@ def shown(schema: Schema) -> str:
     return f"{name}({(schema.parameters or {})['scale']})" if name == "Decimal" else name
 
 
-def stamp(*parts: int) -> dt.datetime:
-    return dt.datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+def stamp(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: int = 0, micro: int = 0) -> dt.datetime:
+    return dt.datetime(year, month, day, hour, minute, second, micro, UTC)
 
 
 TYPES: list[tuple[str, str, str, Any]] = [

@@ -121,7 +121,9 @@ def test_added_and_dropped_columns_change_the_schema_of_later_rows(database: Dat
     assert rows(first + second + third) == [{"id": 1, "old": 5}, {"id": 2, "old": 6, "note": "x"}, {"id": 3, "note": "y"}]
 
 
-def test_repeated_failure_to_list_tables_fails_the_connector(database: Database, start: Sources) -> None:
+def test_repeated_failure_to_list_tables_fails_the_connector(
+    database: Database, start: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
     database.execute(*make("a"))
     source = start(database, mode="bulk", table_poll_interval_ms="30", connection_attempts="2", connection_backoff_ms="10")
     monitor = source.connector._monitor
@@ -132,7 +134,7 @@ def test_repeated_failure_to_list_tables_fails_the_connector(database: Database,
         calls.release()
         raise ConnectError("no list today")
 
-    monitor._discover = fail  # type: ignore[assignment]
+    monkeypatch.setattr(monitor, "_discover", fail)
     assert source.context.failed.wait(10)
     assert [str(error) for error in source.context.errors] == ["no list today"]
     assert calls.acquire(blocking=False)
