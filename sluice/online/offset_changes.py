@@ -69,7 +69,7 @@ def change_offsets(client: ConnectClient, name: str, changes: Sequence[OffsetCha
     must_stop = state != STOPPED
     if must_stop and not stops:
         raise BadRequestError(
-            f"Connector {name} is {state}, and offsets can only be changed while it is stopped: add --stop, or use sluice stop {name}"
+            f"Connector {name} is {state}, and only offsets of a stopped one can change: add --stop, or use sluice stop {name}"
         )
     if must_stop:
         client.stop(name)

@@ -241,9 +241,7 @@ def test_offsets_are_set_reset_and_restored(sluice: Sluice, herder: Herder, tmp_
     change = {"partition": {"file": "a"}, "before": {"position": 6}, "after": {"position": 1}}
     assert json.loads(dry.out) == {"name": "s", "executed": False, "changes": [change]}
     refused = sluice("offsets", "set", "s", file)
-    assert refused.err.startswith(
-        "error: Connector s is RUNNING, and offsets can only be changed while it is stopped: add --stop"
-    )
+    assert refused.err.startswith("error: Connector s is RUNNING, and only offsets of a stopped one can change: add --stop")
     assert refused.code == 2
     assert "No offsets of s at" in sluice("offsets", "undo", "s", "--stop").err, "a refused change is none"
     assert herder.stored == before
