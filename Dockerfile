@@ -12,9 +12,9 @@ ENV SLUICE_CACHE_DIR=/opt/sluice/cache \
 WORKDIR /opt/sluice
 
 # Packages first: they change less often than the code, and their layer is large.
-COPY constraints.txt pyproject.toml README.md ./
+COPY constraints.txt pyproject.toml README.md LICENSE NOTICE ./
 RUN mkdir connect connectors worker rest sluice configs \
-    && pip install --no-cache-dir --constraint constraints.txt --editable .
+    && pip install --no-cache-dir --constraint constraints.txt --editable '.[all]'
 
 COPY connect connect
 COPY connectors connectors

@@ -12,7 +12,7 @@ STAMPS := .make
 # Directories with Python code.
 CODE := connect connectors worker rest sluice scripts tests benchmarks
 
-.PHONY: help setup demo up down test unit check bench clean
+.PHONY: help setup demo up down test unit check site dist release bench clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,11 +44,20 @@ check: $(STAMPS)/packages ## Check formatting, types, imports, and structure
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_structure.py
 
+site: $(STAMPS)/packages ## Build the documentation site into site/
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+dist: $(STAMPS)/packages ## Build wheel, sdist, SBOM, license report, and notes of unreleased changes into dist/
+	$(BIN)/python scripts/build_release.py --unreleased
+
+release: check ## The same for the version in pyproject.toml; refuses entries without a version in CHANGELOG.md
+	$(BIN)/python scripts/build_release.py
+
 bench: setup $(STAMPS)/test-services ## Run the benchmarks; each prints one JSON line
 	$(BIN)/python -m benchmarks
 
 clean: ## Remove .venv, caches, and build files (downloads stay in the user's cache)
-	rm -rf $(VENV) $(STAMPS) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(STAMPS) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Recreates a .venv without pip, which was interrupted or created while the venv module was incomplete.
@@ -59,7 +68,7 @@ $(STAMPS)/venv: scripts/create_venv.sh
 
 $(STAMPS)/packages: $(STAMPS)/venv constraints.txt pyproject.toml
 	@echo "Installing packages into $(VENV)" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 
 $(STAMPS)/services: $(STAMPS)/packages sluice/embedded/jar_sets.py

@@ -80,6 +80,11 @@ class PluginNotFoundError(ConfigError):
     """No plugin has that class name or alias. The message lists the nearest and all known names."""
 
 
+class MissingExtraError(PluginNotFoundError):
+    """A plugin or command needs packages of an extra of the distribution that is not installed. The message has the command that
+    installs it."""
+
+
 class NotFoundError(ConnectError):
     """The named connector, task, plugin, or topic does not exist."""
 

@@ -30,3 +30,5 @@ class PluginEntry:
     type: str = ""
     former_paths: tuple[str, ...] = ()
     """Paths of the class in earlier releases; configs may still use them."""
+    extra: str = ""
+    """The extra of the distribution without which the class cannot run: a key of ``connect.extras.EXTRAS``."""

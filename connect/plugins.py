@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -25,6 +25,7 @@ from connect.config.providers.api import ConfigProvider
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
+from connect.extras import require_extra
 from connect.plugin_entry import Kind, PluginEntry
 from connect.suggestions import nearest
 from connect.transforms.api import Predicate, Transformation
@@ -86,6 +87,8 @@ class PluginDesc:
     """Version of the distribution; of Apache Kafka for a class that replaces one of Apache's."""
     distribution: str
     former_paths: tuple[str, ...] = ()
+    extra: str = ""
+    """The extra of the distribution that the class needs; empty if it needs none."""
 
     @property
     def class_name(self) -> str:
@@ -189,18 +192,20 @@ class Plugins:
         return f"{text}. Did you mean {found}?" if found else text
 
     def load(self, desc: PluginDesc) -> type[Any]:
-        """Imports the plugin's module and returns its class. Raises PluginNotFoundError when that fails, ConfigError when the
-        class is of another kind."""
+        """Imports the plugin's module and returns its class. Raises MissingExtraError when the packages that it needs are not
+        installed, PluginNotFoundError when the import fails, ConfigError when the class is of another kind."""
         module, _, attribute = desc.path.partition(":")
+        shown = f"The {_NOUNS[desc.kind]} {desc.class_name}"
+        if desc.extra:
+            # Before the import, which may work without packages that only the tasks use.
+            require_extra(desc.extra, shown)
         try:
             found: Any = importlib.import_module(module)
             for part in attribute.split("."):
                 found = getattr(found, part)
         except (Exception, SystemExit) as e:  # a third party's module may raise anything on import
             reason = str(e) if isinstance(e, ImportError | AttributeError) else f"{type(e).__name__}: {e}"
-            raise PluginNotFoundError(
-                f"The {_NOUNS[desc.kind]} {desc.class_name} cannot be loaded from {desc.path}: {reason}"
-            ) from e
+            raise PluginNotFoundError(f"{shown} cannot be loaded from {desc.path}: {reason}") from e
         base = _BASES.get(desc.kind)
         if not isinstance(found, type) or (base is not None and not issubclass(found, base)):
             raise ConfigError(f"{desc.path} is no {_NOUNS[desc.kind]}: it does not extend {_SUFFIXES[desc.kind]}")
@@ -247,7 +252,7 @@ def _default_type(kind: Kind) -> str:
 
 def _typed_by_class(desc: PluginDesc, found: type) -> PluginDesc:
     type_name = "source" if issubclass(found, SourceConnector) else "sink" if issubclass(found, SinkConnector) else "unknown"
-    return PluginDesc(desc.kind, desc.path, desc.java_names, desc.aliases, type_name, desc.version, desc.distribution)
+    return replace(desc, type=type_name)
 
 
 @lru_cache(maxsize=1)
@@ -298,6 +303,7 @@ def _of_table(entry: PluginEntry, distribution: Distribution | None) -> PluginDe
         version,
         name,
         entry.former_paths,
+        entry.extra,
     )
 
 

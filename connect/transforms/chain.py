@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
-from connect.errors import ConfigError, ConnectError, PluginNotFoundError
+from connect.errors import ConfigError, ConnectError, MissingExtraError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from connect.record import ConnectRecord
 from connect.strict import strict_settings
@@ -176,6 +176,8 @@ def _load_plugin(kind: Kind, key: str, config: Mapping[str, str | None], plugins
     name = text.strip()
     try:
         plugin = plugins.load(plugins.resolve(kind, name))
+    except MissingExtraError:
+        raise
     except PluginNotFoundError as e:
         raise _unknown_class_error(kind, key, text, plugins) from e
     if name != text:

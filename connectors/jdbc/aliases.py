@@ -9,6 +9,7 @@ PLUGINS = (
         ("io.confluent.connect.jdbc.JdbcSourceConnector",),
         ("JdbcSource", "JdbcSourceConnector"),
         "source",
+        extra="jdbc",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -16,6 +17,7 @@ PLUGINS = (
         ("io.aiven.connect.jdbc.JdbcSourceConnector",),
         ("AivenJdbcSource",),
         "source",
+        extra="jdbc",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -23,6 +25,7 @@ PLUGINS = (
         ("io.confluent.connect.jdbc.JdbcSinkConnector",),
         ("JdbcSink", "JdbcSinkConnector"),
         "sink",
+        extra="jdbc",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -30,6 +33,7 @@ PLUGINS = (
         ("io.aiven.connect.jdbc.JdbcSinkConnector",),
         ("AivenJdbcSink",),
         "sink",
+        extra="jdbc",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -37,5 +41,6 @@ PLUGINS = (
         ("io.debezium.connector.jdbc.JdbcSinkConnector",),
         ("DebeziumJdbcSink",),
         "sink",
+        extra="jdbc",
     ),
 )

@@ -9,5 +9,6 @@ PLUGINS = (
         ("io.debezium.connector.postgresql.PostgresConnector",),
         ("PostgresSource",),
         "source",
+        extra="postgres",
     ),
 )

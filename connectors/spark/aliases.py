@@ -9,6 +9,7 @@ PLUGINS = (
         (),
         ("SparkSink",),
         "sink",
+        extra="spark",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -16,6 +17,7 @@ PLUGINS = (
         (),
         ("SparkSource",),
         "source",
+        extra="spark",
     ),
     PluginEntry(
         Kind.CONNECTOR,
@@ -23,5 +25,6 @@ PLUGINS = (
         ("org.apache.iceberg.connect.IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector"),
         ("IcebergSink", "IcebergSinkConnector"),
         "sink",
+        extra="spark",
     ),
 )

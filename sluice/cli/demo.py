@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from connect.extras import require_extra
 from sluice.cli.output import notice, output_option, print_json
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
 
     The last line on stdout is one JSON object. Exit code 0 means that every table equals the database.
     """
+    require_extra("embedded", "sluice demo")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
     from sluice.demo.environment import demo_table_format, demo_uses_cluster, demo_uses_kafka, new_home
@@ -75,6 +77,7 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
 
     They run until 'sluice down'. Another 'sluice up' with the same directory continues where they stopped.
     """
+    require_extra("embedded", "sluice up")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
     from sluice.demo.run import start_environment
@@ -107,6 +110,7 @@ def down(data_dir: Path | None, output: str) -> None:
 
 
 def _environment(data_dir: Path | None, small: bool) -> DemoEnvironment:
+    require_extra("embedded", "The demo")
     from sluice.demo.environment import DemoEnvironment
     from sluice.embedded.directories import data_home
 

@@ -12,15 +12,14 @@ from pathlib import Path
 import click
 
 from connect.errors import ConnectError
+from connect.extras import EXTRAS, install_command, missing_modules
 from sluice.cli.connection import bootstrap_options, client_properties
 from sluice.cli.errors import FAILED
 from sluice.cli.output import as_dict, emit, output_option
 
 GOOD, NOTE, BAD = "ok", "note", "wrong"
 
-_PACKAGES = (
-    "confluent_kafka", "kafka", "pyspark", "delta", "psycopg", "fastapi", "uvicorn", "orjson", "pyarrow", "javaproperties",
-)  # fmt: skip
+_PACKAGES = ("confluent_kafka", "kafka", "fastapi", "uvicorn", "orjson", "javaproperties", "yaml", "cryptography", "httpx")
 _NEEDED_DISK_BYTES = 2_000_000_000
 
 
@@ -38,7 +37,7 @@ class CheckResult:
 @bootstrap_options
 @output_option
 def doctor(bootstrap_server: str, command_config: Path | None, output: str) -> int:
-    """Check Python, packages, Java, JARs, the embedded services, and the broker. Exit code 1 if something is wrong.
+    """Check Python, packages, extras, Java, JARs, the embedded services, and the broker. Exit code 1 if something is wrong.
 
     A broker that does not respond is only a note: not every machine runs one.
     """
@@ -54,13 +53,15 @@ def examine(properties: dict[str, str]) -> Iterator[CheckResult]:
     yield from _packages()
     yield from _drivers()
     yield _disk()
-    yield _guarded("java", _java)
-    from sluice.embedded.jar_sets import JAR_SETS
+    if not missing_modules("spark"):
+        yield _guarded("java", _java)
+    if not missing_modules("embedded"):
+        from sluice.embedded.jar_sets import JAR_SETS
 
-    for name in JAR_SETS:
-        yield _jars(name)
-    yield _guarded("embedded PostgreSQL", _postgres)
-    yield _embedded_broker()
+        for name in JAR_SETS:
+            yield _jars(name)
+        yield _guarded("embedded PostgreSQL", _postgres)
+        yield _embedded_broker()
     yield _guarded("broker", lambda: _cluster(properties), failure=NOTE)
 
 
@@ -85,12 +86,22 @@ def _packages() -> Iterator[CheckResult]:
         yield CheckResult("packages", BAD, f"missing: {', '.join(missing)}", "reinstall sluice-connect, or run make setup")
     else:
         yield CheckResult("packages", GOOD, f"{len(_PACKAGES)} of {len(_PACKAGES)} found")
+    for name, extra in EXTRAS.items():
+        absent = missing_modules(name)
+        what = f"extra: {name}"
+        if absent:
+            # Few users need every extra.
+            yield CheckResult(what, NOTE, f"missing for {extra.purpose}: {', '.join(absent)}", install_command(name))
+        else:
+            yield CheckResult(what, GOOD, f"installed: {extra.purpose}")
 
 
 def _drivers() -> Iterator[CheckResult]:
     """Yields a result for each database of the JDBC connectors. A missing driver is a note: few users have every database."""
     import importlib
 
+    if missing_modules("jdbc"):
+        return
     # By name, like everything that belongs to a connector.
     drivers = importlib.import_module("connectors.jdbc.urls.drivers")
     for database, found, fix in drivers.installed():

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, UnreachableError
+from connect.extras import explain_import_error
 from sluice.cli import output
 
 OK = 0
@@ -54,6 +55,12 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
     except ConnectError as error:
         _report(type(error).__name__, error.message, words)
         return exit_code_of(error)
+    except ModuleNotFoundError as error:
+        missing = explain_import_error(error, f"sluice {next(iter(words), '')}".rstrip())
+        if missing is None:
+            raise
+        _report(type(missing).__name__, missing.message, words)
+        return BAD_USAGE
     except (KeyboardInterrupt, click.exceptions.Abort):
         output.notice("interrupted")
         return INTERRUPTED

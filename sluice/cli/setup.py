@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from connect.extras import require_extra
 from sluice.cli.output import notice, output_option, print_json, progress
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def fetch_jars(name: str) -> None:
 
     if jars.cached_jars(name) is not None:
         return
+    require_extra("embedded", f"Fetching {jars.jar_set(name).purpose}")
     ensure_java(notice)
     with progress(f"Fetching {jars.jar_set(name).purpose}") as show:
         jars.ensure_jars(name, show)
@@ -61,6 +63,7 @@ def setup(output: str, s3: bool, iceberg: bool) -> None:
 
     Safe to run again: completed steps are skipped. Needs the network only the first time.
     """
+    require_extra("embedded", "sluice setup")
     from sluice.embedded import class_archive, jars, postgres
     from sluice.embedded.broker import create_class_archive
     from sluice.embedded.jar_sets import JAR_SETS

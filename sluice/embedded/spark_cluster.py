@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from connect.errors import ConfigError
+from connect.extras import install_command
 from sluice.embedded.java import ensure_java
 from sluice.embedded.ports import LOOPBACK, PersistentPort, free_ports
 from sluice.embedded.server import EmbeddedServer
@@ -279,5 +280,5 @@ def spark_home() -> Path:
     """The directory of PySpark, which has Spark's JARs and scripts."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ConfigError("pyspark, which has Spark's JARs, is not installed; reinstall sluice-connect")
+        raise ConfigError(f"pyspark, which has Spark's JARs, is not installed; run: {install_command('spark')}")
     return Path(spec.origin).parent

@@ -15,6 +15,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigKey
 from connect.converters.config import TYPE
 from connect.errors import ConnectError, PluginNotFoundError
+from connect.extras import missing_modules
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.suggestions import nearest
 from connect.version import DISTRIBUTION
@@ -86,12 +87,16 @@ class Component:
 
 
 def components(plugins: Plugins, *, distribution: str | None = DISTRIBUTION) -> list[Component]:
-    """Returns the workers and all plugins with a ConfigDef, by kind and name; ``distribution`` None includes third-party
-    plugins."""
+    """Returns the workers and all plugins with a ConfigDef, by kind and name.
+
+    ``distribution`` None is for this environment: it includes third-party plugins and omits those whose extra is missing.
+    """
     found: dict[str, list[PluginDesc]] = {}
     for desc in plugins.all():
         if distribution is None or desc.distribution == distribution:
             found.setdefault(desc.path, []).append(desc)
+    if distribution is None:
+        found = {path: descs for path, descs in found.items() if not descs[0].extra or not missing_modules(descs[0].extra)}
     plugin_components = [one for descs in found.values() if (one := _plugin_component(plugins, descs)) is not None]
     names = [one.name for one in plugin_components]
     return [

@@ -11,7 +11,7 @@ from connect.config.definition import ConfigDef, ConfigKey
 from connect.config.parsing import parse_value
 from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
-from connect.errors import ConnectError, PluginNotFoundError
+from connect.errors import ConnectError, MissingExtraError, PluginNotFoundError
 from connect.plugins import Kind, Plugins
 from connect.sink import SinkTask
 from connect.source import SourceTask
@@ -58,8 +58,9 @@ class LintContext:
         try:
             self._new_connector()
         except PluginNotFoundError as e:
-            # For a Java name or alias, the message would list all connectors.
-            return "" if ":" not in self.class_name and "cannot be loaded" not in e.message else e.message
+            if isinstance(e, MissingExtraError) or ":" in self.class_name or "cannot be loaded" in e.message:
+                return e.message
+            return ""  # for a Java name or alias, the message would list all connectors
         except Exception as e:  # a plugin may raise anything
             return describe(e)
         return ""
