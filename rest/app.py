@@ -23,6 +23,7 @@ from rest.routes.connectors import add_connectors_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
+from rest.routes.logs import add_logs_routes
 from rest.routes.plugins import add_plugins_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
@@ -45,6 +46,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_progress_routes,
     add_signals_routes,
     add_history_routes,
+    add_logs_routes,
     add_internal_routes,
 )
 ADMIN: tuple[AddRoutes, ...] = (add_loggers_routes,)

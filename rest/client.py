@@ -168,6 +168,29 @@ class ConnectClient:
         """Returns live figures of the tasks that run on this worker."""
         return list(self._dict("GET", f"/sluice{_path(name, 'progress')}")["tasks"])
 
+    def logs(
+        self,
+        name: str,
+        *,
+        after: str = "",
+        limit: int = 100,
+        level: str = "",
+        task: int | None = None,
+        since_ms: int = 0,
+        wait_ms: int = 0,
+    ) -> dict[str, Any]:
+        """Returns recent log ``lines`` of a connector from all workers; continue after ``next``. Waits for the first line."""
+        given = {
+            "after": after,
+            "limit": limit,
+            "level": level,
+            "task": "" if task is None else task,
+            "since_ms": since_ms,
+            "wait_ms": wait_ms,
+        }
+        query = [(key, str(value)) for key, value in given.items() if value != ""]
+        return self._dict("GET", f"/sluice{_path(name, 'logs')}", query=query)
+
     def signal(self, name: str, type_: str, data: Mapping[str, Any] | None = None, *, signal_id: str | None = None) -> str:
         """Sends a signal to the connector's tasks on this worker; returns its ID."""
         body = {"id": signal_id, "type": type_, "data": None if data is None else dict(data)}

@@ -111,6 +111,27 @@ SCHEMAS: dict[str, Schema] = {
     "Error": _object({"error_code": INTEGER, "message": nullable(STRING)}),
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
     "Health": _object({"status": one_of("healthy", "starting", "unhealthy"), "message": STRING}),
+    "LogLine": _object(
+        {
+            "seq": INTEGER,
+            "at_ms": INTEGER,
+            "level": STRING,
+            "logger": STRING,
+            "worker_id": STRING,
+            "task": nullable(INTEGER),
+            "message": STRING,
+            "trace": nullable(STRING),
+        }
+    ),
+    "LogLines": _object(
+        {
+            "worker_id": STRING,
+            "lines": array_of(ref("LogLine")),
+            "next": STRING,
+            "has_gap": BOOLEAN,
+            "unavailable": array_of(STRING),
+        }
+    ),
     "LoggerLevel": _object({"level": STRING, "last_modified": nullable(INTEGER)}),
     "Message": _object({"message": STRING}),
     "Offsets": _object(
@@ -213,6 +234,7 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("post", f"{_SLUICE}/signals"): OperationResponses(
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),
+    ("get", f"{_SLUICE}/logs"): OperationResponses({200: ref("LogLines")}, (400, 404)),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),

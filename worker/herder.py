@@ -191,6 +191,18 @@ class LoggerOperations(Protocol):
         """Sets a level on every worker of the cluster (KIP-976). Returns before the others have followed."""
 
 
+class LogOperations(Protocol):
+    """Where the log lines of connectors are."""
+
+    @property
+    def worker_id(self) -> str: ...
+
+    def connectors(self) -> list[str]: ...
+
+    def other_workers(self) -> dict[str, str]:
+        """Returns the URLs of the other workers of the cluster that statuses name, by worker ID. Does not block."""
+
+
 class Herder(
     WorkerInformation,
     ConnectorOperations,
@@ -203,6 +215,7 @@ class Herder(
     HistoryOperations,
     ClusterInternal,
     LoggerOperations,
+    LogOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

@@ -7,13 +7,16 @@ gets ``forward=false`` does not forward.
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import IllegalStateError, NotLeaderError
+from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotLeaderError
 from rest.forwarding.worker_client import WorkerClient
 from rest.server.thread_pools import RequestKind, ThreadPools
 
@@ -49,6 +52,20 @@ class Forwarder:
             response.status,
             {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers},
         )
+
+    async def ask(self, request: Request, url: str, query: Mapping[str, str], timeout_s: float) -> Any:
+        """Returns the JSON of another worker for the same path with another query. Raises ConnectError: UnreachableError if it
+        does not respond in time."""
+        headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
+        path = f"{_path_of(request)}?{urlencode(query)}"
+        send = partial(self._worker_client.send, "GET", url, path, headers, None, timeout_s)
+        response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
+        if response.status >= 400:
+            raise (NotFoundError if response.status == 404 else ConnectError)(response.message)
+        try:
+            return json.loads(response.body)
+        except ValueError as e:
+            raise ConnectError(f"The worker at {url} did not answer with JSON") from e
 
 
 def _path_of(request: Request) -> str:

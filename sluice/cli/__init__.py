@@ -36,6 +36,7 @@ COMMANDS: dict[str, Command] = {
     "rollback": Command("sluice.cli.worker_admin:rollback", "Restore an earlier configuration of a connector."),
     "plugins": Command("sluice.cli.worker_admin:plugins", "List the connectors that a worker can run."),
     "loggers": Command("sluice.cli.worker_admin:loggers", "Show and set the levels of a worker's loggers."),
+    "logs": Command("sluice.cli.logs:logs", "Show the log lines of a connector, from all workers."),
     "context": Command("sluice.cli.worker:context", "Name clusters, and choose the current one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),

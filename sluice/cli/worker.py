@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError, NotFoundError
 from connect.suggestions import did_you_mean
 from sluice.cli.output import emit, notice, output_option
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rest.client import ConnectClient
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 URL_VARIABLE, CONTEXT_VARIABLE = "SLUICE_CONNECT_URL", "SLUICE_CONTEXT"
 DEFAULT_URL = "http://localhost:8083"
@@ -54,6 +55,17 @@ def connect_to(url: str | None, context_name: str | None) -> ConnectClient:
             raise ConfigError(f"There is no context {name}; {near}")
         url = DEFAULT_URL if name is None else stored["contexts"][name]["url"]
     return ConnectClient(url)
+
+
+def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:
+    """Returns the result of a call of a resource that Apache's workers do not have; ``otherwise`` continues ``The worker at ...``
+    in the error if the worker is one of those."""
+    try:
+        return call()
+    except NotFoundError as e:
+        if e.message in ("HTTP 404 Not Found", "HTTP 404"):
+            raise ConnectError(f"The worker at {client.url} {otherwise}: it is one of Apache Kafka Connect") from e
+        raise
 
 
 def contexts_file() -> Path:

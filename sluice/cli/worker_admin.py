@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from connect.errors import ConnectError, NotFoundError
 from sluice.cli.connectors import complete_names
 from sluice.cli.output import emit, forms_option, notice, output_option, print_forms
-from sluice.cli.worker import connect_to, worker_options
+from sluice.cli.worker import connect_to, require_sluice, worker_options
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
@@ -93,14 +92,8 @@ def rollback(name: str, version: int, url: str | None, context_name: str | None)
     notice(f"{name} has the configuration of version {version} again")
 
 
-def _of_sluice(client: ConnectClient, call: Any) -> Any:
-    """The answer of a resource that Apache's workers do not have."""
-    try:
-        return call()
-    except NotFoundError as e:
-        if e.message in ("HTTP 404 Not Found", "HTTP 404"):
-            raise ConnectError(f"The worker at {client.url} keeps no history: it is one of Apache Kafka Connect") from e
-        raise
+def _of_sluice(client: ConnectClient, call: Callable[[], Any]) -> Any:
+    return require_sluice(client, call, "keeps no history")
 
 
 def _changed(one: Mapping[str, Any]) -> str:

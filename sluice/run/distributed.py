@@ -49,9 +49,11 @@ def run(argv: Sequence[str]) -> int:
 def _run(worker_file: str, stop: threading.Event, watchdog: ShutdownWatchdog, started_at: float) -> int:
     from worker.config.secrets import SecretMask
     from worker.observability.log_setup import set_up_logging
+    from worker.observability.recent_logs import keep_recent_logs
 
     mask = SecretMask()
     set_up_logging(mask)
+    keep_recent_logs(mask)
     failures: list[ConnectError] = []
 
     def on_fatal(error: ConnectError) -> None:

@@ -56,9 +56,11 @@ def _run(
 ) -> int:
     from worker.config.secrets import SecretMask
     from worker.observability.log_setup import set_up_logging
+    from worker.observability.recent_logs import keep_recent_logs
 
     mask = SecretMask()
     set_up_logging(mask)
+    keep_recent_logs(mask)
     try:
         from connect.config.properties import read_properties
         from worker.config.worker_config import WorkerConfig

@@ -102,6 +102,8 @@ def test_online_commands_work_with_an_apache_worker(
         assert sluice("restart", "lines")[0] == sluice("restart", "lines", "--failed")[0] == 0
         code, _, err = sluice("history", "lines")
         assert (code, "keeps no history: it is one of Apache Kafka Connect" in err) == (1, True)
+        code, _, err = sluice("logs", "lines")
+        assert (code, "keeps no lines of single connectors (read its log files): it is one of Apache" in err) == (1, True)
         assert "FileStreamSource" in sluice("plugins")[1]
         assert sluice("loggers", "set", "org.apache.kafka.connect", "WARN")[0] == 0
         assert '"name": "org.apache.kafka.connect", "level": "WARN"' in sluice("loggers", "ls", "-o", "json")[1]

@@ -114,6 +114,10 @@ class DistributedHerder(HerderOperations):
             return Health("starting", "Worker is still starting up.")
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
 
+    def other_workers(self) -> dict[str, str]:
+        scheme = self._parts.url.partition(":")[0]
+        return {one: f"{scheme}://{one}/" for one in self._parts.status_store.workers() if one != self.worker_id}
+
     # --- reading
 
     def connectors(self) -> list[str]:

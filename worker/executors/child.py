@@ -47,6 +47,7 @@ from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import TargetState, TaskSignal
 from worker.observability.log_setup import set_up_logging
 from worker.observability.loggers import Loggers
+from worker.observability.recent_logs import forward_logs
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +183,7 @@ class ExecutorProcess:
         """Configures the process. Returns the secret keys among the worker's settings."""
         self._mask.learn(texts(arguments["secrets"]))
         set_up_logging(self._mask)
+        forward_logs(self._send_lines, self._mask)
         for namespace, level in arguments["levels"]:
             self._loggers.set_worker_logger(namespace, level)
         props = arguments["props"]
@@ -204,6 +206,9 @@ class ExecutorProcess:
         if (silence_timeout_s := arguments["silence_timeout_s"]) is not None:
             self._silence_timeout_s = float(silence_timeout_s)
         return sorted(secret_keys)
+
+    def _send_lines(self, lines: list[list[Any]], acknowledged: Callable[[], None]) -> None:
+        self._channel.call("log_lines", lines=lines).add_done_callback(lambda _: acknowledged())
 
     def _query(self, call: Callable[[], Any]) -> Future[Any]:
         if not self._queries.acquire(blocking=False):

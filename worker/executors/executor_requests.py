@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from connect.errors import ConnectError, DataError
 from worker.config.secrets import SecretMask
 from worker.executor import ExecutorListener, WorkerServices
-from worker.executors.futures import failed
+from worker.executors.futures import done, failed
 from worker.executors.messages import (
     entries_to_plain,
     id_of_plain,
@@ -26,6 +26,8 @@ from worker.executors.messages import (
 )
 from worker.executors.process_handle import ProcessHandle
 from worker.model import State, TaskId
+from worker.observability.log_lines import LogLine
+from worker.observability.recent_logs import recent_logs
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class ExecutorRequests:
         self._services = services
         self._mask = mask
         self._wake = wake
+        self._logged: set[str] = set()  # connectors that run or ran here
         self._threads = ThreadPoolExecutor(_MAX_CONCURRENT_CALLS, thread_name_prefix=f"executor-{handle.key}-calls")
 
     def on_closed(self, reason: str) -> None:
@@ -100,6 +103,9 @@ class ExecutorRequests:
                 raise DataError(f"unknown notification for a worker: {method}")
 
     def on_call(self, method: str, arguments: Mapping[str, Any]) -> Future[Any]:
+        if method == "log_lines" and isinstance(lines := arguments.get("lines"), list):
+            self._keep_lines(lines)
+            return done()
         try:
             return self._threads.submit(self._call(method, arguments))
         except _NotHereError as e:
@@ -133,6 +139,13 @@ class ExecutorRequests:
                     case "before_commit":
                         return lambda: services.before_commit(connector, offsets)
         raise DataError(f"unknown call of a worker: {text(method)}")
+
+    def _keep_lines(self, plain: list[Any]) -> None:
+        lines = [LogLine.of_plain(one, self._mask) for one in plain]
+        # The last lines of a connector come when it does not run here any more.
+        fresh = {line.connector for line in lines} - self._logged
+        self._logged |= {name for name in fresh if self._locator.runs_in(self._handle, name)}
+        recent_logs().add([line for line in lines if line.connector in self._logged])
 
     def _require(self, runs_here: bool, name: str) -> None:
         # Something that was just stopped may still send a call; it is rejected.

@@ -97,6 +97,9 @@ class HerderOperations(ABC):
     def server_info(self) -> ServerInfo:
         return server_info(self._cluster.cluster_id)
 
+    def other_workers(self) -> dict[str, str]:
+        return {}
+
     # --- plugins
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:

@@ -122,6 +122,12 @@ class StatusStore:
         with self._lock:
             return frozenset(self._topics.get(connector, ()))
 
+    def workers(self) -> frozenset[str]:
+        """Returns the workers that statuses name."""
+        with self._lock:
+            statuses = [*self._connectors.values(), *(one for tasks in self._tasks.values() for one in tasks.values())]
+            return frozenset(status.worker_id for status in statuses)
+
     # --- writing
 
     def put(self, instance: Instance, status: Status) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,10 @@ from tests.integration.executors.conftest import Pool, StartPool, eventually, pr
 from tests.integration.executors.plugins import PATH
 from worker.executor import ConnectorFacts
 from worker.model import TargetState, TaskId, TaskSignal
+from worker.observability.log_lines import LogLine
+from worker.observability.recent_logs import recent_logs
+
+Name = Callable[[str], str]
 
 
 def test_two_tasks_of_a_connector_run_in_two_processes(pool: Pool) -> None:
@@ -295,6 +299,22 @@ def test_killed_process_leaves_no_zombie(pool: Pool) -> None:
     os.kill(before, 9)
     eventually(pool.has_moved("c", before), "another process")
     assert not psutil.pid_exists(before)
+
+
+def test_log_lines_of_processes_reach_the_worker_and_only_for_their_own_connectors(pool: Pool, unique_name: Name) -> None:
+    name = unique_name("logged")
+    pool.running_task(pool.spec(name))
+
+    def lines() -> list[LogLine]:
+        return [line for _, line in recent_logs().read(name, -1, 100).lines]
+
+    # The task has no broker and says so.
+    eventually(lambda: any("No Kafka broker answers" in line.message for line in lines()), "the line of a task")
+    assert {line.task for line in lines()} == {0}
+    (handle,) = [handle for handle in pool.executor._processes._handles.values() if handle.pid == pool.pid(name)]
+    of_another = LogLine(f"{name}-other", None, 1, "ERROR", "x", "not mine", None)
+    handle._handler.on_call("log_lines", {"lines": [of_another.to_plain()]})
+    assert not recent_logs().knows(of_another.connector)
 
 
 def test_process_cannot_read_offsets_or_report_states_of_other_connectors(pool: Pool) -> None:

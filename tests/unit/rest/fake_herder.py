@@ -43,6 +43,7 @@ class FakeHerder:
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
+        self.others: dict[str, str] = {}
 
     def timeout_message(self) -> str:
         return "Request timed out"
@@ -52,6 +53,9 @@ class FakeHerder:
 
     def health(self) -> Health:
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+
+    def other_workers(self) -> dict[str, str]:
+        return dict(self.others)
 
     def connectors(self) -> list[str]:
         return sorted(self.configs)
