@@ -53,7 +53,24 @@ def _object(members: Mapping[str, Schema], optional: Mapping[str, Schema] | None
 
 
 _STATE = {"state": one_of("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "RESTARTING", "STOPPED"), "worker_id": STRING}
+_STALL = _object({"kind": STRING, "phase": STRING, "since_ms": INTEGER, "message": STRING})
+_ACTIVITY = _object(
+    {
+        "phase": STRING,
+        "since_ms": INTEGER,
+        "at_ms": INTEGER,
+        "last_record_ms": nullable(INTEGER),
+        "last_commit_ms": nullable(INTEGER),
+        "uncommitted_since_ms": nullable(INTEGER),
+        "retrying_since_ms": nullable(INTEGER),
+        "retry_error": nullable(STRING),
+        "polls_return": BOOLEAN,
+        "lag_grows_since_ms": nullable(INTEGER),
+        "is_paused_by_sink": BOOLEAN,
+    }
+)
 _STATE_MORE = {
+    "stalled": _STALL,
     "version": STRING,
     "trace": STRING,
     "restarts": _object({"count": INTEGER, "next_ms": nullable(INTEGER)}),
@@ -150,6 +167,8 @@ SCHEMAS: dict[str, Schema] = {
             "lag": nullable(map_of(INTEGER)),
             "details": OPEN_OBJECT,
             "errors": map_of(nullable(INTEGER)),
+            "activity": nullable(_ACTIVITY),
+            "stalled": nullable(_STALL),
         }
     ),
     "TaskState": _object({"id": INTEGER, **_STATE}, _STATE_MORE),

@@ -63,7 +63,7 @@ def connector_info_json(info: ConnectorInfo) -> dict[str, Any]:
 
 
 def status_json(status: Status) -> dict[str, Any]:
-    """State and worker, then version, trace, and restarts if present."""
+    """State and worker, then version, trace, restarts, and stall if present."""
     members: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version is not None:
         members["version"] = status.version
@@ -71,6 +71,8 @@ def status_json(status: Status) -> dict[str, Any]:
         members["trace"] = status.trace
     if status.restarts is not None:
         members["restarts"] = {"count": status.restarts.count, "next_ms": status.restarts.next_ms}
+    if status.stalled is not None:
+        members["stalled"] = asdict(status.stalled)
     return members
 
 
@@ -104,4 +106,6 @@ def progress_json(task: int, progress: TaskProgress) -> dict[str, Any]:
         "lag": None if progress.lag is None else dict(progress.lag),
         "details": dict(progress.details),
         "errors": asdict(progress.errors),
+        "activity": None if progress.activity is None else asdict(progress.activity),
+        "stalled": None if progress.stalled is None else asdict(progress.stalled),
     }

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from worker.model import State, TargetState, TaskId, TaskProgress, TaskSignal
+from worker.model import Stall, State, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 
@@ -71,6 +71,9 @@ class ExecutorListener(Protocol):
 
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         """The task has used these topics for the first time (KIP-558)."""
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        """The connector (by name) or task does not move; None when it moves again."""
 
 
 class WorkerServices(Protocol):

@@ -49,6 +49,19 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """A connector or task that does not move, although its state says that it runs (:mod:`worker.observability.stalls`)."""
+
+    kind: str
+    """``call`` (one that does not return), ``retries``, ``offsets``, ``lag``, or ``executor``."""
+    phase: str
+    """What it is doing: a phase of :class:`worker.observability.activity.TaskPhase`, or the connector's method."""
+    since_ms: int
+    """In ms since 1970."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The state of one connector or task. ``trace`` is the failure as text, secrets masked; ``cause`` its first line."""
 
@@ -59,6 +72,10 @@ class Status:
     version: str | None = None
     restarts: Restarts | None = None
     """None unless automatic restarts are on (``errors.restart.max.attempts``)."""
+    stalled: Stall | None = None
+    """None unless it does not move."""
+    since_ms: int | None = field(default=None, compare=False)
+    """Since when it has had this state, at least, as far as this worker knows; not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +220,32 @@ class ErrorCounts:
         self.last_error_ms = self.last_error_ms or before.last_error_ms
 
 
+@dataclass(frozen=True, slots=True)
+class TaskActivity:
+    """What a task is doing. Times are in ms since 1970."""
+
+    phase: str
+    """A phase of :class:`worker.observability.activity.TaskPhase`."""
+    since_ms: int
+    at_ms: int
+    """The time of this snapshot."""
+    last_record_ms: int | None = None
+    """When records were last polled or put; None before."""
+    last_commit_ms: int | None = None
+    """When offsets were last stored or committed; None before."""
+    uncommitted_since_ms: int | None = None
+    """When the first record was polled or put whose offset is not stored or committed; None if there is none."""
+    retrying_since_ms: int | None = None
+    """Since when ``poll`` or ``put`` has been failing and repeated; None if the last call succeeded."""
+    retry_error: str | None = None
+    polls_return: bool = False
+    """Whether ``poll`` has returned without records before."""
+    lag_grows_since_ms: int | None = None
+    """Since when a sink's lag has been growing without records that arrive."""
+    is_paused_by_sink: bool = False
+    """Whether the sink itself has paused partitions."""
+
+
 @dataclass(slots=True)
 class TaskProgress:
     """Live figures of a running task, beyond Apache's status; counts start with the task."""
@@ -215,6 +258,8 @@ class TaskProgress:
     details: Mapping[str, Any] = field(default_factory=dict)
     """Details of the connector, such as snapshot progress: ``SourceTask.progress()``."""
     errors: ErrorCounts = field(default_factory=ErrorCounts)
+    activity: TaskActivity | None = None
+    stalled: Stall | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Keys that Apache's workers and connectors do not have: dead letter queue of sources, restarts, connectors.dir, config history.
+"""Keys that Apache's workers and connectors do not have: dead letter queue of sources, restarts, stalls, connectors.dir, history.
 
 REST validation does not list those of connectors, so that its responses equal Apache's. Lint and the docs list them, and
 :class:`worker.validation.config_validator.ConfigValidator` checks them.
@@ -76,7 +76,28 @@ RESTART_KEYS = (
 )  # fmt: skip
 """For connectors and workers; a connector's value overrides its worker's."""
 
-CONNECTOR_EXTENSION_KEYS = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS, *ISOLATION_KEYS)
+STALL_TIMEOUT = "task.stall.timeout.ms"
+STALL_QUIET_TIMEOUT = "task.stall.quiet.timeout.ms"
+
+STALL_KEYS = (
+    ConfigKey(
+        STALL_TIMEOUT, _LONG, 45_000, at_least(0), _LOW,
+        "How long a call of the connector or its tasks (start, poll, put, ...) may take, failed calls may be repeated, and "
+        "offsets may stay behind, before the status and the log report it as stalled. 0 reports nothing. Nothing is "
+        f"stopped or restarted. {_WORKER_DEFAULT}",
+        "Stall Detection", 1, Width.MEDIUM, "Stall Timeout",
+    ),
+    ConfigKey(
+        STALL_QUIET_TIMEOUT, _LONG, 300_000, at_least(0), _LOW,
+        "The same for what may be silent for a while without being stalled: a poll of a source that has never returned without "
+        "records, a sink that has paused its partitions, and a sink that does not let the worker commit offsets. "
+        f"{_WORKER_DEFAULT}",
+        "Stall Detection", 2, Width.MEDIUM, "Stall Timeout When Quiet",
+    ),
+)  # fmt: skip
+"""For connectors and workers; a connector's value overrides its worker's."""
+
+CONNECTOR_EXTENSION_KEYS = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS, *ISOLATION_KEYS, *STALL_KEYS)
 """For connectors."""
 
 CONNECTORS_DIR = "connectors.dir"
@@ -84,7 +105,10 @@ HISTORY_SIZE = "config.history.size"
 HISTORY_TOPIC = "config.history.topic"
 
 WORKER_EXTENSION_KEYS = (
-    *(replace(key, doc=key.doc.removesuffix(f" {_WORKER_DEFAULT}"), group=None, order=-1) for key in RESTART_KEYS),
+    *(
+        replace(key, doc=key.doc.removesuffix(f" {_WORKER_DEFAULT}"), group=None, order=-1)
+        for key in (*RESTART_KEYS, *STALL_KEYS)
+    ),
     ConfigKey(
         CONNECTORS_DIR,
         _STRING,

@@ -10,7 +10,7 @@ from worker.distributed.config_sync import ConfigSync
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.local_instances import Instance, LocalInstances
 from worker.distributed.status_writer import StatusWriter
-from worker.model import State, TaskId
+from worker.model import Stall, State, TaskId
 from worker.storage.status_store import StatusStore
 
 log = logging.getLogger(__name__)
@@ -65,6 +65,13 @@ class ExecutorReports:
                     store.add_topic(task.connector, task.task, topic)
 
         self._loop.post(add_topics)
+
+    def on_stall(self, start_id: int, instance: Instance, stall: Stall | None) -> None:
+        def report() -> None:
+            if self._instances.is_running(instance, start_id):
+                self._statuses.report_stall(instance, stall)
+
+        self._loop.post(report)
 
     def _report(self, start_id: int, instance: Instance, state: State, trace: str | None, version: str | None) -> None:
         if not self._instances.is_latest(instance, start_id):

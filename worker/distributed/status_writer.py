@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from worker.config.secrets import SecretMask
 from worker.distributed.local_instances import Instance
 from worker.error_text import describe
 from worker.errors.trace import trace_of
-from worker.model import ConnectorStatus, Restarts, State, Status, TaskId
+from worker.model import ConnectorStatus, Restarts, Stall, State, Status, TaskId
 from worker.storage.config_state import ConfigState
 from worker.storage.status_store import StatusStore
 
@@ -41,6 +42,8 @@ class StatusWriter:
         self._generation = 0
         self._versions: dict[Instance, str | None] = {}
         self._restarting: set[Instance] = set()
+        self._last: dict[Instance, Status] = {}
+        """The last status that this worker wrote for each of its instances."""
 
     def set_generation(self, generation: int) -> None:
         """Sets the generation of the group that statuses carry."""
@@ -55,11 +58,21 @@ class StatusWriter:
         # RESTARTING carries no version: the next one may differ (recording life_cycle).
         version = None if state is State.RESTARTING else self._versions.get(instance)
         restarts = self._observer.on_state(instance, state, trace)
-        status = Status(state, self._worker_id, trace, self._generation, version, restarts)
+        status = self._last[instance] = Status(state, self._worker_id, trace, self._generation, version, restarts)
         if state in (State.FAILED, State.UNASSIGNED):
             self._store.put_safe(instance, status)
         else:
             self._store.put(instance, status)
+
+    def report_stall(self, instance: Instance, stall: Stall | None) -> None:
+        """Adds a stall to the status of an instance of this worker, or removes it. A new state removes it too."""
+        status = self._last.get(instance)
+        if status is None:
+            # A connector whose start hangs has no state yet.
+            status = Status(State.UNASSIGNED, self._worker_id, None, self._generation, self._versions.get(instance))
+        if status.stalled != stall:
+            self._last[instance] = replace(status, stalled=stall)
+            self._store.put(instance, self._last[instance])
 
     def report_not_started(self, instance: Instance, error: BaseException) -> None:
         """Writes FAILED for an instance that could not be asked to start."""
@@ -92,7 +105,13 @@ class StatusWriter:
         connector = self._store.get(name)
         if connector is None:
             return None
-        return ConnectorStatus(name, connector, sorted(self._store.get_all(name).items()), "unknown")
+        tasks = sorted(self._store.get_all(name).items())
+        return ConnectorStatus(
+            name,
+            replace(connector, since_ms=self._store.since_ms(name)),
+            [(number, replace(task, since_ms=self._store.since_ms(TaskId(name, number)))) for number, task in tasks],
+            "unknown",
+        )
 
     def reset_topics(self, name: str) -> None:
         """Clears the topics that a connector used."""
@@ -109,10 +128,12 @@ class StatusWriter:
                 if task not in configured:
                     self._store.delete(task)
                     self._versions.pop(task, None)
+                    self._last.pop(task, None)
             if not is_configured:
                 self.reset_topics(name)
                 self._store.delete(name)
                 self._versions.pop(name, None)
+                self._last.pop(name, None)
 
 
 def _label(instance: Instance) -> str:

@@ -141,7 +141,11 @@ class ExecutorProcess:
         self._heard.set()
         match method:
             case "ping":
+                self._check_stalls()
                 return done()
+            case "counts":
+                # On this thread: no plugin is called, so nothing can hang.
+                return outcome(lambda: progress_to_plain(self._local.counts(id_of_plain(arguments["task"]))))
             case "facts":
                 return self._query(lambda: facts_to_plain(self._local.facts(text(arguments["class_name"]))))
             case "validate":
@@ -173,6 +177,13 @@ class ExecutorProcess:
                 return in_thread("close", lambda: self._close(arguments["timeout_s"]))
             case _:
                 raise DataError(f"unknown call of an executor: {method}")
+
+    def _check_stalls(self) -> None:
+        # Whenever the control process pings, every few seconds: that needs no thread of its own.
+        try:
+            self._local.check_stalls()
+        except Exception:
+            log.exception("Looking for stalled tasks failed")
 
     @property
     def _local(self) -> LocalExecutor:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from connect.connector import Connector
@@ -14,7 +16,8 @@ from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ConnectorSpec, ExecutorListener
 from worker.executors.task_configs import generated_task_configs
-from worker.model import State, TargetState
+from worker.model import Stall, State, TargetState
+from worker.observability.stalls import StallSettings, find_connector_stall
 from worker.storage.offset_store import ConnectorOffsetReader, OffsetStore
 
 log = logging.getLogger(__name__)
@@ -54,9 +57,13 @@ class ConnectorInstance:
         offsets: OffsetStore,
         mask: SecretMask,
         in_queue: Callable[[Callable[[], None]], object],
+        stalls: StallSettings | None = None,
     ) -> None:
         self.spec = spec
-        self._start_id = start_id
+        self.start_id = start_id
+        self._stalls = stalls or StallSettings()
+        self._call: tuple[str, int] | None = None
+        """The method of the connector that is being called, and since when."""
         self._load = load
         self._listener = listener
         self._offsets = offsets
@@ -102,10 +109,24 @@ class ConnectorInstance:
         if current is None or current.connector is None or not current.started:
             return None
         try:
-            return generated_task_configs(current.connector, self.spec, current.class_name)
+            with self._calling("task_configs"):
+                return generated_task_configs(current.connector, self.spec, current.class_name)
         except BaseException as e:
             self._fail(current, e)
             raise
+
+    def stall(self) -> Stall | None:
+        """Returns the stall of a call that does not return. Safe from any thread."""
+        call = self._call
+        return None if call is None else find_connector_stall(*call, _now_ms(), self._stalls)
+
+    @contextmanager
+    def _calling(self, method: str) -> Iterator[None]:
+        self._call = method, _now_ms()
+        try:
+            yield
+        finally:
+            self._call = None
 
     def end(self) -> None:
         """Stops for good. Nothing more is reported."""
@@ -132,12 +153,13 @@ class ConnectorInstance:
         if current.started or self._ended:
             return
         try:
-            connector = current.connector
-            if connector is None:
-                connector = self._create(current)
-            if current.abandoned.is_set():
-                return
-            connector.start(self.spec.config)
+            with self._calling("start"):
+                connector = current.connector
+                if connector is None:
+                    connector = self._create(current)
+                if current.abandoned.is_set():
+                    return
+                connector.start(self.spec.config)
         except BaseException as e:  # sys.exit() in a connector fails the connector
             self._fail(current, e)
             raise
@@ -175,7 +197,8 @@ class ConnectorInstance:
     def _stop_instance(self, current: _Instance) -> None:
         if current.connector is not None and current.started:
             try:
-                current.connector.stop()
+                with self._calling("stop"):
+                    current.connector.stop()
             except BaseException:
                 log.exception("stop() of connector %s failed", self.spec.name)
         current.started = False
@@ -192,18 +215,22 @@ class ConnectorInstance:
 
     def _report(self, state: State, trace: str | None = None) -> None:
         if not self._ended:
-            self._listener.on_connector_state(self._start_id, self.spec.name, state, trace, self._version)
+            self._listener.on_connector_state(self.start_id, self.spec.name, state, trace, self._version)
 
     # --- requests of the connector, on any thread
 
     def on_reconfiguration_request(self, current: _Instance) -> None:
         if not (current.abandoned.is_set() or self._ended):
-            self._listener.on_reconfiguration_requested(self._start_id, self.spec.name)
+            self._listener.on_reconfiguration_requested(self.start_id, self.spec.name)
 
     def on_failure(self, current: _Instance, error: Exception) -> None:
         # In the queue: a start that is still running reports RUNNING first.
         if not (current.abandoned.is_set() or self._ended):
             self._in_queue(lambda: self._fail(current, error))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class _ConnectorContext:

@@ -6,6 +6,7 @@ No message is trusted. A process speaks only for the connectors and tasks that r
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,11 +22,12 @@ from worker.executors.messages import (
     offsets_of_plain,
     optional_text,
     records_to_plain,
+    stall_of_plain,
     text,
     texts,
 )
 from worker.executors.process_handle import ProcessHandle
-from worker.model import State, TaskId
+from worker.model import Stall, State, TaskId
 from worker.observability.log_lines import LogLine
 from worker.observability.recent_logs import recent_logs
 
@@ -99,6 +101,13 @@ class ExecutorRequests:
                 task = id_of_plain(arguments.get("task"))
                 if self._locator.is_task_start(self._handle, task, start_id):
                     self._listener.on_topics(start_id, task, texts(arguments.get("topics")))
+            case "stall", {"start_id": int(start_id), "instance": str(name)}:
+                if self._locator.is_connector_start(self._handle, name, start_id):
+                    self._listener.on_stall(start_id, name, self._stall(arguments))
+            case "stall", {"start_id": int(start_id)}:
+                task = id_of_plain(arguments.get("instance"))
+                if self._locator.is_task_start(self._handle, task, start_id):
+                    self._listener.on_stall(start_id, task, self._stall(arguments))
             case _:
                 raise DataError(f"unknown notification for a worker: {method}")
 
@@ -151,6 +160,10 @@ class ExecutorRequests:
         # Something that was just stopped may still send a call; it is rejected.
         if not runs_here:
             raise _NotHereError(f"{name} no longer runs in this executor")
+
+    def _stall(self, arguments: Mapping[str, Any]) -> Stall | None:
+        stall = stall_of_plain(arguments.get("stall"))
+        return None if stall is None else dataclasses.replace(stall, message=self._mask.mask(stall.message))
 
     def _trace(self, arguments: Mapping[str, Any]) -> str | None:
         trace = optional_text(arguments, "trace")

@@ -27,6 +27,11 @@ class Liveness:
         """The latest ping was answered."""
         self._pinged_at = None
 
+    def unanswered_s(self, now: float) -> float:
+        """Returns how long the latest ping has been unanswered; 0 if it was answered."""
+        pinged_at = self._pinged_at
+        return 0.0 if pinged_at is None else max(0.0, now - pinged_at - self._unchecked_s)
+
     def is_hanging(self, now: float) -> bool:
         """Whether the latest ping has been unanswered for too long."""
         pinged_at = self._pinged_at

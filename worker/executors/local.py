@@ -22,11 +22,13 @@ from worker.executors.connector_instance import ConnectorClass, ConnectorInstanc
 from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
+from worker.executors.stall_watch import StallCheck, StallTimer, StallWatch
 from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import TargetState, TaskId, TaskProgress, TaskSignal
+from worker.observability.stalls import StallSettings
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
 from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check, list_plugins, plugin_config, validate
@@ -52,8 +54,11 @@ class LocalExecutor:
         listener: ExecutorListener,
         mask: SecretMask,
         factory: TaskFactory | None = None,
+        *,
+        checks_stalls: bool = False,
     ) -> None:
-        """``mask`` hides secrets in reported failures. ``factory`` creates the tasks; by default, tasks that use Kafka."""
+        """``mask`` hides secrets in reported failures. ``factory`` creates the tasks; by default, tasks that use Kafka. With
+        ``checks_stalls``, a thread of this executor calls :meth:`check_stalls`."""
         self._plugins = plugins
         self._config = config
         self._services = services
@@ -67,9 +72,13 @@ class LocalExecutor:
         self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs
         self._instances: dict[str, ConnectorInstance] = {}
         self._tasks: dict[TaskId, TaskSlot] = {}
+        self._stalls = StallWatch(listener)
+        self._stall_timer = StallTimer(self.check_stalls) if checks_stalls else None
 
     def start(self) -> None:
-        """Does nothing: threads start when they are needed."""
+        """Starts the thread that checks for stalls, if there is one. Other threads start when they are needed."""
+        if self._stall_timer is not None:
+            self._stall_timer.start()
 
     def wait_until_ready(self) -> None:
         self._mask.add(self._config.originals, load_worker_secret_keys(self._config, self._plugins))
@@ -103,6 +112,7 @@ class LocalExecutor:
                 self._services.offsets,
                 self._mask,
                 lambda job: self._queues.submit(QueueKind.CALLS, spec.name, job),
+                self._stall_settings(spec),
             )
             if before is not None:
                 # A job of its own: should it hang and be abandoned, the queue continues with the start behind it.
@@ -178,7 +188,7 @@ class LocalExecutor:
     # --- tasks
 
     def start_task(self, start_id: int, spec: TaskSpec) -> None:
-        slot = TaskSlot(start_id, spec, self._listener, self._mask)
+        slot = TaskSlot(start_id, spec, self._listener, self._mask, self._stall_settings(spec.connector))
         with self._lock:
             before = self._tasks.get(spec.id)
             self._tasks[spec.id] = slot
@@ -240,6 +250,21 @@ class LocalExecutor:
         slot = self._slot(task)
         return None if slot is None else slot.progress()
 
+    def counts(self, task: TaskId) -> TaskProgress | None:
+        """Returns the part of a task's progress that calls no plugin."""
+        slot = self._slot(task)
+        return None if slot is None else slot.counts()
+
+    def check_stalls(self) -> None:
+        """Reports stalls that have begun or ended. Calls no plugin; call it from one thread at a time."""
+        with self._lock:
+            slots, instances = list(self._tasks.values()), list(self._instances.values())
+        found: dict[str | TaskId, StallCheck] = {one.spec.name: StallCheck(one.start_id, one.stall()) for one in instances}
+        self._stalls.update(found | {one.id: StallCheck(one.start_id, one.stall()) for one in slots})
+
+    def _stall_settings(self, spec: ConnectorSpec) -> StallSettings:
+        return StallSettings.of(spec.config, self._config.originals, self._config.offset_flush_interval_ms)
+
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         slot = self._slot(task)
         return slot is not None and slot.signal(signal)
@@ -255,6 +280,8 @@ class LocalExecutor:
 
     def close(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
+        if self._stall_timer is not None:
+            self._stall_timer.close()
         with self._lock:
             tasks = list(self._tasks)
         _wait(self.stop_tasks(tasks), deadline)

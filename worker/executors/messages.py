@@ -11,7 +11,7 @@ from typing import Any
 
 from connect.errors import DataError
 from worker.executor import ConnectorFacts, ConnectorSpec, TaskSpec
-from worker.model import ErrorCounts, OffsetEntry, TaskId, TaskProgress
+from worker.model import ErrorCounts, OffsetEntry, Stall, TaskActivity, TaskId, TaskProgress
 from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 Plain = dict[str, Any]
@@ -120,7 +120,8 @@ def progress_of_plain(plain: Any) -> TaskProgress | None:
         return None
     match plain:
         case {"records": int(records), "bytes": int(size), "lag": dict() | None as lag, "details": dict(details)}:
-            return TaskProgress(records, size, lag, details, _counts(plain.get("errors")))
+            activity, stall = _activity(plain.get("activity")), stall_of_plain(plain.get("stalled"))
+            return TaskProgress(records, size, lag, details, _counts(plain.get("errors")), activity, stall)
         case _:
             raise DataError("not the progress of a task")
 
@@ -132,6 +133,35 @@ def _counts(plain: Any) -> ErrorCounts:
         if isinstance(value, int):
             setattr(counts, one.name, value)
     return counts
+
+
+def _activity(plain: Any) -> TaskActivity | None:
+    if plain is None:
+        return None
+    names = [one.name for one in fields(TaskActivity)]
+    match plain:
+        case {"phase": str(), "since_ms": int(), "at_ms": int(), "polls_return": bool(), "is_paused_by_sink": bool()}:
+            members = {name: plain.get(name) for name in names}
+        case _:
+            raise DataError("not the activity of a task")
+    times = (value for name, value in members.items() if name.endswith("_ms"))
+    if not all(isinstance(value, int | None) for value in times) or not isinstance(members["retry_error"], str | None):
+        raise DataError("not the activity of a task")
+    return TaskActivity(**members)
+
+
+def stall_to_plain(stall: Stall | None) -> Plain | None:
+    return None if stall is None else asdict(stall)
+
+
+def stall_of_plain(plain: Any) -> Stall | None:
+    match plain:
+        case None:
+            return None
+        case {"kind": str(kind), "phase": str(phase), "since_ms": int(since_ms), "message": str(message)}:
+            return Stall(kind, phase, since_ms, message)
+        case _:
+            raise DataError("not a stall")
 
 
 def task_configs_of_plain(plain: Any) -> list[dict[str, str]]:

@@ -46,6 +46,7 @@ from worker.storage.offset_store import OffsetPair
 log = logging.getLogger(__name__)
 
 _PROGRESS_TIMEOUT_S = 2.0
+_COUNTS_TIMEOUT_S = 0.5
 _SIGNAL_TIMEOUT_S = 10.0
 _READY_TIMEOUT_S = 60.0
 
@@ -290,6 +291,10 @@ class ExecutorPool:
             return progress_of_plain(process.call("progress", task=id_to_plain(task)).result(_PROGRESS_TIMEOUT_S))
         except (FutureTimeout, ConnectError) as e:
             log.debug("The progress of task %s is unavailable: %s", task, e)
+        try:  # the task hangs: the rest needs none of its code
+            return progress_of_plain(process.call("counts", task=id_to_plain(task)).result(_COUNTS_TIMEOUT_S))
+        except (FutureTimeout, ConnectError) as e:
+            log.debug("The counts of task %s are unavailable: %s", task, e)
             return None
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:

@@ -188,6 +188,10 @@ class ProcessHandle:
         elif self._liveness.is_hanging(now):
             self._kill_hanging()
 
+    def unanswered_s(self, now: float) -> float:
+        """Returns how long the process has not answered a ping; 0 if it has."""
+        return self._liveness.unanswered_s(now)
+
     def _ping(self, now: float) -> None:
         channel = self._calls.channel
         assert channel is not None

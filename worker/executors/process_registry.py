@@ -17,6 +17,7 @@ from worker.executor import ExecutorListener, WorkerServices
 from worker.executors.deadlines import Deadlines
 from worker.executors.executor_requests import ExecutorRequests
 from worker.executors.futures import all_done
+from worker.executors.hang_reports import HangReports
 from worker.executors.placement import ProcessKind, place_for_instance, place_for_task
 from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessSpec
 from worker.executors.supervisor import Supervisor
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _EMPTY_TIMEOUT_S = 10.0
 """How long an empty process that is not shared is kept: a restart finds it again."""
+_HANG_REPORT_S = 10.0
+"""How long a process may not answer until what runs in it is reported as stalled."""
 _NO_SILENCE_TIMEOUT_S = 3600.0
 _SHARED_PROCESSES_TIMEOUT_S = 15.0
 """How long a shutdown waits for the processes that executors have started for the whole worker."""
@@ -52,7 +55,8 @@ class ProcessRegistry:
         self._silence_timeout_s = _silence_timeout_s(config)
         # Three pings within the time after which a process ends itself: one may be late.
         ping_interval_s = _NO_SILENCE_TIMEOUT_S if self._silence_timeout_s is None else self._silence_timeout_s / 3
-        self._supervisor = Supervisor(on_exit, self._hang_timeout_s, ping_interval_s)
+        hangs = HangReports(registry, listener, min(_HANG_REPORT_S, self._hang_timeout_s / 2))
+        self._supervisor = Supervisor(on_exit, self._hang_timeout_s, ping_interval_s, hangs.check)
         self._deadlines = Deadlines("executor-empty")
         self._lifetime = WorkerLifetime()
         self._handles: dict[str, ProcessHandle] = {}

@@ -21,10 +21,16 @@ class Supervisor:
     """Parent of all processes: the kernel ends them when its thread ends. Its owner starts and closes it."""
 
     def __init__(
-        self, on_exit: Callable[[ProcessHandle, ProcessExit], None], hang_timeout_s: float, ping_interval_s: float
+        self,
+        on_exit: Callable[[ProcessHandle, ProcessExit], None],
+        hang_timeout_s: float,
+        ping_interval_s: float,
+        on_check: Callable[[ProcessHandle, float], None] = lambda handle, now: None,
     ) -> None:
-        """``on_exit`` is called on the supervisor's thread. Each process is pinged at least every ``ping_interval_s``."""
+        """``on_exit`` is called on the supervisor's thread, and ``on_check`` after each check of a process that runs, with
+        ``time.monotonic()``. Each process is pinged at least every ``ping_interval_s``."""
         self._on_exit = on_exit
+        self._on_check = on_check
         self._interval_s = max(_MIN_INTERVAL_S, min(_MAX_INTERVAL_S, hang_timeout_s / 3, ping_interval_s))
         self._woken = threading.Event()
         self._lock = threading.Lock()
@@ -83,6 +89,7 @@ class Supervisor:
         handle.check(now)
         exit_ = handle.reap(now)
         if exit_ is None:
+            self._on_check(handle, now)
             return
         with self._lock:
             self._handles.remove(handle)

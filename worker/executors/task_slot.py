@@ -12,7 +12,10 @@ from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
-from worker.model import State, TaskId, TaskProgress, TaskSignal
+from worker.model import Stall, State, TaskActivity, TaskId, TaskProgress, TaskSignal
+from worker.observability.activity import ActivityTracker, TaskPhase
+from worker.observability.stalls import StallSettings, find_stall
+from worker.sink.task import SinkWorkerTask
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
@@ -24,15 +27,22 @@ class TaskSlot:
     Implements :class:`worker.tasks.worker_task.TaskListener`.
     """
 
-    def __init__(self, start_id: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask) -> None:
+    def __init__(
+        self, start_id: int, spec: TaskSpec, listener: ExecutorListener, mask: SecretMask, stalls: StallSettings | None = None
+    ) -> None:
         self.spec = spec
-        self._start_id = start_id
+        self.start_id = start_id
+        self._stalls = stalls or StallSettings()
+        self._creation = ActivityTracker()
+        self._asking = threading.Lock()
+        """Held while the plugin is asked for its progress, so that calls of one that hangs do not pile up."""
         self._listener = listener
         self._mask = mask
         self._lock = threading.Lock()
         self._paused = spec.paused
         self._stopping = False
         self._abandoned = False
+        self._has_ended = False
         self._task: WorkerTask | None = None
 
     @property
@@ -44,6 +54,7 @@ class TaskSlot:
 
         ``create`` gets whether the task starts paused.
         """
+        self._creation.enter(TaskPhase.PREPARING)
         try:
             task = create(self, self._paused)
         except Exception as e:
@@ -90,8 +101,40 @@ class TaskSlot:
             task.cancel()
 
     def progress(self) -> TaskProgress | None:
+        """Returns the progress; without what the plugin reports while an earlier call of it hangs."""
         task = self._task
-        return None if task is None else _masked_progress(task.progress(), self._mask)
+        if task is None:
+            return None
+        if not self._asking.acquire(blocking=False):
+            return self.counts()
+        try:
+            found = task.progress()
+        finally:
+            self._asking.release()
+        return self._with_activity(_masked_progress(found, self._mask))
+
+    def counts(self) -> TaskProgress | None:
+        """Returns the part of the progress that calls no plugin."""
+        task = self._task
+        return None if task is None else self._with_activity(task.counts())
+
+    def _with_activity(self, progress: TaskProgress) -> TaskProgress:
+        activity = self._activity()
+        return replace(progress, activity=activity, stalled=self._stall_of(activity))
+
+    def stall(self) -> Stall | None:
+        """Returns why the task does not move; None if it does. Calls no plugin."""
+        return self._stall_of(self._activity())
+
+    def _activity(self) -> TaskActivity:
+        task = self._task
+        found = (self._creation if task is None else task.activity).snapshot()
+        error = found.retry_error
+        # Promise 9: an error may repeat a secret.
+        return found if error is None else replace(found, retry_error=self._mask.mask(error))
+
+    def _stall_of(self, activity: TaskActivity) -> Stall | None:
+        return None if self._has_ended else find_stall(activity, self._stalls, is_sink=isinstance(self._task, SinkWorkerTask))
 
     def signal(self, signal: TaskSignal) -> bool:
         """Passes on a signal. Returns False if the task does not run (yet). Raises BadRequestError."""
@@ -115,12 +158,13 @@ class TaskSlot:
 
     def on_topics(self, task: WorkerTask, topics: Collection[str]) -> None:
         if not self._abandoned:
-            self._listener.on_topics(self._start_id, self.id, topics)
+            self._listener.on_topics(self.start_id, self.id, topics)
 
     def _report(self, state: State, error: BaseException | None, version: str | None) -> None:
+        self._has_ended = state in (State.FAILED, State.UNASSIGNED)
         if not self._abandoned:
             trace = None if error is None else trace_of(error, self._mask)
-            self._listener.on_task_state(self._start_id, self.id, state, trace, version)
+            self._listener.on_task_state(self.start_id, self.id, state, trace, version)
 
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:

@@ -12,8 +12,9 @@ from worker.executors.messages import (
     id_to_plain,
     offsets_to_plain,
     records_of_plain,
+    stall_to_plain,
 )
-from worker.model import OffsetEntry, State, TaskId
+from worker.model import OffsetEntry, Stall, State, TaskId
 from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
@@ -39,6 +40,10 @@ class RemoteListener:
 
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         self._channel.notify("topics", start_id=start_id, task=id_to_plain(task), topics=sorted(topics))
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        plain = id_to_plain(instance) if isinstance(instance, TaskId) else instance
+        self._channel.notify("stall", start_id=start_id, instance=plain, stall=stall_to_plain(stall))
 
 
 class RemoteOffsets:

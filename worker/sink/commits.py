@@ -13,8 +13,9 @@ from connect.sink import SinkTask
 from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
-from worker.model import TaskId
+from worker.observability.activity import TaskPhase
 from worker.sink.positions import SinkPositions
+from worker.tasks.worker_task import TaskHandle
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class SinkCommits:
 
     def __init__(
         self,
-        task_id: TaskId,
+        handle: TaskHandle,
         task: SinkTask,
         consumer: SinkConsumer,
         errors: ErrorHandler,
@@ -38,7 +39,8 @@ class SinkCommits:
     ) -> None:
         """``rewind`` continues a partition from an offset. ``interval_s`` and ``timeout_s`` are ``offset.flush.interval.ms`` and
         ``offset.flush.timeout.ms``."""
-        self._task_id = task_id
+        self._task_id = handle.id
+        self._activity = handle.activity
         self._task = task
         self._consumer = consumer
         self._errors = errors
@@ -67,6 +69,7 @@ class SinkCommits:
     def commit(self, now: float) -> None:
         """Starts to commit the offsets of all assigned partitions; :meth:`on_committed` gets the result."""
         self.next_commit = now + self._interval_s
+        self._activity.enter(TaskPhase.PRE_COMMIT)
         delivered = self._positions.to_pre_commit(set(self._positions.assigned))
         try:
             returned = self._task.pre_commit(dict(delivered))
@@ -87,6 +90,8 @@ class SinkCommits:
                 int(self._timeout_s * 1000),
             )
             return
+        if not offsets and self._positions.are_committed():
+            self._activity.on_nothing_to_commit()
         if offsets:
             crash_points.point("sink.precommitted")
             self._deadline = now + self._timeout_s
@@ -101,6 +106,8 @@ class SinkCommits:
         """The commit in progress has ended."""
         self._deadline = None
         self._positions.set_committed(offsets)
+        if offsets and error is None:
+            self._activity.on_commit(is_complete=self._positions.are_committed())
         if error is not None:
             log.warning("Task %s: %s. The commit will be retried", self._task_id, error.message)
 
@@ -108,16 +115,19 @@ class SinkCommits:
         """Calls ``pre_commit`` and ``close_partitions``, then commits and waits: these partitions go to another task."""
         delivered = self._positions.to_pre_commit(partitions)
         returned: Mapping[TopicPartition, int] = {}
+        self._activity.enter(TaskPhase.PRE_COMMIT)
         try:
             returned = self._task.pre_commit(dict(delivered))
         except Exception as e:
             log.error("pre_commit() of task %s failed before its partitions were closed: %s", self._task_id, describe(e))
         finally:
+            self._activity.enter(TaskPhase.OPENING)
             self._task.close_partitions(list(partitions))
         # Promises 2 and 7, as in commit().
         offsets = self._positions.to_commit(returned, delivered, self._task_id)
         if offsets and self._reports_are_durable():
             crash_points.point("sink.precommitted")
+            self._activity.enter(TaskPhase.COMMITTING)
             try:
                 self._consumer.commit(offsets, wait=True)
                 self._positions.set_committed(offsets)

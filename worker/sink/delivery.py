@@ -12,10 +12,12 @@ from connect.sink import SinkTask
 from worker.errors.handler import ErrorHandler
 from worker.errors.stages import TaskPutError
 from worker.kafka.sink_consumer import ConsumerClosed
-from worker.model import TaskId, TaskStopped
+from worker.model import TaskStopped
+from worker.observability.activity import TaskPhase
 from worker.sink.batch import PutBatch
 from worker.sink.pauses import ConsumptionPauses
 from worker.sink.positions import SinkPositions
+from worker.tasks.worker_task import TaskHandle
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +29,10 @@ class SinkDelivery:
     """Used on the task's thread only."""
 
     def __init__(
-        self, task_id: TaskId, task: SinkTask, errors: ErrorHandler, positions: SinkPositions, pauses: ConsumptionPauses
+        self, handle: TaskHandle, task: SinkTask, errors: ErrorHandler, positions: SinkPositions, pauses: ConsumptionPauses
     ) -> None:
-        self._task_id = task_id
+        self._task_id = handle.id
+        self._activity = handle.activity
         self._task = task
         self._errors = errors
         self._positions = positions
@@ -69,6 +72,7 @@ class SinkDelivery:
         if batch is None:
             return False
         self._put_by = NEVER
+        self._activity.enter(TaskPhase.PUTTING)
         try:
             if self.is_raw:
                 self._task.put_raw(batch.raw)
@@ -79,6 +83,7 @@ class SinkDelivery:
                 log.warning("put() of task %s failed and will be retried: %s", self._task_id, e.message)
                 self._pauses.set_for_retry(True)
                 self._backoff.reset()
+            self._activity.on_retry(e.message)
             self._retry_delay_s = self._backoff.next_delay_s()
             self._unfinished = batch
             return False
@@ -89,6 +94,9 @@ class SinkDelivery:
         # An error that put() caught, or a dead letter that was rejected meanwhile, is not a failure of put().
         self._errors.check()
         self._positions.set_delivered(batch.ends)
+        self._activity.on_success()
+        if batch.ends:
+            self._activity.on_records()
         if self._unfinished is not None:
             self._unfinished = None
             self._pauses.set_for_retry(False)

@@ -12,6 +12,7 @@ import time
 from confluent_kafka import Message
 
 from worker.errors.config import ErrorSettings
+from worker.observability.activity import TaskPhase
 from worker.sink.batch import PutBatch
 from worker.sink.commits import SinkCommits
 from worker.sink.context import SinkContext
@@ -78,9 +79,9 @@ class SinkLoop:
             reporter=ErrantReporter(task, runtime.converters, errors) if errors.settings.reports else None,
         )
         self._discovery = TopicDiscovery(handle.id, consumer, runtime.subscription)
-        self._delivery = SinkDelivery(handle.id, task, errors, self._positions, self._pauses)
+        self._delivery = SinkDelivery(handle, task, errors, self._positions, self._pauses)
         rewind = self._delivery.rewind
-        self._commits = SinkCommits(handle.id, task, consumer, errors, self._positions, rewind, interval_s, timeout_s)
+        self._commits = SinkCommits(handle, task, consumer, errors, self._positions, rewind, interval_s, timeout_s)
         self._rebalance = callbacks
         self._rebalance.handler = PartitionHandler(
             handle, task, consumer, self.context, self._positions, self._pauses, self._delivery, self._commits
@@ -118,6 +119,7 @@ class SinkLoop:
         if self._handle.control.stopping and not messages:
             return
         if messages:
+            self._handle.activity.enter(TaskPhase.TRANSFORMING)
             # After a rebalance there may be messages of partitions that were revoked while these were collected.
             self._put(self._decoder.decode(messages, same_assignment=not self._rebalance.rebalanced))
         elif delivery.is_retrying:
@@ -133,6 +135,7 @@ class SinkLoop:
     def _take(self, until: float) -> list[Message]:
         """Returns messages, or none when the time is over or there is something else to do."""
         control = self._handle.control
+        self._handle.activity.enter(TaskPhase.PAUSED if self._pauses.by_operator else TaskPhase.WAITING)
         if (next_look := self._discovery.next_look) is not None:
             until = min(until, next_look)
         while True:
@@ -188,4 +191,4 @@ class SinkLoop:
             current = position.delivered if position.delivered is not None else position.restart
             if end is not None:
                 lag[str(partition)] = max(0, end - (current or 0))
-        self._handle.report_lag(lag)
+        self._handle.report_lag(lag, is_paused=self._pauses.by_sink)

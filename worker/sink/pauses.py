@@ -20,6 +20,11 @@ class ConsumptionPauses:
         self._by_task: set[TopicPartition] = set()
 
     @property
+    def by_sink(self) -> bool:
+        """Whether the task itself has paused a partition."""
+        return bool(self._by_task)
+
+    @property
     def _pauses_all(self) -> bool:
         return self.by_operator or self._for_retry
 

@@ -71,6 +71,13 @@ class SinkPositions:
             if partition in self.assigned:
                 self.assigned[partition].committed = self.assigned[partition].restart = offset
 
+    def are_committed(self) -> bool:
+        """Returns whether everything that was delivered is committed."""
+        return all(
+            one.delivered is None or one.delivered == (one.start if one.committed is None else one.committed)
+            for one in self.assigned.values()
+        )
+
     def to_pre_commit(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the delivered offsets of these partitions, the argument of ``pre_commit``."""
         found = {p: self.assigned[p].delivered for p in partitions if p in self.assigned}

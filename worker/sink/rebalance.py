@@ -10,6 +10,7 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
 from worker.kafka.sink_consumer import PartitionStarts, SinkConsumer
+from worker.observability.activity import TaskPhase
 from worker.sink.commits import SinkCommits
 from worker.sink.context import SinkContext
 from worker.sink.delivery import SinkDelivery
@@ -56,7 +57,9 @@ class PartitionHandler:
         self._positions.add(partitions, committed, start_offsets)
         if partitions:
             log.info("Task %s was assigned %s", self._handle.id, ", ".join(map(str, sorted(partitions))))
+            self._handle.activity.enter(TaskPhase.OPENING)
             self._task.open(partitions)
+            self._handle.activity.enter(TaskPhase.WAITING)
         starts = {**committed, **start_offsets}
         # Promise 6: offsets that the task requested in open() take precedence over those of the group.
         for partition, offset in self._context.take_offsets().items():
@@ -83,6 +86,7 @@ class PartitionHandler:
         if assigned:
             self.commits.commit_and_close(assigned)
             self._forget(assigned)
+            self._handle.activity.enter(TaskPhase.WAITING)
 
     def lose(self, partitions: Collection[TopicPartition]) -> None:
         """Closes partitions that another task already has: nothing may be committed or written for them (promise 4)."""
@@ -91,10 +95,12 @@ class PartitionHandler:
             log.warning(
                 "Task %s lost %s to another member of the group", self._handle.id, ", ".join(map(str, assigned))
             )  # fmt: skip
+            self._handle.activity.enter(TaskPhase.OPENING)
             try:
                 self._task.close_partitions(assigned, lost=True)
             finally:
                 self._forget(assigned)
+                self._handle.activity.enter(TaskPhase.WAITING)
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         self._positions.remove(partitions)

@@ -35,7 +35,8 @@ class SinkTaskRuntime:
 class SinkTaskHandle(TaskHandle, Protocol):
     """What the parts of a sink task see of it."""
 
-    def report_lag(self, lag: dict[str, int]) -> None: ...
+    def report_lag(self, lag: dict[str, int], *, is_paused: bool) -> None:
+        """Reports the undelivered records by partition, and whether the sink itself has paused a partition."""
 
     def on_paused(self) -> None: ...
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from connect.record import TopicPartition
 from worker.kafka.sink_consumer import ConsumerClosed, RebalanceListener
 from worker.model import TaskId, TaskProgress, TaskStopped
+from worker.observability.activity import TaskPhase
 from worker.sink.loop import SinkLoop
 from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskRuntime
@@ -69,6 +70,7 @@ class SinkWorkerTask(WorkerTask):
 
     def _execute(self) -> None:
         callbacks = RebalanceCallbacks(lambda: self.cancelled)
+        self.activity.enter(TaskPhase.PREPARING)
         runtime = self._runtime = self._create_runtime(callbacks)
         try:
             if not self.control.stopping:
@@ -85,6 +87,7 @@ class SinkWorkerTask(WorkerTask):
             return
         loop = SinkLoop(self, runtime, callbacks, self._interval_s, self._timeout_s)
         runtime.task.initialize(loop.context)
+        self.activity.enter(TaskPhase.STARTING)
         runtime.task.start(runtime.config)
         self._started = True
         if loop.context.raw_allowed and runtime.task.wants_raw():
@@ -99,6 +102,7 @@ class SinkWorkerTask(WorkerTask):
                 loop.close()
 
     def _close(self, runtime: SinkTaskRuntime) -> None:
+        self.activity.enter(TaskPhase.STOPPING)
         # A task that was asked to stop has already waited for its error reports before the last commit.
         runtime.errors.close(0.0 if self.cancelled or self.control.stopping else self._timeout_s)
         # The consumer is closed first: partitions that it still has are given up before the task closes.
@@ -108,8 +112,9 @@ class SinkWorkerTask(WorkerTask):
             except Exception:
                 log.exception("close() of %s failed in task %s", type(component).__name__, self.id)
 
-    def report_lag(self, lag: dict[str, int]) -> None:
+    def report_lag(self, lag: dict[str, int], *, is_paused: bool) -> None:
         self._lag = lag
+        self.activity.on_lag(lag, is_paused=is_paused)
 
     def on_paused(self) -> None:
         self._listener.on_paused(self)

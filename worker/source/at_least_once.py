@@ -18,6 +18,7 @@ from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.kafka.record_producer import ProduceCancelled
 from worker.model import TaskStopped
+from worker.observability.activity import TaskPhase
 from worker.source.delivery import RunOutcome, confirm_offsets, update_offsets
 from worker.source.producer import SourceProducer
 from worker.source.runtime import FlushTiming
@@ -105,9 +106,11 @@ class AtLeastOnceDelivery:
         Raises the error of a record that the broker rejected; no offset is stored then.
         """
         handle, producer, pending = self._handle, self._producer, self._sender.pending
+        handle.activity.enter(TaskPhase.FLUSHING)
         update_offsets(handle.id, self._task, pending)
         if not pending:
             producer.serve()
+            handle.activity.on_nothing_to_commit()
             return True
         # Promise 1: `pending` has nothing beyond what was sent, and every sent record is acknowledged before it is taken.
         if not producer.drain(timeout_s):
@@ -141,6 +144,8 @@ class AtLeastOnceDelivery:
             return False
         crash_points.point("offsets.written")
         self.made_progress, self._flushed_at = True, time.monotonic()
+        handle.activity.on_commit()
+        handle.activity.enter(TaskPhase.CONFIRMING)
         confirm_offsets(handle.id, self._task, offsets)
         return True
 

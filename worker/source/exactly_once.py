@@ -21,6 +21,7 @@ from worker.executor import WorkerServices
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata
 from worker.kafka.transactions import TransactionLostError, Transactions
 from worker.model import TaskStopped
+from worker.observability.activity import TaskPhase
 from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record, update_offsets
 from worker.source.producer import SourceProducer
 from worker.source.runtime import SourceTaskRuntime
@@ -164,9 +165,11 @@ class ExactlyOnceDelivery:
 
     def _commit(self) -> None:
         self._boundaries.start_interval()
-        pending, transactions = self._sender.pending, self._transactions
+        pending, transactions, activity = self._sender.pending, self._transactions, self._handle.activity
+        activity.enter(TaskPhase.FLUSHING)
         update_offsets(self._handle.id, self._task, pending)
         if not pending and not transactions.open:
+            activity.on_nothing_to_commit()
             return
         # Promise 7: a skipped record is in the dead letter queue before its offset is committed.
         self._errors.flush_or_stop()
@@ -191,6 +194,8 @@ class ExactlyOnceDelivery:
                 self._services.offsets_committed(self._handle.id.connector, offsets)
             except UnreachableError as e:
                 raise TransactionLostError(e.message) from e
+        activity.on_commit()
+        activity.enter(TaskPhase.CONFIRMING)
         for record, metadata in self._records.take():
             confirm_record(self._handle.id, self._task, record, metadata)
         if offsets:

@@ -14,6 +14,7 @@ from worker.errors.batch_failures import BatchFailures
 from worker.errors.resend import OnDelivered
 from worker.errors.stages import RecordStage, StageError, record_location
 from worker.kafka.record_producer import ProduceCancelled, ProducerRun, RecordMetadata, RecordRejectedError, unrecoverable
+from worker.observability.activity import TaskPhase
 from worker.source.encoding import encode, encode_one
 from worker.source.pending_offsets import PendingOffsets
 from worker.source.runtime import SourceTaskRuntime
@@ -63,6 +64,7 @@ class RecordSender:
         have been sent then; :attr:`pending` has the offsets of those records that were certainly sent.
         """
         crash_points.point("source.polled")
+        self._handle.activity.enter(TaskPhase.TRANSFORMING)
         failures = self._errors.start_batch()
         changed: Sequence[ConnectRecord | None] = self._chain.apply_batch(batch, failures) if self._chain else batch
         if self._confirms_each:
@@ -88,6 +90,7 @@ class RecordSender:
         runs = encode(self._converters, changed, failures)
         if failures and failures.are_tolerated:
             self._report(batch, failures)
+        self._handle.activity.enter(TaskPhase.SENDING)
         is_whole_batch = len(runs) <= 1 and changed is batch and not failures
         for run, indexes in runs:
             self._prepare(run.topic)
@@ -140,6 +143,7 @@ class RecordSender:
     ) -> set[str]:
         """Sends one record at a time, for tasks that implement ``commit_record``."""
         topics = set()
+        self._handle.activity.enter(TaskPhase.SENDING)
         for index, record in enumerate(changed):
             original = batch[index]
             if index >= failures.end:

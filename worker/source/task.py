@@ -17,6 +17,7 @@ from worker.kafka.idempotence import NOT_IDEMPOTENT_HINT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
 from worker.kafka.transactions import TransactionLostError
 from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal, TaskStopped
+from worker.observability.activity import TaskPhase
 from worker.source.at_least_once import AtLeastOnceDelivery
 from worker.source.delivery import RunOutcome, SourceDelivery, confirm_record
 from worker.source.exactly_once import ExactlyOnceDelivery
@@ -130,6 +131,7 @@ class SourceWorkerTask(WorkerTask):
 
     def _run_instance(self) -> bool:
         """Runs one instance of the connector's task. Returns True if another one should follow."""
+        self.activity.enter(TaskPhase.PREPARING)
         runtime = self._create_runtime(self.control.is_stopping, self._producer_options)
         runtime.errors.counts.add(self._counts)
         self._runtime, self._counts = runtime, runtime.errors.counts
@@ -142,6 +144,7 @@ class SourceWorkerTask(WorkerTask):
             if not delivery.prepare():
                 return False
             runtime.task.initialize(SourceContext(runtime, self._offset_reader, delivery.context))
+            self.activity.enter(TaskPhase.STARTING)
             runtime.task.start(runtime.config)
             self._started = True
             if self.control.is_stopping():
@@ -217,7 +220,7 @@ class SourceWorkerTask(WorkerTask):
         return ExactlyOnceDelivery(self, runtime, transactions, boundaries, self._services, self._start_id)
 
     def _loop(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
-        control, task, errors = self.control, runtime.task, runtime.errors
+        control, task, errors, activity = self.control, runtime.task, runtime.errors, self.activity
         idle, retry = Backoff(_IDLE_FIRST_S, _IDLE_MAX_S), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         delivery.start()
         while not control.stopping:
@@ -226,15 +229,25 @@ class SourceWorkerTask(WorkerTask):
                 delivery.start()
                 continue
             started = time.monotonic()
+            activity.enter(TaskPhase.POLLING)
             try:
                 batch = task.poll()
                 retry.reset()
+                activity.on_success()
+                if not batch:
+                    activity.on_empty_poll()
             except RetriableError as e:
                 delay_s = retry.next_delay_s()
                 log.warning("poll() failed and will be retried in %.1f s: %s", delay_s, e.message)
                 batch = None
+                activity.on_retry(e.message)
+                activity.enter(TaskPhase.IDLE)
                 control.wait_for_stop(delay_s)
             errors.check()
+            if batch:
+                activity.on_records()
+            else:
+                activity.enter(TaskPhase.IDLE)
             try:
                 delivery.send(batch)
             except (AttributeError, TypeError) as e:
@@ -248,12 +261,15 @@ class SourceWorkerTask(WorkerTask):
     def _stay_paused(self, delivery: SourceDelivery) -> None:
         self._listener.on_paused(self)
         delivery.flush()
+        self.activity.enter(TaskPhase.PAUSED)
         while not self.control.wait_while_paused(_PAUSED_FLUSH_S):
             delivery.flush()
+            self.activity.enter(TaskPhase.PAUSED)
         if not self.control.stopping:
             self._listener.on_running(self)
 
     def _close(self, runtime: SourceTaskRuntime) -> None:
+        self.activity.enter(TaskPhase.STOPPING)
         self._offset_reader.close()
         # A task that was asked to stop has already waited for its error reports in the last flush.
         runtime.errors.close(0.0 if self.cancelled or self.control.stopping else self._timing.last_timeout_s)

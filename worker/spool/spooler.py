@@ -16,7 +16,7 @@ from worker.config.reload_timer import ReloadTimer
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secrets import SecretMask
 from worker.executors.local import LocalExecutor
-from worker.model import State, Status, TargetState, TaskId
+from worker.model import Stall, State, Status, TargetState, TaskId
 from worker.operations.auto_restart import AutoRestart
 from worker.operations.shutdown import close_all
 from worker.spool.config import SpoolerConfig
@@ -142,6 +142,9 @@ class Spooler:
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         if (connector := self._connector) is not None:
             connector.state.add_topics(start_id, task.task, topics)
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        """Does nothing: the log has it, and nobody reads statuses."""
 
 
 def _labelled(name: str, tasks: Collection[tuple[int, Status]]) -> list[tuple[str, Status]]:

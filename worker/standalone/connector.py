@@ -23,7 +23,7 @@ from worker.executor import ConnectorFacts, ConnectorSpec, Executor, TaskSpec
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import failed
 from worker.executors.serial_queue import SerialQueue
-from worker.model import ConnectorStatus, State, TargetState, TaskId
+from worker.model import ConnectorStatus, Stall, State, TargetState, TaskId
 from worker.operations.auto_restart import AutoRestart
 from worker.standalone.connector_state import ConnectorState
 
@@ -341,6 +341,12 @@ class StandaloneConnector:
     def on_task_state(self, start_id: int, number: int, state: State, trace: str | None, version: str | None) -> None:
         if self.state.report_task(start_id, number, state, trace, version):
             self._report(number, state, trace)
+
+    def on_stall(self, start_id: int, number: int | None, stall: Stall | None) -> None:
+        if number is not None:
+            self.state.set_task_stall(start_id, number, stall)
+        elif start_id == self._start_id:
+            self.state.set_stall(stall)
 
     def _set_state(self, state: State, trace: str | None = None) -> None:
         self.state.set_state(state, trace, self.definition.facts.version)

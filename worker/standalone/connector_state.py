@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from worker.model import ConnectorStatus, State, Status, TaskId, TaskInfo
+from worker.model import ConnectorStatus, Stall, State, Status, TaskId, TaskInfo
 
 
 class ConnectorState:
@@ -16,7 +17,7 @@ class ConnectorState:
         self._name = name
         self._worker_id = worker_id
         self._lock = threading.Lock()
-        self._status = Status(State.UNASSIGNED, worker_id, version=version)
+        self._status = Status(State.UNASSIGNED, worker_id, version=version, since_ms=_now_ms())
         self._task_statuses: dict[int, Status] = {}
         self._task_configs: Sequence[Mapping[str, str]] = ()  # with references where the connector's configuration has them
         self._config_of_tasks: Mapping[str, str] = {}
@@ -32,7 +33,13 @@ class ConnectorState:
 
     def set_state(self, state: State, trace: str | None, version: str | None) -> None:
         with self._lock:
-            self._status = Status(state, self._worker_id, trace, version=version)
+            before = self._status
+            self._status = Status(state, self._worker_id, trace, version=version, since_ms=_since_ms(before, state))
+
+    def set_stall(self, stall: Stall | None) -> None:
+        """Sets or clears the stall of the connector. A new state clears it too."""
+        with self._lock:
+            self._status = replace(self._status, stalled=stall)
 
     # --- tasks
 
@@ -71,7 +78,7 @@ class ConnectorState:
     def add_task_start(self, number: int, start_id: int, version: str | None) -> None:
         with self._lock:
             self._task_start_ids[number] = start_id
-            self._task_statuses[number] = Status(State.UNASSIGNED, self._worker_id, version=version)
+            self._task_statuses[number] = Status(State.UNASSIGNED, self._worker_id, version=version, since_ms=_now_ms())
 
     def remove_task_runs(self, numbers: Collection[int] | None) -> list[int]:
         """Removes the runs of these tasks, or of all. Returns the tasks that had one."""
@@ -90,14 +97,21 @@ class ConnectorState:
         with self._lock:
             if self._task_start_ids.get(number) != start_id:
                 return False
-            self._task_statuses[number] = Status(state, self._worker_id, trace, version=version)
+            since_ms = _since_ms(self._task_statuses.get(number), state)
+            self._task_statuses[number] = Status(state, self._worker_id, trace, version=version, since_ms=since_ms)
         return True
+
+    def set_task_stall(self, start_id: int, number: int, stall: Stall | None) -> None:
+        """Sets or clears the stall of a task, unless its run is outdated. A new state clears it too."""
+        with self._lock:
+            if self._task_start_ids.get(number) == start_id and number in self._task_statuses:
+                self._task_statuses[number] = replace(self._task_statuses[number], stalled=stall)
 
     def set_task_state(self, number: int, state: State) -> None:
         """Changes only the state in the status of a task, if it has one."""
         with self._lock:
             if number in self._task_statuses:
-                self._task_statuses[number] = replace(self._task_statuses[number], state=state)
+                self._task_statuses[number] = replace(self._task_statuses[number], state=state, stalled=None, since_ms=_now_ms())
 
     def add_topics(self, start_id: int, number: int, topics: Collection[str]) -> None:
         """Adds topics that a task has used, unless its run is outdated."""
@@ -132,3 +146,11 @@ class ConnectorState:
     def reset_topics(self) -> None:
         with self._lock:
             self._topics.clear()
+
+
+def _since_ms(before: Status | None, state: State) -> int | None:
+    return before.since_ms if before is not None and before.state is state else _now_ms()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

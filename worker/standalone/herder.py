@@ -42,6 +42,7 @@ from worker.model import (
     Origin,
     RequestSignature,
     RestartPlan,
+    Stall,
     State,
     Status,
     TargetState,
@@ -397,6 +398,11 @@ class _ExecutorReports:
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         if (connector := self._find(task.connector)) is not None:
             connector.state.add_topics(start_id, task.task, topics)
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        name, number = (instance, None) if isinstance(instance, str) else (instance.connector, instance.task)
+        if (connector := self._find(name)) is not None:
+            connector.on_stall(start_id, number, stall)
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:

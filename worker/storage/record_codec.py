@@ -8,13 +8,14 @@ an invalid record becomes :class:`Unreadable`, with the reason for the log.
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
 
-from worker.model import Restarts, State, Status, TargetState, TaskId
+from worker.model import Restarts, Stall, State, Status, TargetState, TaskId
 
 Properties = Mapping[str, str | None]
 
@@ -218,9 +219,11 @@ def status_record(id: str | TaskId, status: Status) -> KeyValue:
         "generation": status.generation,
         "version": status.version,
     }
-    # Not Apache's, and only present if the connector enables it; Java's reader looks members up by name.
+    # Not Apache's, and only present if the connector enables restarts or has stalled; Java's reader looks members up by name.
     if status.restarts is not None:
         value["restarts"] = {"count": status.restarts.count, "next_ms": status.restarts.next_ms}
+    if status.stalled is not None:
+        value["stalled"] = dataclasses.asdict(status.stalled)
     return _record(status_key(id), value)
 
 
@@ -414,6 +417,7 @@ def _status(members: dict[str, Any] | None) -> Status | None:
         _integer(members, "generation"),
         _optional_string(members, "version"),
         _restarts(members.get("restarts")),
+        _stall(members.get("stalled")),
     )
 
 
@@ -421,6 +425,13 @@ def _restarts(found: object) -> Restarts | None:
     match found:
         case {"count": int(count), "next_ms": int() | None as next_ms}:
             return Restarts(count, next_ms)
+    return None
+
+
+def _stall(found: object) -> Stall | None:
+    match found:
+        case {"kind": str(kind), "phase": str(phase), "since_ms": int(since_ms), "message": str(message)}:
+            return Stall(kind, phase, since_ms, message)
     return None
 
 

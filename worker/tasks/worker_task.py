@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from connect.errors import BadRequestError
 from worker.model import TaskId, TaskProgress, TaskSignal
+from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.log_context import log_context
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class TaskHandle(Protocol):
     id: TaskId
     control: TaskControl
     cancelled: bool
+    activity: ActivityTracker
 
     def count(self, records: int, size_bytes: int) -> None:
         """Adds to the task's totals."""
@@ -96,6 +98,7 @@ class WorkerTask(ABC):
         self.version = version
         self.control = TaskControl(paused=paused)
         self.cancelled = False
+        self.activity = ActivityTracker()
         self._listener = listener
         self._records = 0
         self._bytes = 0
@@ -138,7 +141,11 @@ class WorkerTask(ABC):
 
     @abstractmethod
     def progress(self) -> TaskProgress:
-        """Returns current counts. Safe from any thread."""
+        """Returns current counts. Safe from any thread. Calls the plugin, which may hang."""
+
+    def counts(self) -> TaskProgress:
+        """Returns the part of :meth:`progress` that calls no plugin."""
+        return TaskProgress(self._records, self._bytes)
 
     def signal(self, signal: TaskSignal) -> bool:
         """Passes a signal to the connector's task. Returns False if that has not started. Raises BadRequestError. Safe from any
@@ -179,6 +186,7 @@ class WorkerTask(ABC):
     def _wait_if_created_paused(self) -> None:
         # As in Apache's worker, a paused task is not started before it is resumed.
         if self.control.paused and not self.control.stopping:
+            self.activity.enter(TaskPhase.PAUSED)
             self._listener.on_paused(self)
             while not self.control.wait_while_paused(60.0):
                 pass

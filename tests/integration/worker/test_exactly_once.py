@@ -20,7 +20,7 @@ from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.local import LocalExecutor
 from worker.kafka.fencing import fence_producers
-from worker.model import State, TaskId
+from worker.model import Stall, State, TaskId
 
 Name = Callable[[str], str]
 
@@ -296,6 +296,8 @@ class Heard:
 
     def on_topics(self, run: int, task: TaskId, topics: Collection[str]) -> None:
         self.topics |= set(topics)
+
+    def on_stall(self, run: int, instance: str | TaskId, stall: Stall | None) -> None: ...
 
 
 def test_an_executor_runs_a_task_with_the_transactional_id_it_is_given(setting: Setting) -> None:

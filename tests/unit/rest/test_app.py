@@ -275,7 +275,8 @@ def test_offsets_plugins_progress_and_worker(client: ConnectClient) -> None:
         "dead_letter_failures": 0,
         "last_error_ms": 1700000000000,
     }
-    assert client.progress("c") == [{"id": 0, "records": 10, "bytes": 100, "lag": None, "details": {"rows": 5}, "errors": errors}]
+    counts = {"records": 10, "bytes": 100, "lag": None, "details": {"rows": 5}, "errors": errors}
+    assert client.progress("c") == [{"id": 0, **counts, "activity": None, "stalled": None}]
     assert client.server_info() == {"version": "1.2.3", "commit": "abc", "kafka_cluster_id": "cluster"}
     assert client.health()["status"] == "healthy"
 

@@ -11,7 +11,7 @@ from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, State, Status, TaskSignal
+from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, Stall, State, Status, TaskSignal
 
 SOURCE = {"connector.class": "x"}
 
@@ -140,3 +140,15 @@ def test_status_has_restarts_only_if_enabled(target: Target, herder: FakeHerder,
     monkeypatch.setattr(herder, "task_status", lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None)))
     task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
     assert task["restarts"] == {"count": 2, "next_ms": None}
+
+
+def test_status_has_a_stall_only_if_there_is_one(target: Target, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch) -> None:
+    herder.put_connector("c", SOURCE, replace=False)
+    assert "stalled" not in target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
+    stall = Stall("call", "putting", 5, "put() has not returned")
+    monkeypatch.setattr(herder, "task_status", lambda task: Status(State.RUNNING, "w", stalled=stall, since_ms=1))
+    task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
+    assert task == {
+        "id": 0, "state": "RUNNING", "worker_id": "w",
+        "stalled": {"kind": "call", "phase": "putting", "since_ms": 5, "message": "put() has not returned"},
+    }  # fmt: skip

@@ -260,6 +260,8 @@ class Unit:
 
     def on_topics(self, *told: object) -> None: ...
 
+    def on_stall(self, *told: object) -> None: ...
+
     def _reload(self, name: str, only_if_changed: bool) -> None:
         self.run(lambda: self.unit.reload(only_if_changed=only_if_changed))
 

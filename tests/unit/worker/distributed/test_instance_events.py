@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.worker.distributed.fakes import FakeWorker
-from worker.model import State, TargetState, TaskId
+from worker.model import Stall, State, TargetState, TaskId
 
 TASK = TaskId("c", 0)
 
@@ -52,3 +52,27 @@ def test_reports_of_outdated_runs_are_ignored(worker: FakeWorker) -> None:
     worker.instances.add_connector("c", TargetState.STARTED)
     worker.instances.add_tasks([TASK], None)
     assert report(worker, State.RUNNING) == []
+
+
+def test_stall_is_written_with_the_state_until_the_instance_moves_or_its_state_changes(worker: FakeWorker) -> None:
+    stall = Stall("call", "polling", 5, "poll() has not returned")
+    report(worker, State.RUNNING)
+    worker.reports.on_stall(2, TASK, stall)
+    worker.reports.on_stall(7, "c", stall)  # an outdated run
+    worker.run()
+    found = worker.status_store.statuses
+    assert (found[TASK].state, found[TASK].stalled, found["c"].stalled) == (State.RUNNING, stall, None)
+    worker.reports.on_stall(2, TASK, None)
+    worker.run()
+    assert found[TASK].stalled is None
+    worker.reports.on_stall(2, TASK, stall)
+    worker.run()
+    report(worker, State.PAUSED)
+    assert found[TASK].stalled is None
+
+
+def test_connector_that_stalls_before_its_first_state_is_unassigned(worker: FakeWorker) -> None:
+    worker.reports.on_stall(1, "c", Stall("call", "start", 5, "start() has not returned"))
+    worker.run()
+    status = worker.status_store.statuses["c"]
+    assert (status.state, status.stalled is not None) == (State.UNASSIGNED, True)

@@ -17,7 +17,7 @@ from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, TaskSpec
 from worker.executors.local import LocalExecutor
-from worker.model import OffsetEntry, State, TaskId
+from worker.model import OffsetEntry, Stall, State, TaskId
 from worker.storage.offset_store import OffsetPair, OffsetRecord
 
 
@@ -61,6 +61,9 @@ class RecordingListener:
 
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         self._record(start_id, str(task), f"topics {sorted(topics)}", None)
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        self._record(start_id, str(instance), "moves" if stall is None else f"stalled {stall.kind} {stall.phase}", None)
 
     def wait_for(self, start_id: int, who: str, what: str, timeout_s: float = 10.0) -> str | None:
         """Waits for a report and returns its trace."""

@@ -17,7 +17,7 @@ from worker.executors.placement import WINDOW_S, CrashHistory, ProcessKind
 from worker.executors.process_handle import ProcessExit, ProcessHandle, ProcessSpec
 from worker.executors.state_reports import StateReports
 from worker.executors.work_registry import ConnectorEntry, Entry, TaskEntry, WorkRegistry
-from worker.model import State, TargetState, TaskId
+from worker.model import Stall, State, TargetState, TaskId
 
 CRASH = ProcessExit("was ended by signal 9 (SIGKILL)")
 
@@ -74,6 +74,9 @@ class Pool:
 
     def on_topics(self, start_id: int, task: TaskId, topics: Collection[str]) -> None:
         raise AssertionError("no topics were used")
+
+    def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
+        raise AssertionError("nothing has stalled")
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from worker.errors.handler import DeadLetterQueue, ErrorHandler
 from worker.kafka import sink_consumer
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
+from worker.observability.activity import ActivityTracker
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -73,6 +74,7 @@ class FakeHandle:
     def __init__(self) -> None:
         self.control = TaskControl()
         self.cancelled = False
+        self.activity = ActivityTracker()
         self.events: list[str] = []
         self.topics: set[str] = set()
 
@@ -81,7 +83,7 @@ class FakeHandle:
     def report_topics(self, topics: Collection[str]) -> None:
         self.topics |= set(topics)
 
-    def report_lag(self, lag: dict[str, int]) -> None: ...
+    def report_lag(self, lag: dict[str, int], *, is_paused: bool) -> None: ...
 
     def on_paused(self) -> None:
         self.events.append("paused")

@@ -14,6 +14,7 @@ from worker.errors.config import ErrorSettings
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
+from worker.observability.activity import ActivityTracker
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -57,9 +58,10 @@ class Host:
 
     def __init__(self) -> None:
         self.control = TaskControl()
+        self.activity = ActivityTracker()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: None
+        return lambda *_, **__: None
 
 
 class Client:

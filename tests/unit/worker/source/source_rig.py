@@ -18,6 +18,7 @@ from worker.errors.resend import RejectedRecords
 from worker.kafka import record_producer
 from worker.kafka.record_producer import RecordMetadata, RecordProducer
 from worker.model import OffsetEntry, TaskId
+from worker.observability.activity import ActivityTracker
 from worker.source import at_least_once
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
@@ -93,6 +94,7 @@ class FakeHandle:
     def __init__(self) -> None:
         self.control = TaskControl()
         self.cancelled = False
+        self.activity = ActivityTracker()
         self.counted = 0
         self.topics: set[str] = set()
 

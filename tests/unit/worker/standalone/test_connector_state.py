@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from worker.model import State, TaskId, TaskInfo
+from worker.model import Stall, State, TaskId, TaskInfo
 from worker.standalone.connector_state import ConnectorState
 
 
@@ -53,3 +53,28 @@ def test_tasks_differ_when_their_configurations_or_the_connectors_differ(state: 
 
 def test_task_infos_have_the_stored_configurations(state: ConnectorState) -> None:
     assert state.task_infos() == [TaskInfo(TaskId("c", 0), {"n": "0"}), TaskInfo(TaskId("c", 1), {"n": "1"})]
+
+
+def test_stall_stays_until_the_task_moves_or_changes_its_state(state: ConnectorState) -> None:
+    stall = Stall("call", "putting", 5, "put() has not returned")
+
+    def shown() -> Stall | None:
+        return dict(state.connector_status("sink").tasks)[0].stalled
+
+    state.report_task(10, 0, State.RUNNING, None, "1.0")
+    state.set_task_stall(9, 0, stall)  # an outdated run
+    assert shown() is None
+    state.set_task_stall(10, 0, stall)
+    assert shown() == stall
+    state.report_task(10, 0, State.PAUSED, None, "1.0")
+    assert shown() is None
+    state.set_stall(stall)
+    assert state.connector_status("sink").connector.stalled == stall
+
+
+def test_status_knows_since_when_its_state_lasts(state: ConnectorState) -> None:
+    state.report_task(10, 0, State.RUNNING, None, "1.0")
+    since_ms = dict(state.connector_status("sink").tasks)[0].since_ms
+    state.report_task(10, 0, State.RUNNING, None, "1.0")
+    assert since_ms is not None
+    assert dict(state.connector_status("sink").tasks)[0].since_ms == since_ms

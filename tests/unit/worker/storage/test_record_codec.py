@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.worker.storage import recorded
-from worker.model import State, Status, TargetState, TaskId
+from worker.model import Stall, State, Status, TargetState, TaskId
 from worker.storage import record_codec
 from worker.storage.record_codec import (
     CommitRecord,
@@ -193,3 +194,13 @@ def test_the_codec_never_raises_for_any_json(key: str, members: dict[str, object
     value = json.dumps(members).encode()
     assert decode_config(key.encode(), value) is not None
     assert decode_status(b"status-" + key.encode(), value) is not None
+
+
+def test_status_of_an_instance_that_has_stalled_is_read_back_and_others_stay_as_apache_writes_them() -> None:
+    status = Status(State.RUNNING, "w:1", generation=3, version="1")
+    stalled = replace(status, stalled=Stall("call", "putting", 5, "put() has not returned"))
+    task = TaskId("c", 0)
+    for one in (status, stalled):
+        record = record_codec.status_record(task, one)
+        assert decode_status(record.key, record.value) == StatusRecord(task, one)
+    assert b"stalled" not in (record_codec.status_record(task, status).value or b"")

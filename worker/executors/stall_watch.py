@@ -1,0 +1,83 @@
+"""Finds stalled connectors and tasks of an executor, and reports when a stall begins and ends."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from worker.executor import ExecutorListener
+from worker.model import Stall, TaskId
+from worker.observability.log_context import log_context
+from worker.observability.stalls import instant
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S = 5.0
+
+Instance = str | TaskId
+"""A connector by name, or a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class StallCheck:
+    """The stall of an instance, or None, found for one of its starts."""
+
+    start_id: int
+    stall: Stall | None
+
+
+class StallWatch:
+    """Compares each check with the one before. Used by one thread at a time."""
+
+    def __init__(self, listener: ExecutorListener) -> None:
+        self._listener = listener
+        self._stalls: dict[Instance, StallCheck] = {}
+
+    def update(self, found: Mapping[Instance, StallCheck]) -> None:
+        """Reports and logs the stalls that have begun or ended. What no longer runs here is forgotten."""
+        before, self._stalls = self._stalls, {instance: one for instance, one in found.items() if one.stall is not None}
+        for instance, one in found.items():
+            last = before.get(instance)
+            known = last.stall if last is not None and last.start_id == one.start_id else None
+            if _reason(known) != _reason(one.stall):
+                _log(instance, known, one.stall)
+                self._listener.on_stall(one.start_id, instance, one.stall)
+
+
+def _reason(stall: Stall | None) -> tuple[str, str] | None:
+    """What makes a stall another one. Its message may have an error that changes with each retry, and its time some jitter."""
+    return None if stall is None else (stall.kind, stall.phase)
+
+
+def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:
+    is_task = isinstance(instance, TaskId)
+    name = f"{'Task' if is_task else 'Connector'} {instance}"
+    with log_context(instance.connector, instance.task) if isinstance(instance, TaskId) else log_context(instance):
+        if stall is not None:
+            log.warning("%s has stalled since %s: %s", name, instant(stall.since_ms), stall.message)
+        elif before is not None:
+            log.warning("%s moves again; it had stalled since %s", name, instant(before.since_ms))
+
+
+class StallTimer:
+    """A thread that checks periodically, for an executor without a control process that pings it. Its owner closes it."""
+
+    def __init__(self, check: Callable[[], None], interval_s: float = _INTERVAL_S) -> None:
+        self._check = check
+        self._interval_s = interval_s
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalls", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._interval_s):
+            self._check()
