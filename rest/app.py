@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
@@ -28,11 +29,15 @@ from rest.routes.plugins import add_plugins_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
+from rest.routes.session import add_session_routes
 from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
 from worker.herder import Herder
+
+if TYPE_CHECKING:
+    from rest.security.service import RestSecurity
 
 TITLE = "Sluice"
 
@@ -57,9 +62,11 @@ def build_api(
     routes: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
     pools: ThreadPools | None = None,
     worker_client: WorkerClient | None = None,
+    security: RestSecurity | None = None,
+    own_url: str = "/",
 ) -> FastAPI:
     """Returns the FastAPI app: routes, OpenAPI document, and Apache's error responses for unknown paths. The caller closes
-    ``pools``."""
+    ``pools``. ``own_url`` is the worker's advertised URL, with a trailing slash."""
     api = ConnectApi(
         title=TITLE,
         description="Kafka Connect's REST API, and Sluice's own resources under /sluice.",
@@ -69,10 +76,11 @@ def build_api(
         redirect_slashes=False,
     )
     pools = pools or ThreadPools()
-    api.state.forwarder = Forwarder(worker_client or WorkerClient(), pools)
+    api.state.forwarder = Forwarder(worker_client or WorkerClient(), pools, herder)
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())
     for add_routes in routes:
         add_routes(api.router, herder)
+    add_session_routes(api.router, security, own_url)
     add_options_routes(api.router)
     api.add_exception_handler(HTTPException, _protocol_error)
     return api
@@ -83,10 +91,18 @@ def build_app(
     settings: RestSettings | None = None,
     pools: ThreadPools | None = None,
     routes: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
+    own_url: str = "/",
 ) -> ASGIApp:
     """Returns the complete REST API: :func:`build_api` behind its middleware and extensions."""
-    settings = settings or RestSettings()
-    app: ASGIApp = RequestBodyLimit(build_api(herder, routes, pools, settings.worker_client), settings.max_request_bytes)
+    settings, pools = settings or RestSettings(), pools or ThreadPools()
+    security = settings.security
+    api = build_api(herder, routes, pools, settings.worker_client, security, own_url)
+    app: ASGIApp = api
+    if security is not None:
+        from rest.security.middleware import SecurityMiddleware
+
+        app = SecurityMiddleware(api, api.routes, security, herder, pools)
+    app = RequestBodyLimit(app, settings.max_request_bytes)
     for extension in reversed(settings.extensions):
         app = extension.wrap(app, ClusterView(herder))
     if settings.cors is not None:
@@ -96,9 +112,9 @@ def build_app(
     return JettyCompatMiddleware(app)
 
 
-def build_admin_app(herder: Herder, settings: RestSettings, pools: ThreadPools) -> ASGIApp:
+def build_admin_app(herder: Herder, settings: RestSettings, pools: ThreadPools, own_url: str = "/") -> ASGIApp:
     """Returns the app of ``admin.listeners``, as in Apache's worker without response headers, CORS rules, and extensions."""
-    return build_app(herder, RestSettings(settings.max_request_bytes), pools, ADMIN)
+    return build_app(herder, RestSettings(settings.max_request_bytes, security=settings.security), pools, ADMIN, own_url)
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:

@@ -27,6 +27,9 @@ from starlette.types import ASGIApp
 from worker.herder import ConnectorReader, WorkerInformation
 from worker.model import ConnectorStatus
 
+USER_KEY = "sluice.user"
+"""Where an extension that authenticates leaves the user's name in the ASGI scope, for ``rest.authentication=extension``."""
+
 
 class _ClusterSource(ConnectorReader, WorkerInformation, Protocol):
     """The parts of the herder that extensions may read."""

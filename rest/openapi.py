@@ -156,6 +156,15 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Plugin": _object({"class": STRING, "type": STRING}, {"version": STRING}),
     "ServerInfo": _object({"version": STRING, "commit": STRING, "kafka_cluster_id": nullable(STRING)}),
+    "Session": _object(
+        {
+            "authentication": array_of(STRING),
+            "subject": nullable(STRING),
+            "groups": array_of(STRING),
+            "roles": array_of(_object({"role": one_of("viewer", "operator", "admin"), "connectors": array_of(STRING)})),
+            "login": nullable(STRING),
+        }
+    ),
     "State": _object(_STATE, _STATE_MORE),
     "TaskId": _object({"connector": STRING, "task": INTEGER}),
     "TaskInfo": _object({"id": ref("TaskId"), "config": CONFIG}),
@@ -217,6 +226,7 @@ class OperationResponses:
 _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
 _CONNECTOR = "/connectors/{connector}"
 _SLUICE = "/sluice/connectors/{connector}"
+_SESSION = "/sluice/auth/session"
 
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
@@ -257,6 +267,9 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
+    ("get", _SESSION): OperationResponses({200: ref("Session")}),
+    ("post", _SESSION): OperationResponses({204: None}, (400, 403)),
+    ("delete", _SESSION): OperationResponses({204: None}),
     ("get", "/sluice/connectors-dir"): OperationResponses({200: array_of(ref("ConnectorFile"))}),
 }
 """Every operation of the document. A test fails if one is missing."""

@@ -97,8 +97,8 @@ class RestServer:
 
         settings = self._rest_settings or RestSettings()
         routes = (*PUBLIC, *ADMIN) if self._listen_settings.admin_listeners is None else PUBLIC
-        admin = build_admin_app(herder, settings, self._pools) if self.admin_ports else None
-        self.serve(build_app(herder, settings, self._pools, routes), admin)
+        admin = build_admin_app(herder, settings, self._pools, self.url) if self.admin_ports else None
+        self.serve(build_app(herder, settings, self._pools, routes, self.url), admin)
 
     def serve(self, app: ASGIApp, admin: ASGIApp | None = None) -> None:
         """Like :meth:`start`, for any ASGI app. ``admin`` serves the admin listeners (default: ``app``)."""
@@ -136,4 +136,6 @@ class RestServer:
             log.warning("Requests are still running after %s s and are abandoned: threads %s", timeout_s, ", ".join(hanging))
         extensions = self._rest_settings.extensions if self._rest_settings else ()
         close_all({f"REST extension {type(one).__name__}": one.close for one in extensions}, _EXTENSIONS_TIMEOUT_S)
+        if self._rest_settings is not None and self._rest_settings.security is not None:
+            self._rest_settings.security.close()
         self._rest_settings = None

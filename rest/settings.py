@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from connect.errors import ConfigError
 from rest.extensions import RestExtension
 from rest.forwarding.worker_client import WorkerClient
 from rest.middleware.cors import CorsRules
@@ -13,6 +15,9 @@ from rest.middleware.response_headers import HeaderRule, parse_header_rules
 from rest.server.listeners import ListenSettings
 from rest.server.tls import ADMIN_PREFIX, LISTENERS_PREFIX, TlsSettings
 from worker.config.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from rest.security.service import RestSecurity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class RestSettings:
     """Configured instances; the server closes them."""
     worker_client: WorkerClient = field(default_factory=WorkerClient)
     """Forwards requests that another worker of the cluster must answer."""
+    security: RestSecurity | None = None
+    """Authentication, roles, and audit log; None without any of them. The server closes it."""
 
 
 def listen_settings(config: WorkerConfig) -> ListenSettings:
@@ -45,13 +52,29 @@ def listen_settings(config: WorkerConfig) -> ListenSettings:
 
 def rest_settings(config: WorkerConfig) -> RestSettings:
     """Returns the other REST settings of a worker and loads its extensions. Raises ConfigError."""
+    cors = CorsRules.parse(config.access_control_allow_origin, config.access_control_allow_methods)
     return RestSettings(
         config.rest_max_request_size_bytes,
-        CorsRules.parse(config.access_control_allow_origin, config.access_control_allow_methods),
+        cors,
         parse_header_rules(config.response_http_headers_config),
         tuple(load_extensions(config.rest_extension_classes, config.originals)),
         WorkerClient.from_config(config),
+        _security(config, cors),
     )
+
+
+def _security(config: WorkerConfig, cors: CorsRules | None) -> RestSecurity | None:
+    given = config.rest_security
+    if not given.is_authenticating and given.audit_file is None and not given.mask_secrets:
+        return None
+    # Only a worker that uses it loads the libraries for passwords and tokens.
+    from rest.security.service import RestSecurity
+
+    if given.is_authenticating and config.distributed is not None and config.distributed.protocol != "sessioned":
+        raise ConfigError.invalid(
+            "connect.protocol", config.distributed.protocol, "authentication needs signed requests between workers: use sessioned"
+        )
+    return RestSecurity(given, config.providers.mask.mask, cors)
 
 
 def _has_https(listeners: tuple[str, ...]) -> bool:

@@ -176,6 +176,12 @@ class ClusterInternal(Protocol):
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
         """Fences producers of earlier tasks of an exactly-once source."""
 
+    def sign_request(self, text: bytes) -> RequestSignature | None:
+        """Signs a text for another worker with the cluster's session key; None if there is none."""
+
+    def verify_request(self, signature: RequestSignature | None) -> None:
+        """Raises ForbiddenError, BadRequestError, or NotReadyError unless a worker of the cluster has signed the text."""
+
 
 class LoggerOperations(Protocol):
     """Log levels, on this worker or on the whole cluster."""

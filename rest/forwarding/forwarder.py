@@ -18,6 +18,9 @@ from starlette.responses import Response
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotLeaderError
 from rest.forwarding.worker_client import WorkerClient
+from rest.security.access import SCOPE_KEY, Access
+from rest.security.forwarded_identity import ForwardedRequest, RequestSigner, identity_headers
+from rest.security.identity import ANONYMOUS
 from rest.server.thread_pools import RequestKind, ThreadPools
 
 _REQUEST_HEADERS = ("authorization", "content-type")
@@ -29,9 +32,10 @@ _CONFLICT = "Cannot complete request because of a conflicting operation (e.g. wo
 class Forwarder:
     """Forwards requests on a thread pool of their own."""
 
-    def __init__(self, worker_client: WorkerClient, pools: ThreadPools) -> None:
+    def __init__(self, worker_client: WorkerClient, pools: ThreadPools, signer: RequestSigner) -> None:
         self._worker_client = worker_client
         self._pools = pools
+        self._signer = signer
 
     async def forward(self, request: Request, error: NotLeaderError) -> Response:
         """Returns the other worker's response. Raises IllegalStateError (409) for an unknown leader or too many forwards."""
@@ -45,6 +49,7 @@ class Forwarder:
         path = f"{_path_of(request)}?{urlencode(query)}"
         body = await request.body()
         headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
+        headers |= self.caller_headers(request, path, body)
         send = partial(self._worker_client.send, request.method, error.forward_url, path, headers, body or None)
         response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
         return Response(
@@ -58,6 +63,7 @@ class Forwarder:
         does not respond in time."""
         headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
         path = f"{_path_of(request)}?{urlencode(query)}"
+        headers |= self.caller_headers(request, path, b"", "GET")
         send = partial(self._worker_client.send, "GET", url, path, headers, None, timeout_s)
         response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
         if response.status >= 400:
@@ -66,6 +72,18 @@ class Forwarder:
             return json.loads(response.body)
         except ValueError as e:
             raise ConnectError(f"The worker at {url} did not answer with JSON") from e
+
+    def caller_headers(self, request: Request, target: str, body: bytes, method: str | None = None) -> dict[str, str]:
+        """Returns the headers with which another worker accepts a request of the same caller; none without authentication.
+
+        ``target`` is path and query as sent; ``method`` is by default that of the request.
+        """
+        access = request.scope.get(SCOPE_KEY)
+        if not isinstance(access, Access) or access.identity is ANONYMOUS:
+            return {}
+        client = request.client.host if request.client is not None else None
+        signed = ForwardedRequest(method or request.method, target, body)
+        return identity_headers(self._signer, signed, access.identity, client, request.scope.get("sluice.request_id"))
 
 
 def _path_of(request: Request) -> str:

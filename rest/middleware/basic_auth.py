@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect.config.properties import read_properties
 from connect.errors import ConfigError, ConnectError
-from rest.extensions import ClusterView
+from rest.extensions import USER_KEY, ClusterView
 from rest.middleware.jaas import LoginModule, parse_jaas
 
 FILE_KEY = "rest.basic.auth.jaas.config.file"
@@ -88,25 +88,30 @@ class BasicAuth:
 
     def wrap(self, app: ASGIApp, cluster: ClusterView) -> ASGIApp:
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and not self._is_allowed(scope):
+            allowed, user = self._check(scope) if scope["type"] == "http" else (True, None)
+            if not allowed:
                 # Apache's text and types: labeled JSON although it is not, except for OPTIONS.
                 media_type = "text/plain" if scope["method"] == "OPTIONS" else "application/json"
                 headers = {"Content-Type": media_type, "WWW-Authenticate": 'Basic realm="KafkaConnect"'}
                 await Response(_UNAUTHORIZED, 401, headers)(scope, receive, send)
                 return
-            await app(scope, receive, send)
+            # For rest.authentication=extension, which gives the user roles.
+            await app(scope if user is None else {**scope, USER_KEY: user}, receive, send)
 
         return guarded
 
     def close(self) -> None:
         """Nothing to close."""
 
-    def _is_allowed(self, scope: Scope) -> bool:
+    def _check(self, scope: Scope) -> tuple[bool, str | None]:
+        """Returns whether a request is allowed, and its user."""
         internal = _INTERNAL.get(scope["method"])
         if internal is not None and internal.fullmatch(scope["path"]):
-            return True
+            return True, None
         credentials = _credentials(Headers(scope=scope).get("authorization", ""))
-        return credentials is not None and _authenticate(self._modules, *credentials)
+        if credentials is None or not _authenticate(self._modules, *credentials):
+            return False, None
+        return True, credentials[0]
 
 
 def _file_from_java_options(environment: Mapping[str, str]) -> str | None:

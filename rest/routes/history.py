@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,26 +13,37 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError
 from rest.responses import connector_info_json, http_error_response, json_response
-from rest.routes.connectors import connector_location
-from worker.herder import HistoryOperations
-from worker.model import ConfigVersion
+from rest.routes.connectors import connector_location, shown_info
+from rest.security.access import Access, access_of
+from rest.security.identity import Role
+from rest.security.masking import ConfigMask
+from worker.herder import ConnectorReader, HistoryOperations, PluginCatalog
+from worker.model import ConfigVersion, ConnectorFileState
 from worker.operations.history.versions import diff, find
 
 
-def add_history_routes(router: APIRouter, herder: HistoryOperations) -> None:
+class _HistoryHerder(HistoryOperations, ConnectorReader, PluginCatalog, Protocol):
+    """The parts of the herder that these routes use."""
+
+
+def add_history_routes(router: APIRouter, herder: _HistoryHerder) -> None:
     """Adds history, rollback, and the files of ``connectors.dir``."""
+    mask = ConfigMask(herder)
 
     @router.get("/sluice/connectors/{connector}/history", tags=["sluice"], summary="Earlier configurations of a connector")
     def history(connector: str) -> Response:
         return json_response(history_json(herder.history(connector)))
 
     @router.get("/sluice/connectors/{connector}/history/{version}", tags=["sluice"], summary="One version of the configuration")
-    def version_config(connector: str, version: str) -> Response:
+    def version_config(request: Request, connector: str, version: str) -> Response:
         number = _number(version)
         if number is None:
             return http_error_response(404, typed=True)
         found = find(connector, herder.history(connector), number)
-        return json_response(None if found.config is None else dict(found.config))
+        if found.config is None:
+            return json_response(None)
+        sees_secrets = access_of(request).sees_secrets(connector)
+        return json_response(dict(found.config) if sees_secrets else mask.show(found.config))
 
     @router.post(
         "/sluice/connectors/{connector}/rollback",
@@ -44,13 +55,20 @@ def add_history_routes(router: APIRouter, herder: HistoryOperations) -> None:
         if number is None:
             raise BadRequestError(f"The query parameter version is '{version}'; expected the number of a version in the history")
         info, created = herder.rollback(connector, number)
+        info = shown_info(info, access_of(request), mask)
         if created:
             return json_response(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
         return json_response(connector_info_json(info))
 
     @router.get("/sluice/connectors-dir", tags=["sluice"], summary="Files of connectors.dir and their states")
-    def connector_files() -> Response:
-        return json_response([asdict(file) for file in herder.connector_files()])
+    def connector_files(request: Request) -> Response:
+        access = access_of(request)
+        return json_response([asdict(file) for file in herder.connector_files() if _is_visible(file, access)])
+
+
+def _is_visible(file: ConnectorFileState, access: Access) -> bool:
+    """A file that cannot be read has no connector, but an error that may quote it."""
+    return access.allows_all(Role.VIEWER) if file.connector is None else access.allows(Role.VIEWER, file.connector)
 
 
 def history_json(versions: Sequence[ConfigVersion]) -> list[dict[str, Any]]:

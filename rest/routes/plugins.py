@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConnectError
 from rest.requests import CONFIG_SCHEMA, ConfigBody
 from rest.responses import json_response
 from rest.routes.connectors import Flag, parse_java_boolean
+from rest.security.access import access_of
+from rest.security.identity import Role
+from rest.security.masking import ConfigMask
 from worker.errors.trace import java_name
-from worker.herder import PluginCatalog
+from worker.herder import ConnectorReader, PluginCatalog
 
 
-def add_plugins_routes(router: APIRouter, herder: PluginCatalog) -> None:
+class _PluginHerder(PluginCatalog, ConnectorReader, Protocol):
+    """The parts of the herder that these routes use."""
+
+
+def add_plugins_routes(router: APIRouter, herder: _PluginHerder) -> None:
     """Adds the resource ``/connector-plugins``."""
+    mask = ConfigMask(herder)
 
     @router.get("/connector-plugins", tags=["plugins"], summary="Plugins that are available on this worker")
     def list_plugins(connectorsOnly: Flag = "true") -> Response:
@@ -32,7 +41,11 @@ def add_plugins_routes(router: APIRouter, herder: PluginCatalog) -> None:
         summary="Validate a configuration",
         openapi_extra=CONFIG_SCHEMA,
     )
-    def validate(plugin: str, config: ConfigBody) -> Response:
+    def validate(request: Request, plugin: str, config: ConfigBody) -> Response:
+        name = config.get("name")
+        if name:
+            access_of(request).require(Role.ADMIN, name)
+            config, _ = mask.keep_secrets(name, config)
         included = config.get("connector.class")
         if included is not None and not _stem(included).endswith(_stem(plugin)):
             raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Protocol
+
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from rest.responses import empty_response, http_error_response, json_response, status_json, task_info_json
-from worker.herder import TaskOperations
+from rest.security.access import access_of
+from rest.security.masking import ConfigMask
+from worker.herder import ConnectorReader, PluginCatalog, TaskOperations
 from worker.model import TaskId
+
+
+class _TaskHerder(TaskOperations, ConnectorReader, PluginCatalog, Protocol):
+    """The parts of the herder that these routes use."""
+
 
 _INT_MAX = 1 << 31
 
 
-def add_tasks_routes(router: APIRouter, herder: TaskOperations) -> None:
+def add_tasks_routes(router: APIRouter, herder: _TaskHerder) -> None:
     """Adds the tasks of a connector."""
+    mask = ConfigMask(herder)
 
     @router.get("/connectors/{connector}/tasks", tags=["tasks"], summary="Configurations of a connector's tasks")
-    def tasks(connector: str) -> Response:
-        return json_response([task_info_json(info) for info in herder.task_infos(connector)])
+    def tasks(request: Request, connector: str) -> Response:
+        infos = herder.task_infos(connector)
+        if not access_of(request).sees_secrets(connector):
+            config = herder.connector_info(connector).config
+            infos = [replace(info, config=mask.show_task(info.config, config)) for info in infos]
+        return json_response([task_info_json(info) for info in infos])
 
     @router.get("/connectors/{connector}/tasks/{task}/status", tags=["tasks"], summary="State of one task")
     def task_status(connector: str, task: str) -> Response:

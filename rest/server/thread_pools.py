@@ -32,6 +32,8 @@ class RequestKind(Enum):
     """Runs connector code or queries Kafka: configurations, plugins, offsets."""
     FORWARD = ("forward", 32)
     """Waits for the worker that the request was forwarded to."""
+    AUTHENTICATE = ("authenticate", 2)
+    """Checks passwords and tokens. Few: a flood of wrong passwords must not take every core."""
 
     def __init__(self, label: str, threads: int) -> None:
         self.label = label

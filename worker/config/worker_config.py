@@ -22,6 +22,7 @@ from connect.errors import ConfigError
 from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
 from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
 from worker.config.providers import ConfigProviders
+from worker.config.rest_security_config import REST_SECURITY_KEYS, RestSecurityConfig
 from worker.config.secrets import SecretMask
 
 DEFAULT_PORT = 8083
@@ -207,13 +208,13 @@ _STANDALONE = (
 
 def standalone_config_def() -> ConfigDef:
     """Returns the keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
 
 
 def distributed_config_def() -> ConfigDef:
     """Returns the keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,7 @@ class WorkerConfig:
     rest_basic_auth_jaas_config_file: str | None
     response_http_headers_config: str
     rest_max_request_size_bytes: int
+    rest_security: RestSecurityConfig
     offset_storage_file_filename: str
     """Empty for a distributed worker."""
     task_executors: int
@@ -310,6 +312,7 @@ class WorkerConfig:
             rest_basic_auth_jaas_config_file=parsed["rest.basic.auth.jaas.config.file"] or None,
             response_http_headers_config=parsed["response.http.headers.config"],
             rest_max_request_size_bytes=parsed["rest.max.request.size.bytes"],
+            rest_security=RestSecurityConfig.of(parsed),
             offset_storage_file_filename="" if distributed else parsed["offset.storage.file.filename"],
             task_executors=_default_executors() if parsed["task.executors"] is None else parsed["task.executors"],
             task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],

@@ -17,7 +17,7 @@ from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
 from worker.distributed.herder_requests import HerderRequests
-from worker.distributed.session_keys import verify
+from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.task_config_publisher import task_configs_changed
 from worker.executor import ConnectorSpec
 from worker.executors.futures import outcome
@@ -304,8 +304,15 @@ class DistributedHerder(HerderOperations):
         self._fence(name)
 
     def _verify(self, signature: RequestSignature | None) -> None:
-        if self._parts.group.current.protocol in (None, Protocol.SESSIONED):
-            verify(signature, self._store.snapshot().session_key, self._settings.verification_algorithms)
+        must_sign = self._parts.config.rest_security.is_authenticating
+        if must_sign or self._parts.group.current.protocol in (None, Protocol.SESSIONED):
+            self.verify_request(signature)
+
+    def sign_request(self, text: bytes) -> RequestSignature | None:
+        return sign_text(text, self._store.snapshot().session_key, self._settings.signature_algorithm)
+
+    def verify_request(self, signature: RequestSignature | None) -> None:
+        verify(signature, self._store.snapshot().session_key, self._settings.verification_algorithms)
 
     # --- the rest
 

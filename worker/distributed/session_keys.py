@@ -53,6 +53,14 @@ def sign(body: bytes, key: SessionKey, algorithm: str) -> SignedHeaders:
     return SignedHeaders(base64.b64encode(_mac(body, key, algorithm)).decode(), algorithm)
 
 
+def sign_text(text: bytes, key: SessionKey | None, algorithm: str) -> RequestSignature | None:
+    """Returns the signature of a text for another worker; None without a key."""
+    if key is None:
+        return None
+    headers = sign(text, key, algorithm)
+    return RequestSignature(text, headers.authorization, headers.algorithm)
+
+
 def verify(request: RequestSignature | None, key: SessionKey | None, algorithms: tuple[str, ...]) -> None:
     """Raises BadRequestError, NotReadyError or ForbiddenError, in this order of checks and with Apache's messages."""
     if request is None or request.signature is None or request.algorithm is None:

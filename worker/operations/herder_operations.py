@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from connect.errors import ForbiddenError
+from connect.errors import ForbiddenError, UnsupportedError
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
@@ -18,6 +18,7 @@ from worker.model import (
     LoggerLevel,
     OffsetEntry,
     Origin,
+    RequestSignature,
     ServerInfo,
     TargetState,
 )
@@ -148,6 +149,14 @@ class HerderOperations(ABC):
 
     def connector_files(self) -> list[ConnectorFileState]:
         return [] if self._directory is None else self._directory.files()
+
+    def sign_request(self, text: bytes) -> RequestSignature | None:
+        """Signs a text for another worker. A worker of no cluster has no key."""
+        return None
+
+    def verify_request(self, signature: RequestSignature | None) -> None:
+        """Verifies the signature of another worker. Raises UnsupportedError in a worker of no cluster."""
+        raise UnsupportedError("A standalone worker accepts no requests from other workers")
 
     def _put_from(self, origin: Origin, name: str, config: Mapping[str, str | None], state: TargetState | None) -> None:
         self.put_connector(name, config, replace=True, target_state=state, origin=origin)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -177,6 +179,17 @@ class FakeHerder:
 
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
         raise ConnectError("not supported")
+
+    session_key = b"key"
+
+    def sign_request(self, text: bytes) -> RequestSignature | None:
+        signature = base64.b64encode(hmac.digest(self.session_key, text, "sha256")).decode()
+        return RequestSignature(text, signature, "HmacSHA256")
+
+    def verify_request(self, signature: RequestSignature | None) -> None:
+        expected = None if signature is None else self.sign_request(signature.body)
+        if signature is None or expected is None or signature.signature != expected.signature:
+            raise ForbiddenError("Internal request contained invalid signature.")
 
     def all_loggers(self) -> dict[str, LoggerLevel]:
         return self.levels
