@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from rest.extensions import ClusterView
 from rest.forwarding.forwarder import Forwarder
+from rest.forwarding.peers import Peers
 from rest.forwarding.worker_client import WorkerClient
 from rest.middleware.cors import CorsMiddleware
 from rest.middleware.jetty_compat import JettyCompatMiddleware
@@ -24,6 +25,7 @@ from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
 from rest.routes.plugins import add_plugins_routes
+from rest.routes.preview import add_preview_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
@@ -31,6 +33,7 @@ from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
+from rest.ui.web_page import WebPage
 from worker.herder import Herder
 
 TITLE = "Sluice"
@@ -43,6 +46,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_tasks_routes,
     add_plugins_routes,
     add_progress_routes,
+    add_preview_routes,
     add_signals_routes,
     add_history_routes,
     add_internal_routes,
@@ -55,6 +59,7 @@ def build_api(
     routes: Sequence[AddRoutes] = (*PUBLIC, *ADMIN),
     pools: ThreadPools | None = None,
     worker_client: WorkerClient | None = None,
+    peer_scheme: str = "http",
 ) -> FastAPI:
     """Returns the FastAPI app: routes, OpenAPI document, and Apache's error responses for unknown paths. The caller closes
     ``pools``."""
@@ -67,7 +72,9 @@ def build_api(
         redirect_slashes=False,
     )
     pools = pools or ThreadPools()
-    api.state.forwarder = Forwarder(worker_client or WorkerClient(), pools)
+    worker_client = worker_client or WorkerClient()
+    api.state.forwarder = Forwarder(worker_client, pools)
+    api.state.peers = Peers(worker_client, peer_scheme, pools)
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())
     for add_routes in routes:
         add_routes(api.router, herder)
@@ -84,7 +91,10 @@ def build_app(
 ) -> ASGIApp:
     """Returns the complete REST API: :func:`build_api` behind its middleware and extensions."""
     settings = settings or RestSettings()
-    app: ASGIApp = RequestBodyLimit(build_api(herder, routes, pools, settings.worker_client), settings.max_request_bytes)
+    api = build_api(herder, routes, pools, settings.worker_client, settings.peer_scheme)
+    app: ASGIApp = RequestBodyLimit(api, settings.max_request_bytes)
+    if settings.ui is not None:
+        app = WebPage(app, settings.ui)
     for extension in reversed(settings.extensions):
         app = extension.wrap(app, ClusterView(herder))
     if settings.cors is not None:

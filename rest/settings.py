@@ -12,13 +12,14 @@ from rest.middleware.request_body import DEFAULT_MAX_BYTES
 from rest.middleware.response_headers import HeaderRule, parse_header_rules
 from rest.server.listeners import ListenSettings
 from rest.server.tls import ADMIN_PREFIX, LISTENERS_PREFIX, TlsSettings
+from rest.ui.settings import UiSettings
 from worker.config.worker_config import WorkerConfig
 
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """Typed values of ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes`` and
-    ``rest.max.request.size.bytes``."""
+    """Typed values of ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes``,
+    ``rest.max.request.size.bytes``, and ``ui.*``."""
 
     max_request_bytes: int = DEFAULT_MAX_BYTES
     cors: CorsRules | None = None
@@ -27,6 +28,10 @@ class RestSettings:
     """Configured instances; the server closes them."""
     worker_client: WorkerClient = field(default_factory=WorkerClient)
     """Forwards requests that another worker of the cluster must answer."""
+    peer_scheme: str = "http"
+    """The scheme of other workers' addresses."""
+    ui: UiSettings | None = None
+    """None: no web page."""
 
 
 def listen_settings(config: WorkerConfig) -> ListenSettings:
@@ -51,7 +56,14 @@ def rest_settings(config: WorkerConfig) -> RestSettings:
         parse_header_rules(config.response_http_headers_config),
         tuple(load_extensions(config.rest_extension_classes, config.originals)),
         WorkerClient.from_config(config),
+        _advertised_scheme(config),
+        UiSettings(read_only=config.ui_read_only) if config.ui_enabled else None,
     )
+
+
+def _advertised_scheme(config: WorkerConfig) -> str:
+    has_http = any(listener.lower().startswith("http:") for listener in config.listeners)
+    return config.rest_advertised_listener or ("http" if has_http or not config.listeners else "https")
 
 
 def _has_https(listeners: tuple[str, ...]) -> bool:

@@ -23,6 +23,7 @@ from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettin
 from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
 from worker.config.providers import ConfigProviders
 from worker.config.secrets import SecretMask
+from worker.config.ui_keys import UI_ENABLED, UI_KEYS, UI_READ_ONLY
 
 DEFAULT_PORT = 8083
 _MIN_DEFAULT_EXECUTORS = 3
@@ -207,13 +208,13 @@ _STANDALONE = (
 
 def standalone_config_def() -> ConfigDef:
     """Returns the keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS, *UI_KEYS))
 
 
 def distributed_config_def() -> ConfigDef:
     """Returns the keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *_SSL, *own, *WORKER_EXTENSION_KEYS, *UI_KEYS, *DISTRIBUTED_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,8 @@ class WorkerConfig:
     task_executor_hang_timeout_ms: int
     connectors_dir: str | None
     config_history_size: int
+    ui_enabled: bool
+    ui_read_only: bool
     distributed: DistributedSettings | None = None
     """None for a standalone worker."""
 
@@ -315,6 +318,8 @@ class WorkerConfig:
             task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],
             connectors_dir=parsed[CONNECTORS_DIR] or None,
             config_history_size=parsed[HISTORY_SIZE],
+            ui_enabled=parsed[UI_ENABLED],
+            ui_read_only=parsed[UI_READ_ONLY],
             distributed=DistributedSettings.of(parsed, props) if distributed else None,
         )
 
