@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from rest.extensions import ClusterView
 from rest.forwarding.forwarder import Forwarder
+from rest.forwarding.peers import Peers
 from rest.forwarding.worker_client import WorkerClient
 from rest.middleware.cors import CorsMiddleware
 from rest.middleware.jetty_compat import JettyCompatMiddleware
@@ -26,6 +27,7 @@ from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
 from rest.routes.logs import add_logs_routes
 from rest.routes.plugins import add_plugins_routes
+from rest.routes.preview import add_preview_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
@@ -34,6 +36,7 @@ from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
+from rest.ui.web_page import WebPage
 from worker.herder import Herder
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_tasks_routes,
     add_plugins_routes,
     add_progress_routes,
+    add_preview_routes,
     add_signals_routes,
     add_history_routes,
     add_logs_routes,
@@ -64,6 +68,7 @@ def build_api(
     worker_client: WorkerClient | None = None,
     security: RestSecurity | None = None,
     own_url: str = "/",
+    peer_scheme: str = "http",
 ) -> FastAPI:
     """Returns the FastAPI app: routes, OpenAPI document, and Apache's error responses for unknown paths. The caller closes
     ``pools``. ``own_url`` is the worker's advertised URL, with a trailing slash."""
@@ -76,7 +81,9 @@ def build_api(
         redirect_slashes=False,
     )
     pools = pools or ThreadPools()
-    api.state.forwarder = Forwarder(worker_client or WorkerClient(), pools, herder)
+    worker_client = worker_client or WorkerClient()
+    api.state.forwarder = Forwarder(worker_client, pools, herder)
+    api.state.peers = Peers(worker_client, peer_scheme, pools)
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())
     for add_routes in routes:
         add_routes(api.router, herder)
@@ -96,13 +103,15 @@ def build_app(
     """Returns the complete REST API: :func:`build_api` behind its middleware and extensions."""
     settings, pools = settings or RestSettings(), pools or ThreadPools()
     security = settings.security
-    api = build_api(herder, routes, pools, settings.worker_client, security, own_url)
+    api = build_api(herder, routes, pools, settings.worker_client, security, own_url, settings.peer_scheme)
     app: ASGIApp = api
     if security is not None:
         from rest.security.middleware import SecurityMiddleware
 
         app = SecurityMiddleware(api, api.routes, security, herder, pools)
     app = RequestBodyLimit(app, settings.max_request_bytes)
+    if settings.ui is not None:
+        app = WebPage(app, settings.ui)
     for extension in reversed(settings.extensions):
         app = extension.wrap(app, ClusterView(herder))
     if settings.cors is not None:

@@ -77,6 +77,9 @@ _STATE_MORE = {
 }
 _CONNECTOR_TYPE = one_of("source", "sink", "unknown")
 _KEY_TYPE = one_of("STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD", "BOOLEAN")
+_PREVIEW_SIDE = _object({"type": STRING, "value": STRING})
+_PREVIEW_FIELD = _object({"path": STRING, "type": STRING, "value": STRING})
+_PREVIEW_ERROR = _object({"class": STRING, "message": STRING, "stage": STRING, "transform": nullable(STRING)})
 
 SCHEMAS: dict[str, Schema] = {
     "ConfigKey": _object(
@@ -155,6 +158,41 @@ SCHEMAS: dict[str, Schema] = {
         {"offsets": array_of(_object({"partition": nullable(OPEN_OBJECT), "offset": nullable(OPEN_OBJECT)}))},
     ),
     "Plugin": _object({"class": STRING, "type": STRING}, {"version": STRING}),
+    "Preview": _object(
+        {
+            "source": _object({"kind": one_of("given", "topic", "connector"), "topic": nullable(STRING), "skipped": INTEGER}),
+            "error": nullable(_PREVIEW_ERROR),
+            "records": array_of(
+                _object(
+                    {
+                        "input": nullable(OPEN_OBJECT),
+                        "fields": array_of(_PREVIEW_FIELD),
+                        "stages": array_of(
+                            _object(
+                                {
+                                    "transform": STRING,
+                                    "class": STRING,
+                                    "predicate": nullable(STRING),
+                                    "ran": BOOLEAN,
+                                    "changes": array_of(
+                                        _object(
+                                            {"path": STRING, "before": nullable(_PREVIEW_SIDE), "after": nullable(_PREVIEW_SIDE)}
+                                        )
+                                    ),
+                                }
+                            )
+                        ),
+                        "result": nullable(array_of(_PREVIEW_FIELD)),
+                        "dropped": BOOLEAN,
+                        "error": nullable(_PREVIEW_ERROR),
+                    }
+                )
+            ),
+        }
+    ),
+    "ProgressTotals": _object(
+        {"tasks": INTEGER, "records": INTEGER, "bytes": INTEGER, "lag": nullable(INTEGER), "errors": INTEGER}
+    ),
     "ServerInfo": _object({"version": STRING, "commit": STRING, "kafka_cluster_id": nullable(STRING)}),
     "Session": _object(
         {
@@ -258,8 +296,12 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/admin/loggers/{logger}"): OperationResponses({200: ref("LoggerLevel")}, (404,)),
     ("put", "/admin/loggers/{logger}"): OperationResponses({200: array_of(STRING), 204: None}, (400, 404)),
     ("get", f"{_SLUICE}/progress"): OperationResponses(
-        {200: {"type": "object", "properties": {"name": STRING, "tasks": array_of(ref("TaskProgress"))}}}, (404,)
+        {200: _object({"name": STRING, "tasks": array_of(ref("TaskProgress"))}, {"missing_workers": array_of(STRING)})}, (404,)
     ),
+    ("get", "/sluice/progress"): OperationResponses(
+        {200: _object({"connectors": map_of(ref("ProgressTotals"))}, {"missing_workers": array_of(STRING)})}, (400,)
+    ),
+    ("post", "/sluice/preview"): OperationResponses({200: ref("Preview")}, (400, 404)),
     ("post", f"{_SLUICE}/signals"): OperationResponses(
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),
@@ -284,9 +326,27 @@ _SIGNAL_BODY = {
     "required": ["type"],
     "properties": {"id": STRING, "type": STRING, "data": {"type": "object", "description": "what the type needs"}},
 }
+_PREVIEW_BODY = {
+    "type": "object",
+    "required": ["config"],
+    "additionalProperties": False,
+    "properties": {
+        "config": CONFIG,
+        "records": {"type": ["array", "null"], "maxItems": 50, "description": "as docs/preview.md describes them"},
+        "sample": {
+            "type": ["object", "null"],
+            "additionalProperties": False,
+            "properties": {
+                "topic": {"type": ["string", "null"], "minLength": 1},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50},
+            },
+        },
+    },
+}
 _BODIES: dict[tuple[str, str], Schema] = {
     ("put", "/admin/loggers/{logger}"): _LEVEL_BODY,
     ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
+    ("post", "/sluice/preview"): _PREVIEW_BODY,
 }
 
 

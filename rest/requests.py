@@ -82,7 +82,8 @@ def _as_text(value: Any, where: str) -> str | None:
     raise UnreadableBodyError(f"Cannot read {where} as a string: it is {kind}")
 
 
-def _as_config(value: Any, where: str) -> Config:
+def as_config(value: Any, where: str) -> Config:
+    """Returns a JSON value that is a configuration; ``where`` names it in errors."""
     if value is None:
         raise UnreadableBodyError(f"{where} is null or missing; expected an object of strings")
     if not isinstance(value, dict):
@@ -92,7 +93,7 @@ def _as_config(value: Any, where: str) -> Config:
 
 async def read_config(request: Request) -> Config:
     """Returns a body that is a configuration."""
-    return _as_config(await read_json(request), "the connector configuration")
+    return as_config(await read_json(request), "the connector configuration")
 
 
 async def read_configs(request: Request) -> list[dict[str, str]]:
@@ -100,7 +101,7 @@ async def read_configs(request: Request) -> list[dict[str, str]]:
     body = await read_json(request)
     if not isinstance(body, list):
         raise UnreadableBodyError("The body is not an array of objects of strings")
-    configs = [_as_config(member, f"configuration {i}") for i, member in enumerate(body)]
+    configs = [as_config(member, f"configuration {i}") for i, member in enumerate(body)]
     return [{key: value for key, value in config.items() if value is not None} for config in configs]
 
 
@@ -121,7 +122,7 @@ async def read_create_request(request: Request) -> CreateRequest:
     initial = _as_text(body.get("initial_state"), '"initial_state"')
     return CreateRequest(
         name.strip(_JAVA_WHITESPACE),
-        _as_config(body.get("config"), '"config"'),
+        as_config(body.get("config"), '"config"'),
         None if initial is None else _target_state(initial),
     )
 

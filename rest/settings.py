@@ -14,6 +14,7 @@ from rest.middleware.request_body import DEFAULT_MAX_BYTES
 from rest.middleware.response_headers import HeaderRule, parse_header_rules
 from rest.server.listeners import ListenSettings
 from rest.server.tls import ADMIN_PREFIX, LISTENERS_PREFIX, TlsSettings
+from rest.ui.settings import UiSettings
 from worker.config.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """Typed values of ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes`` and
-    ``rest.max.request.size.bytes``."""
+    """Typed values of ``access.control.*``, ``response.http.headers.config``, ``rest.extension.classes``,
+    ``rest.max.request.size.bytes``, and ``ui.*``."""
 
     max_request_bytes: int = DEFAULT_MAX_BYTES
     cors: CorsRules | None = None
@@ -34,6 +35,10 @@ class RestSettings:
     """Forwards requests that another worker of the cluster must answer."""
     security: RestSecurity | None = None
     """Authentication, roles, and audit log; None without any of them. The server closes it."""
+    peer_scheme: str = "http"
+    """The scheme of other workers' addresses."""
+    ui: UiSettings | None = None
+    """None: no web page."""
 
 
 def listen_settings(config: WorkerConfig) -> ListenSettings:
@@ -60,6 +65,8 @@ def rest_settings(config: WorkerConfig) -> RestSettings:
         tuple(load_extensions(config.rest_extension_classes, config.originals)),
         WorkerClient.from_config(config),
         _security(config, cors),
+        _advertised_scheme(config),
+        UiSettings(read_only=config.ui_read_only) if config.ui_enabled else None,
     )
 
 
@@ -75,6 +82,11 @@ def _security(config: WorkerConfig, cors: CorsRules | None) -> RestSecurity | No
             "connect.protocol", config.distributed.protocol, "authentication needs signed requests between workers: use sessioned"
         )
     return RestSecurity(given, config.providers.mask.mask, cors)
+
+
+def _advertised_scheme(config: WorkerConfig) -> str:
+    has_http = any(listener.lower().startswith("http:") for listener in config.listeners)
+    return config.rest_advertised_listener or ("http" if has_http or not config.listeners else "https")
 
 
 def _has_https(listeners: tuple[str, ...]) -> bool:

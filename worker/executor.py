@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from worker.model import Stall, State, TargetState, TaskId, TaskProgress, TaskSignal
+from worker.model import PreviewRequest, Stall, State, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 
@@ -129,6 +129,10 @@ class Executor(Protocol):
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]: ...
 
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]: ...
+
+    def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        """Runs records through the transformations of a config as :func:`worker.preview.stages.preview_stages` does. Blocks as
+        long as the plugins do, and as reading a topic takes."""
 
     def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         """Creates an instance and, if the target is STARTED, starts it. The future fails with the error of the start, which is

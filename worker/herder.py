@@ -18,6 +18,7 @@ from worker.model import (
     Health,
     LoggerLevel,
     OffsetEntry,
+    PreviewRequest,
     RequestSignature,
     RestartPlan,
     ServerInfo,
@@ -131,6 +132,14 @@ class PluginCatalog(Protocol):
         """
 
 
+class PreviewOperations(Protocol):
+    """Runs records through the transformations of a configuration that need not be in use."""
+
+    def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        """Returns the records before and after each transformation, in REST's form. Raises BadRequestError if there are no
+        records to run."""
+
+
 class OffsetOperations(Protocol):
     """Reading and changing stored offsets (KIP-875)."""
 
@@ -216,6 +225,7 @@ class Herder(
     ProgressReader,
     SignalOperations,
     PluginCatalog,
+    PreviewOperations,
     OffsetOperations,
     TopicOperations,
     HistoryOperations,

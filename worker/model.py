@@ -284,3 +284,21 @@ class LoggerLevel:
 class TaskStopped(Exception):
     """The task must stop while a record waits for a retry or an error report. Not an error: the next run reads the record
     again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRequest:
+    """Records to run through the transformations of a configuration: those given, else those of the topic, else samples of the
+    connector, else those of its first topic."""
+
+    records: Sequence[Any] | None = None
+    """In the format of :mod:`worker.preview.record_lines`."""
+    topic: str | None = None
+    limit: int = 5
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"records": None if self.records is None else list(self.records), "topic": self.topic, "limit": self.limit}
+
+    @classmethod
+    def of_plain(cls, plain: Mapping[str, Any]) -> PreviewRequest:
+        return cls(plain["records"], plain["topic"], plain["limit"])

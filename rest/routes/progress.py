@@ -1,23 +1,125 @@
-"""``/sluice/connectors/{connector}/progress``: live figures of the tasks on this worker. Not in Apache's worker."""
+"""``/sluice/progress`` and ``/sluice/connectors/{connector}/progress``: live figures of tasks. Not in Apache's worker.
+
+A worker knows the figures of the tasks that run on it. With ``scope=cluster`` it asks the workers of the other tasks.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import json
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Protocol
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
+from connect.errors import BadRequestError, NotFoundError
+from rest.forwarding.peers import Peers
 from rest.responses import json_response, progress_json
-from worker.herder import ProgressReader
-from worker.model import TaskId
+from worker.herder import ConnectorReader, ProgressReader, WorkerInformation
+from worker.model import ConnectorStatus, TaskId
+
+Scope = Annotated[str, Query(description="`worker` or `cluster`; anything else is `worker`")]
+Names = Annotated[str, Query(description="JSON array of connector names; all connectors without it")]
 
 
-def add_progress_routes(router: APIRouter, herder: ProgressReader) -> None:
-    """Adds the progress of a connector's tasks: records, bytes, lag, and the connector's own details."""
+class _FigureHerder(ConnectorReader, ProgressReader, WorkerInformation, Protocol):
+    """The parts of the herder that these routes use."""
+
+
+def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
+    """Adds the progress of tasks: records, bytes, lag, and the connector's own details; and totals of connectors."""
 
     @router.get("/sluice/connectors/{connector}/progress", tags=["sluice"], summary="Live progress of a connector's tasks")
-    def progress(connector: str) -> Response:
-        tasks = []
-        for number, _ in herder.connector_status(connector).tasks:
-            found = herder.progress(TaskId(connector, number))
-            if found is not None:
-                tasks.append(progress_json(number, found))
-        return json_response({"name": connector, "tasks": tasks})
+    def progress(request: Request, connector: str, scope: Scope = "worker") -> Response:
+        status = herder.connector_status(connector)
+        tasks = _local_tasks(herder, status)
+        answer: dict[str, Any] = {"name": connector, "tasks": tasks}
+        if scope.lower() == "cluster":
+            others = _elsewhere([status], {task["id"] for task in tasks}, herder.worker_id)
+            found = _peers(request).get(request, others, f"/sluice/connectors/{quote(connector, safe='')}/progress")
+            for one in found.found.values():
+                tasks += [task for task in _list(one, "tasks") if isinstance(task, dict) and "id" in task]
+            tasks.sort(key=lambda task: int(task["id"]))
+            answer["missing_workers"] = found.missing
+        return json_response(answer)
+
+    @router.get("/sluice/progress", tags=["sluice"], summary="Live totals of several connectors: records, bytes, lag, errors")
+    def totals(request: Request, connectors: Names = "", scope: Scope = "worker") -> Response:
+        statuses = _statuses(herder, _names(connectors) if connectors else herder.connectors())
+        found = {status.name: total for status in statuses if (total := _total(_local_tasks(herder, status))) is not None}
+        answer: dict[str, Any] = {"connectors": found}
+        if scope.lower() == "cluster":
+            query = urlencode({"connectors": json.dumps([status.name for status in statuses])})
+            peers = _peers(request).get(request, _elsewhere(statuses, set(), herder.worker_id), f"/sluice/progress?{query}")
+            for one in peers.found.values():
+                for name, total in (one.get("connectors") or {}).items() if isinstance(one, dict) else ():
+                    found[name] = _sum([found[name], total]) if name in found else total
+            answer["missing_workers"] = peers.missing
+        return json_response(answer)
+
+
+def _peers(request: Request) -> Peers:
+    peers: Peers = request.app.state.peers
+    return peers
+
+
+def _local_tasks(herder: ProgressReader, status: ConnectorStatus) -> list[dict[str, Any]]:
+    tasks = []
+    for number, _ in status.tasks:
+        found = herder.progress(TaskId(status.name, number))
+        if found is not None:
+            tasks.append(progress_json(number, found))
+    return tasks
+
+
+def _elsewhere(statuses: Iterable[ConnectorStatus], known: set[int], own_id: str) -> set[str]:
+    """The other workers that run tasks."""
+    tasks = (task for status in statuses for number, task in status.tasks if number not in known)
+    return {task.worker_id for task in tasks if task.worker_id not in ("", own_id)}
+
+
+def _statuses(herder: ConnectorReader, names: Iterable[str]) -> list[ConnectorStatus]:
+    found = []
+    for name in names:
+        try:
+            found.append(herder.connector_status(name))
+        except NotFoundError:
+            continue  # deleted in the meantime
+    return found
+
+
+def _names(text: str) -> list[str]:
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadRequestError('The query parameter connectors is not a JSON array of names, such as ["orders"]')
+    return names
+
+
+def _total(tasks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The sums over the tasks that run here; None if none does."""
+    if not tasks:
+        return None
+    lags = [sum(task["lag"].values()) for task in tasks if task["lag"] is not None]
+    return {
+        "tasks": len(tasks),
+        "records": sum(task["records"] for task in tasks),
+        "bytes": sum(task["bytes"] for task in tasks),
+        "lag": sum(lags) if lags else None,
+        "errors": sum(task["errors"]["errors"] for task in tasks),
+    }
+
+
+def _sum(totals: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    lags = [total["lag"] for total in totals if total["lag"] is not None]
+    members = ("tasks", "records", "bytes", "errors")
+    return {**{name: sum(total[name] for total in totals) for name in members}, "lag": sum(lags) if lags else None}
+
+
+def _list(node: Any, member: str) -> list[Any]:
+    found = node.get(member) if isinstance(node, dict) else None
+    return found if isinstance(found, list) else []

@@ -74,6 +74,8 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("GET", "/admin/loggers"): _VIEW_ANY,
     ("GET", "/admin/loggers/{logger}"): _VIEW_ANY,
     ("PUT", "/admin/loggers/{logger}"): _ADMIN_WORKER,
+    # Previews run code that the configuration names, and may read topics.
+    ("POST", "/sluice/preview"): _ADMIN_ANY,
     ("GET", f"{_SLUICE}/progress"): _VIEW,
     ("GET", f"{_SLUICE}/logs"): _VIEW,
     ("POST", f"{_SLUICE}/signals"): _OPERATE,

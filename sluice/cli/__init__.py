@@ -26,6 +26,7 @@ COMMANDS: dict[str, Command] = {
     "get": Command("sluice.cli.connectors:get", "List connectors with their states, failures first."),
     "describe": Command("sluice.cli.connectors:describe", "Show state, errors, configuration, and offsets of connectors."),
     "top": Command("sluice.cli.top:top", "Show what connectors are doing, live: states, records per second, lag."),
+    "ui": Command("sluice.cli.ui:ui", "Serve the web page for a cluster, also of Apache Kafka Connect."),
     "pause": Command("sluice.cli.connectors:pause", "Pause connectors."),
     "resume": Command("sluice.cli.connectors:resume", "Resume connectors that are paused or stopped."),
     "stop": Command("sluice.cli.connectors:stop", "Stop connectors, so that their offsets can be changed."),

@@ -24,6 +24,7 @@ from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EX
 from worker.config.providers import ConfigProviders
 from worker.config.rest_security_config import REST_SECURITY_KEYS, RestSecurityConfig
 from worker.config.secrets import SecretMask
+from worker.config.ui_keys import UI_ENABLED, UI_KEYS, UI_READ_ONLY
 
 DEFAULT_PORT = 8083
 _MIN_DEFAULT_EXECUTORS = 3
@@ -208,13 +209,13 @@ _STANDALONE = (
 
 def standalone_config_def() -> ConfigDef:
     """Returns the keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS, *UI_KEYS))
 
 
 def distributed_config_def() -> ConfigDef:
     """Returns the keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *own, *WORKER_EXTENSION_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *own, *WORKER_EXTENSION_KEYS, *UI_KEYS, *DISTRIBUTED_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,8 @@ class WorkerConfig:
     task_executor_hang_timeout_ms: int
     connectors_dir: str | None
     config_history_size: int
+    ui_enabled: bool
+    ui_read_only: bool
     distributed: DistributedSettings | None = None
     """None for a standalone worker."""
 
@@ -318,6 +321,8 @@ class WorkerConfig:
             task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],
             connectors_dir=parsed[CONNECTORS_DIR] or None,
             config_history_size=parsed[HISTORY_SIZE],
+            ui_enabled=parsed[UI_ENABLED],
+            ui_read_only=parsed[UI_READ_ONLY],
             distributed=DistributedSettings.of(parsed, props) if distributed else None,
         )
 

@@ -44,7 +44,7 @@ from worker.executors.messages import (
     texts,
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
-from worker.model import TargetState, TaskSignal
+from worker.model import PreviewRequest, TargetState, TaskSignal
 from worker.observability.log_setup import set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.recent_logs import forward_logs
@@ -150,6 +150,9 @@ class ExecutorProcess:
                 return self._query(lambda: facts_to_plain(self._local.facts(text(arguments["class_name"]))))
             case "validate":
                 return self._query(lambda: self._validate(arguments["config"], arguments["values"]))
+            case "preview":
+                request = PreviewRequest.of_plain(arguments["request"])
+                return self._query(lambda: self._local.preview(arguments["values"], request))
             case "plugins":
                 return self._query(lambda: self._local.plugins(connectors_only=arguments["connectors_only"]))
             case "plugin_config":

@@ -27,7 +27,7 @@ from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
-from worker.model import TargetState, TaskId, TaskProgress, TaskSignal
+from worker.model import PreviewRequest, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.observability.stalls import StallSettings
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
@@ -92,6 +92,12 @@ class LocalExecutor:
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         return validate(config, self._config, self._plugin_index, resolve=lambda _: values, check=self._check)
+
+    def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        # Imported when it is needed: no task needs it.
+        from worker.executors.previews import preview
+
+        return preview(values, self._config, self._plugins, request)
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         return list_plugins(self._plugin_index, connectors_only=connectors_only)

@@ -15,9 +15,13 @@ from worker.executor import ConnectorFacts
 from worker.executors.channel import ChannelClosedError
 from worker.executors.messages import facts_of_plain, json_objects
 from worker.executors.process_registry import ProcessRegistry
+from worker.model import PreviewRequest
 
 _QUERY_TIMEOUT_S = 75.0
 """How long a plugin may take to answer; REST requests time out after 90 seconds."""
+
+_PREVIEW_TIMEOUT_S = 30.0
+"""How long a preview may take, with reading its records from Kafka."""
 
 
 class PluginQueries:
@@ -61,6 +65,18 @@ class PluginQueries:
         answer = _answer(asked, _QUERY_TIMEOUT_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("configs"), list):
             raise ConnectError("The executor returned an invalid validation result")
+        return answer
+
+    def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        """As :meth:`worker.executor.Executor.preview`."""
+        try:
+            environment = parse_isolation(values, self._environments).environment
+        except ConfigError as e:
+            raise BadRequestError(e.message) from e
+        asked = self._processes.for_query(environment).call("preview", values=values, request=request.to_plain())
+        answer = _answer(asked, _PREVIEW_TIMEOUT_S)
+        if not isinstance(answer, dict) or not isinstance(answer.get("records"), list):
+            raise ConnectError("The executor returned an invalid preview")
         return answer
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:

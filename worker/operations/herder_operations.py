@@ -18,6 +18,7 @@ from worker.model import (
     LoggerLevel,
     OffsetEntry,
     Origin,
+    PreviewRequest,
     RequestSignature,
     ServerInfo,
     TargetState,
@@ -28,6 +29,7 @@ from worker.operations.history.versions import History, config_to_restore, no_hi
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
+from worker.operations.preview import preview_config
 from worker.storage.offset_store import OffsetStore
 from worker.validation.config_validator import ConfigValidator
 from worker.version import server_info
@@ -53,6 +55,7 @@ class HerderOperations(ABC):
         self._worker_id = worker_id
         self._executor = executor
         self._mask = config.providers.mask
+        self._resolver = values
         self._check = ConfigValidator(executor, values, self._mask)
         self._history = history
         self._cluster = cluster
@@ -112,6 +115,9 @@ class HerderOperations(ABC):
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class that the configuration names counts, not the one in the path (recording validate-empty).
         return self._check.validate(config)[0]
+
+    def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        return preview_config(self._executor, self._resolver, self._mask, config, request)
 
     # --- loggers
 

@@ -62,7 +62,7 @@ class PreviewPlan:
                 config = providers.resolve(config, path).values
             finally:
                 providers.close()
-        defaults = RecordDefaults(topic or _first_topic(config), _is_sink(config, plugins))
+        defaults = RecordDefaults(topic or first_topic(config) or _TOPIC, is_sink(config, plugins))
         return cls(file, worker, plugins, defaults, config, mask)
 
     def location(self, error: ConnectError) -> str:
@@ -100,14 +100,15 @@ class PreviewPlan:
             conversion.close()
 
 
-def _first_topic(config: Mapping[str, str | None]) -> str:
+def first_topic(config: Mapping[str, str | None]) -> str | None:
+    """Returns the first topic that a configuration names, if any."""
     for key in ("topics", "topic", "kafka.topic"):
         if value := (config.get(key) or "").strip():
             return value.split(",")[0].strip()
-    return _TOPIC
+    return None
 
 
-def _is_sink(config: Mapping[str, str | None], plugins: Plugins) -> bool:
+def is_sink(config: Mapping[str, str | None], plugins: Plugins) -> bool:
     """Decides by the connector class or, if it is unavailable, by keys that only sinks have."""
     name = config.get("connector.class")
     if name:

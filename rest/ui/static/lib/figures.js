@@ -1,0 +1,26 @@
+/** Rates of counters that are read again and again. */
+
+/**
+ * @typedef {{tasks: number, records: number, bytes: number, lag: number | null, errors: number}} Totals
+ * @typedef {{recordsPerS: number | null, bytesPerS: number | null, lag: number | null, errors: number}} Figures
+ */
+
+/** Turns counts into rates. Counts start again with a task: then there is no rate for one reading. */
+export class RateReader {
+  /** @type {Map<string, {at: number, totals: Totals}>} */
+  #before = new Map();
+
+  /** @param {string} name @param {Totals} totals @param {number} at ms @returns {Figures} */
+  read(name, totals, at) {
+    const before = this.#before.get(name);
+    this.#before.set(name, { at, totals });
+    const seconds = before ? (at - before.at) / 1000 : 0;
+    const isComparable = before && seconds > 0 && totals.records >= before.totals.records && totals.tasks === before.totals.tasks;
+    return {
+      recordsPerS: isComparable ? (totals.records - before.totals.records) / seconds : null,
+      bytesPerS: isComparable ? (totals.bytes - before.totals.bytes) / seconds : null,
+      lag: totals.lag,
+      errors: totals.errors,
+    };
+  }
+}
