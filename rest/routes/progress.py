@@ -17,6 +17,7 @@ from starlette.responses import Response
 from connect.errors import BadRequestError, NotFoundError
 from rest.forwarding.peers import Peers
 from rest.responses import json_response, progress_json
+from rest.security.access import access_of
 from worker.herder import ConnectorReader, ProgressReader, WorkerInformation
 from worker.model import ConnectorStatus, TaskId
 
@@ -47,7 +48,8 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
 
     @router.get("/sluice/progress", tags=["sluice"], summary="Live totals of several connectors: records, bytes, lag, errors")
     def totals(request: Request, connectors: Names = "", scope: Scope = "worker") -> Response:
-        statuses = _statuses(herder, _names(connectors) if connectors else herder.connectors())
+        names = access_of(request).visible(_names(connectors) if connectors else herder.connectors())
+        statuses = _statuses(herder, names)
         found = {status.name: total for status in statuses if (total := _total(_local_tasks(herder, status))) is not None}
         answer: dict[str, Any] = {"connectors": found}
         if scope.lower() == "cluster":

@@ -76,6 +76,7 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("PUT", "/admin/loggers/{logger}"): _ADMIN_WORKER,
     # Previews run code that the configuration names, and may read topics.
     ("POST", "/sluice/preview"): _ADMIN_ANY,
+    ("GET", "/sluice/progress"): _VIEW_ANY,
     ("GET", f"{_SLUICE}/progress"): _VIEW,
     ("GET", f"{_SLUICE}/logs"): _VIEW,
     ("POST", f"{_SLUICE}/signals"): _OPERATE,
