@@ -23,7 +23,9 @@ from rest.routes.connectors import add_connectors_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
+from rest.routes.metrics import add_metrics_routes
 from rest.routes.plugins import add_plugins_routes
+from rest.routes.probes import add_probes_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
@@ -37,8 +39,11 @@ TITLE = "Sluice"
 
 AddRoutes = Callable[[APIRouter, Herder], None]
 
+MONITORING: tuple[AddRoutes, ...] = (add_metrics_routes, add_probes_routes)
+"""Served by all listeners, so that a network that reaches ``admin.listeners`` only can watch the worker."""
 PUBLIC: tuple[AddRoutes, ...] = (
     add_root_routes,
+    *MONITORING,
     add_connectors_routes,
     add_tasks_routes,
     add_plugins_routes,
@@ -96,7 +101,7 @@ def build_app(
 
 def build_admin_app(herder: Herder, settings: RestSettings, pools: ThreadPools) -> ASGIApp:
     """Returns the app of ``admin.listeners``, as in Apache's worker without response headers, CORS rules, and extensions."""
-    return build_app(herder, RestSettings(settings.max_request_bytes), pools, ADMIN)
+    return build_app(herder, RestSettings(settings.max_request_bytes), pools, (*ADMIN, *MONITORING))
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:

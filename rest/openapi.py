@@ -117,6 +117,7 @@ SCHEMAS: dict[str, Schema] = {
         {"offsets": array_of(_object({"partition": nullable(OPEN_OBJECT), "offset": nullable(OPEN_OBJECT)}))},
     ),
     "Plugin": _object({"class": STRING, "type": STRING}, {"version": STRING}),
+    "Probe": _object({"status": STRING, "checks": map_of(_object({"ok": BOOLEAN, "message": STRING}))}),
     "ServerInfo": _object({"version": STRING, "commit": STRING, "kafka_cluster_id": nullable(STRING)}),
     "State": _object(_STATE, _STATE_MORE),
     "TaskId": _object({"connector": STRING, "task": INTEGER}),
@@ -172,6 +173,8 @@ class OperationResponses:
 
     good: Mapping[int, Schema | None]
     errors: tuple[int, ...] = ()
+    media_type: str = JSON_TYPE
+    """Of success responses."""
 
 
 _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
@@ -181,6 +184,9 @@ _SLUICE = "/sluice/connectors/{connector}"
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
     ("get", "/health"): OperationResponses({200: ref("Health")}),
+    ("get", "/health/live"): OperationResponses({200: ref("Probe")}),
+    ("get", "/health/ready"): OperationResponses({200: ref("Probe")}),
+    ("get", "/metrics"): OperationResponses({200: STRING}, media_type="text/plain"),
     ("get", "/connectors"): OperationResponses({200: {"anyOf": [array_of(STRING), map_of(ref("ExpandedConnector"))]}}),
     ("post", "/connectors"): OperationResponses({201: _INFO}, (400,)),
     ("get", _CONNECTOR): OperationResponses({200: _INFO}, (404,)),
@@ -267,21 +273,22 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 
 def _responses(path: str, responses: OperationResponses, has_body: bool) -> dict[str, Any]:
-    found = {status: _good(status, schema) for status, schema in responses.good.items()}
+    found = {status: _good(status, schema, responses.media_type) for status, schema in responses.good.items()}
     errors = {*responses.errors, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
     for status in errors:
         found[status] = _error(status)
-    if path == "/health":
+    if path.startswith("/health"):
         # The same form if the worker is unhealthy.
         for status in (500, 503):
-            found[status]["content"] = {JSON_TYPE: {"schema": {"anyOf": [ref("Health"), ref("Error")]}}}
+            same = ref("Health" if path == "/health" else "Probe")
+            found[status]["content"] = {JSON_TYPE: {"schema": {"anyOf": [same, ref("Error")]}}}
     return {str(status): found[status] for status in sorted(found)}
 
 
-def _good(status: int, schema: Schema | None) -> dict[str, Any]:
+def _good(status: int, schema: Schema | None, media_type: str) -> dict[str, Any]:
     response: dict[str, Any] = {"description": _TEXTS[status]}
     if schema is not None:
-        response["content"] = {JSON_TYPE: {"schema": schema}}
+        response["content"] = {media_type: {"schema": schema}}
     if status == 201:
         response["headers"] = {"Location": {"description": "URL of the connector", "schema": STRING}}
     return response

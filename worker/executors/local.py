@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,11 +18,12 @@ from connect.record import TopicPartition
 from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorFigures, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
 from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
+from worker.executors.plugin_figures import PluginFiguresReader
 from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
@@ -33,6 +35,8 @@ from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check,
 
 log = logging.getLogger(__name__)
 
+CONTROL = "control"
+"""The name of the process that runs this executor without others (:class:`worker.executor.ExecutorFigures`)."""
 _ABANDON_MARGIN_S = 0.5
 """How much longer than the graceful timeout a queue waits for the tasks that it stops: by then they are abandoned anyway."""
 
@@ -67,6 +71,7 @@ class LocalExecutor:
         self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs
         self._instances: dict[str, ConnectorInstance] = {}
         self._tasks: dict[TaskId, TaskSlot] = {}
+        self._plugin_figures = PluginFiguresReader(mask)
 
     def start(self) -> None:
         """Does nothing: threads start when they are needed."""
@@ -239,6 +244,12 @@ class LocalExecutor:
     def progress(self, task: TaskId) -> TaskProgress | None:
         slot = self._slot(task)
         return None if slot is None else slot.progress()
+
+    def figures(self, timeout_s: float) -> list[ExecutorFigures]:
+        with self._lock:
+            slots = list(self._tasks.values())
+        tasks = self._plugin_figures.add_to([(slot, found) for slot in slots if (found := slot.figures()) is not None], timeout_s)
+        return [ExecutorFigures(CONTROL, os.getpid(), True, tasks)]
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         slot = self._slot(task)

@@ -18,10 +18,15 @@ from worker.model import (
     LoggerLevel,
     OffsetEntry,
     Origin,
+    Readiness,
     ServerInfo,
     TargetState,
 )
 from worker.observability.loggers import Loggers
+from worker.observability.metrics.families import MetricFamily
+from worker.observability.worker_metrics.collector import WorkerMetrics
+from worker.observability.worker_metrics.start_counts import StartCounts
+from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
@@ -44,6 +49,8 @@ class HerderOperations(ABC):
         loggers: Loggers,
         history: History,
         cluster: Cluster,
+        condition: WorkerCondition,
+        starts: StartCounts,
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
         """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
@@ -56,6 +63,8 @@ class HerderOperations(ABC):
         self._history = history
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
+        self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
+        self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
             target = HerderTarget(self._put_from, self._delete_from, self._stored_configs, history, applies_files)
@@ -96,6 +105,15 @@ class HerderOperations(ABC):
 
     def server_info(self) -> ServerInfo:
         return server_info(self._cluster.cluster_id)
+
+    def liveness(self) -> Readiness:
+        return self._condition.liveness()
+
+    def readiness(self) -> Readiness:
+        return self._condition.readiness()
+
+    def metrics(self) -> Sequence[MetricFamily]:
+        return self.worker_metrics.collect()
 
     # --- plugins
 

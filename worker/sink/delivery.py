@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 
 from connect.backoff import Backoff
@@ -13,6 +14,7 @@ from worker.errors.handler import ErrorHandler
 from worker.errors.stages import TaskPutError
 from worker.kafka.sink_consumer import ConsumerClosed
 from worker.model import TaskId, TaskStopped
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.batch import PutBatch
 from worker.sink.pauses import ConsumptionPauses
 from worker.sink.positions import SinkPositions
@@ -27,13 +29,20 @@ class SinkDelivery:
     """Used on the task's thread only."""
 
     def __init__(
-        self, task_id: TaskId, task: SinkTask, errors: ErrorHandler, positions: SinkPositions, pauses: ConsumptionPauses
+        self,
+        task_id: TaskId,
+        task: SinkTask,
+        errors: ErrorHandler,
+        positions: SinkPositions,
+        pauses: ConsumptionPauses,
+        meter: TaskMeter,
     ) -> None:
         self._task_id = task_id
         self._task = task
         self._errors = errors
         self._positions = positions
         self._pauses = pauses
+        self._meter = meter
         self._unfinished: PutBatch | None = None  # the batch whose put failed with RetriableError
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         self._retry_delay_s = 0.0
@@ -69,6 +78,7 @@ class SinkDelivery:
         if batch is None:
             return False
         self._put_by = NEVER
+        started = time.monotonic()
         try:
             if self.is_raw:
                 self._task.put_raw(batch.raw)
@@ -88,6 +98,8 @@ class SinkDelivery:
             raise TaskPutError(self._task, batch.describe(), e) from e
         # An error that put() caught, or a dead letter that was rejected meanwhile, is not a failure of put().
         self._errors.check()
+        if size := len(batch):
+            self._meter.put(size, time.monotonic() - started)
         self._positions.set_delivered(batch.ends)
         if self._unfinished is not None:
             self._unfinished = None

@@ -78,9 +78,9 @@ class SinkLoop:
             reporter=ErrantReporter(task, runtime.converters, errors) if errors.settings.reports else None,
         )
         self._discovery = TopicDiscovery(handle.id, consumer, runtime.subscription)
-        self._delivery = SinkDelivery(handle.id, task, errors, self._positions, self._pauses)
-        rewind = self._delivery.rewind
-        self._commits = SinkCommits(handle.id, task, consumer, errors, self._positions, rewind, interval_s, timeout_s)
+        self._delivery = SinkDelivery(handle.id, task, errors, self._positions, self._pauses, handle.meter)
+        rewind, meter = self._delivery.rewind, handle.meter
+        self._commits = SinkCommits(handle.id, task, consumer, errors, self._positions, rewind, interval_s, timeout_s, meter)
         self._rebalance = callbacks
         self._rebalance.handler = PartitionHandler(
             handle, task, consumer, self.context, self._positions, self._pauses, self._delivery, self._commits
@@ -183,9 +183,14 @@ class SinkLoop:
             return
         self._next_lag = now + _LAG_INTERVAL_S
         lag = {}
+        uncommitted = 0
         for partition, position in self._positions.assigned.items():
+            if position.delivered is not None and position.restart is not None:
+                uncommitted += max(0, position.delivered - position.restart)
             end = self._consumer.end_offset(partition, cached=True)
             current = position.delivered if position.delivered is not None else position.restart
             if end is not None:
                 lag[str(partition)] = max(0, end - (current or 0))
         self._handle.report_lag(lag)
+        self._handle.meter.set_partitions(len(self._positions.assigned))
+        self._handle.meter.set_active(uncommitted)

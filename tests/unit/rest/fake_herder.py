@@ -13,8 +13,10 @@ from worker.model import (
     ConnectorStatus,
     ErrorCounts,
     Health,
+    HealthCheck,
     LoggerLevel,
     OffsetEntry,
+    Readiness,
     RequestSignature,
     RestartPlan,
     ServerInfo,
@@ -26,6 +28,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.metrics.families import MetricFamily, counter
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -43,6 +46,7 @@ class FakeHerder:
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
+        self.broker_answers = True
 
     def timeout_message(self) -> str:
         return "Request timed out"
@@ -52,6 +56,15 @@ class FakeHerder:
 
     def health(self) -> Health:
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+
+    def liveness(self) -> Readiness:
+        return Readiness([HealthCheck("herder", True, "responds")])
+
+    def readiness(self) -> Readiness:
+        return Readiness([HealthCheck("broker", self.broker_answers, "answers" if self.broker_answers else "does not answer")])
+
+    def metrics(self) -> list[MetricFamily]:
+        return [counter("sluice_test_total", 'A "test".').add(2, {"connector": 'a"b\\c'})]
 
     def connectors(self) -> list[str]:
         return sorted(self.configs)

@@ -16,6 +16,7 @@ from worker.errors.handler import DeadLetterQueue, ErrorHandler
 from worker.kafka import sink_consumer
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -74,6 +75,7 @@ class FakeHandle:
         self.control = TaskControl()
         self.cancelled = False
         self.events: list[str] = []
+        self.meter = TaskMeter()
         self.topics: set[str] = set()
 
     def count(self, records: int, size_bytes: int) -> None: ...

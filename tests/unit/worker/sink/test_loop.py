@@ -14,6 +14,7 @@ from worker.errors.config import ErrorSettings
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -57,6 +58,7 @@ class Host:
 
     def __init__(self) -> None:
         self.control = TaskControl()
+        self.meter = TaskMeter()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_: None
