@@ -15,6 +15,7 @@ from connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from connect.functions.sink import sink_connector
 from connect.functions.source import source_connector
 from connect.functions.source_context import SourceFunctionContext
+from connect.metrics import Histogram, Metric, MetricKind
 from connect.record import ConnectRecord, RawBatch, SchemaAndValue, SinkRecord, SourceRecord, TopicPartition
 from connect.sink import SinkTask, SinkTaskContext
 from connect.source import OffsetReader, SourceTask, SourceTaskContext
@@ -40,7 +41,10 @@ __all__ = [
     "Header",
     "HeaderConverter",
     "Headers",
+    "Histogram",
     "Importance",
+    "Metric",
+    "MetricKind",
     "OffsetReader",
     "Password",
     "Predicate",

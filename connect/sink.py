@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from connect.converters.api import Converter
 from connect.errors import IllegalStateError
+from connect.metrics import Metric
 from connect.record import NO_TIMESTAMP_TYPE, RawBatch, SinkRecord, TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -283,6 +284,11 @@ class SinkTask(ABC):
     def progress(self) -> Mapping[str, Any]:
         """Returns the task's progress as values that JSON can hold. Called from any thread; must not block."""
         return {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """Returns figures to export at ``GET /metrics``, such as the age of records when they become visible
+        (:mod:`connect.metrics`). Called from any thread, at each scrape; must not block."""
+        return ()
 
     def stop(self) -> None:
         """Asks the task to stop. Called from another thread while ``put`` may be running; must not block or release resources."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.errors import UnsupportedError
+from connect.metrics import Metric
 from connect.record import SourceRecord
 
 
@@ -156,6 +157,11 @@ class SourceTask(ABC):
         """Returns the task's progress (snapshot tables, rows, estimate) as values that JSON can hold; tools show it. Called from
         any thread while the task runs, so it must be quick and must not block."""
         return {}
+
+    def metrics(self) -> Sequence[Metric]:
+        """Returns figures to export at ``GET /metrics``, such as the lag behind the source (:mod:`connect.metrics`). Called from
+        any thread while the task runs, at each scrape, so it must be quick and must not block."""
+        return ()
 
     @abstractmethod
     def stop(self) -> None:

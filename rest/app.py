@@ -26,8 +26,10 @@ from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
 from rest.routes.logs import add_logs_routes
+from rest.routes.metrics import add_metrics_routes
 from rest.routes.plugins import add_plugins_routes
 from rest.routes.preview import add_preview_routes
+from rest.routes.probes import add_probes_routes
 from rest.routes.progress import add_progress_routes
 from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
@@ -46,8 +48,11 @@ TITLE = "Sluice"
 
 AddRoutes = Callable[[APIRouter, Herder], None]
 
+MONITORING: tuple[AddRoutes, ...] = (add_metrics_routes, add_probes_routes)
+"""Served by all listeners, so that a network that reaches ``admin.listeners`` only can watch the worker."""
 PUBLIC: tuple[AddRoutes, ...] = (
     add_root_routes,
+    *MONITORING,
     add_connectors_routes,
     add_tasks_routes,
     add_plugins_routes,
@@ -123,7 +128,8 @@ def build_app(
 
 def build_admin_app(herder: Herder, settings: RestSettings, pools: ThreadPools, own_url: str = "/") -> ASGIApp:
     """Returns the app of ``admin.listeners``, as in Apache's worker without response headers, CORS rules, and extensions."""
-    return build_app(herder, RestSettings(settings.max_request_bytes, security=settings.security), pools, ADMIN, own_url)
+    settings = RestSettings(settings.max_request_bytes, security=settings.security)
+    return build_app(herder, settings, pools, (*ADMIN, *MONITORING), own_url)
 
 
 async def _protocol_error(request: Request, error: Exception) -> Response:

@@ -193,6 +193,7 @@ SCHEMAS: dict[str, Schema] = {
     "ProgressTotals": _object(
         {"tasks": INTEGER, "records": INTEGER, "bytes": INTEGER, "lag": nullable(INTEGER), "errors": INTEGER}
     ),
+    "Probe": _object({"status": STRING, "checks": map_of(_object({"ok": BOOLEAN, "message": STRING}))}),
     "ServerInfo": _object({"version": STRING, "commit": STRING, "kafka_cluster_id": nullable(STRING)}),
     "Session": _object(
         {
@@ -259,6 +260,8 @@ class OperationResponses:
 
     good: Mapping[int, Schema | None]
     errors: tuple[int, ...] = ()
+    media_type: str = JSON_TYPE
+    """Of success responses."""
 
 
 _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
@@ -269,6 +272,9 @@ _SESSION = "/sluice/auth/session"
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
     ("get", "/health"): OperationResponses({200: ref("Health")}),
+    ("get", "/health/live"): OperationResponses({200: ref("Probe")}),
+    ("get", "/health/ready"): OperationResponses({200: ref("Probe")}),
+    ("get", "/metrics"): OperationResponses({200: STRING}, media_type="text/plain"),
     ("get", "/connectors"): OperationResponses({200: {"anyOf": [array_of(STRING), map_of(ref("ExpandedConnector"))]}}),
     ("post", "/connectors"): OperationResponses({201: _INFO}, (400,)),
     ("get", _CONNECTOR): OperationResponses({200: _INFO}, (404,)),
@@ -381,21 +387,22 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 
 def _responses(path: str, responses: OperationResponses, has_body: bool) -> dict[str, Any]:
-    found = {status: _good(status, schema) for status, schema in responses.good.items()}
+    found = {status: _good(status, schema, responses.media_type) for status, schema in responses.good.items()}
     errors = {*responses.errors, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
     for status in errors:
         found[status] = _error(status)
-    if path == "/health":
+    if path.startswith("/health"):
         # The same form if the worker is unhealthy.
         for status in (500, 503):
-            found[status]["content"] = {JSON_TYPE: {"schema": {"anyOf": [ref("Health"), ref("Error")]}}}
+            same = ref("Health" if path == "/health" else "Probe")
+            found[status]["content"] = {JSON_TYPE: {"schema": {"anyOf": [same, ref("Error")]}}}
     return {str(status): found[status] for status in sorted(found)}
 
 
-def _good(status: int, schema: Schema | None) -> dict[str, Any]:
+def _good(status: int, schema: Schema | None, media_type: str) -> dict[str, Any]:
     response: dict[str, Any] = {"description": _TEXTS[status]}
     if schema is not None:
-        response["content"] = {JSON_TYPE: {"schema": schema}}
+        response["content"] = {media_type: {"schema": schema}}
     if status == 201:
         response["headers"] = {"Location": {"description": "URL of the connector", "schema": STRING}}
     return response

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from worker.model import PreviewRequest, Stall, State, TargetState, TaskId, TaskProgress, TaskSignal
+from worker.observability.metrics.task_figures import TaskFigures
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
 
 
@@ -53,6 +54,19 @@ class ConnectorFacts:
     type: str
     """``source``, ``sink`` or ``unknown``."""
     version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorFigures:
+    """The figures of the tasks of one process."""
+
+    process: str
+    """Its key, as in logs; ``control`` for the process of the worker itself."""
+    pid: int | None
+    """None before it has started."""
+    answered: bool
+    """Whether it answered in time. If not, ``tasks`` are those of its last answer."""
+    tasks: Sequence[TaskFigures]
 
 
 class ExecutorListener(Protocol):
@@ -165,6 +179,10 @@ class Executor(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """The progress of a task that runs here, or None."""
+
+    def figures(self, timeout_s: float) -> list[ExecutorFigures]:
+        """Returns the figures of all tasks, by process. Waits at most this long for processes and for code of connectors, and
+        returns without those that do not answer."""
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         """Sends a signal to a task. Returns False if it does not run here. Raises BadRequestError if the task does not take it.

@@ -19,6 +19,7 @@ from worker.model import (
     LoggerLevel,
     OffsetEntry,
     PreviewRequest,
+    Readiness,
     RequestSignature,
     RestartPlan,
     ServerInfo,
@@ -29,6 +30,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.metrics.families import MetricFamily
 
 
 class WorkerInformation(Protocol):
@@ -41,6 +43,12 @@ class WorkerInformation(Protocol):
     def server_info(self) -> ServerInfo: ...
 
     def health(self) -> Health: ...
+
+    def liveness(self) -> Readiness:
+        """Whether the process still works: False only if a restart is the remedy. Does not block."""
+
+    def readiness(self) -> Readiness:
+        """Whether the worker runs its share and reaches Kafka. Blocks for a second or two at most."""
 
     def timeout_message(self) -> str:
         """Returns the error message for a request that exceeds the request timeout: what the worker is doing, if known."""
@@ -103,6 +111,13 @@ class ProgressReader(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """Returns the live figures of a task that runs on this worker, else None."""
+
+
+class MetricsReader(Protocol):
+    """Metrics of this worker."""
+
+    def metrics(self) -> Sequence[MetricFamily]:
+        """Returns all metrics as of now. Waits for executors, at most two seconds."""
 
 
 class SignalOperations(Protocol):
@@ -223,6 +238,7 @@ class Herder(
     ConnectorOperations,
     TaskOperations,
     ProgressReader,
+    MetricsReader,
     SignalOperations,
     PluginCatalog,
     PreviewOperations,

@@ -134,6 +134,26 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """One condition of :class:`Readiness`."""
+
+    name: str
+    passes: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The response of a probe: it succeeds if all its checks pass."""
+
+    checks: Sequence[HealthCheck]
+
+    @property
+    def is_ready(self) -> bool:
+        return all(check.passes for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
 class RestartPlan:
     """The instances that a restart affects, for response 202."""
 

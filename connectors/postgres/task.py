@@ -8,6 +8,7 @@ from typing import Any
 
 from connect import crash_points
 from connect.errors import BadRequestError, ConnectError, UnreachableError
+from connect.metrics import Metric
 from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.capture import ChangeCapture
@@ -20,6 +21,7 @@ from connectors.postgres.errors import (
     TablesChangedError,
     WaitInterrupted,
 )
+from connectors.postgres.monitoring.metrics import progress_metrics
 from connectors.postgres.offsets import parse_offset, source_partition
 from connectors.postgres.retries import RetrySchedule
 from connectors.postgres.signals.actions import Signal, find_problem
@@ -112,6 +114,9 @@ class PostgresSourceTask(SourceTask):
 
     def progress(self) -> Mapping[str, Any]:
         return {"phase": CaptureState.STARTING.value} if self._capture is None else self._capture.progress()
+
+    def metrics(self) -> Sequence[Metric]:
+        return list(progress_metrics(self.progress(), self.settings.slot.name))
 
     def signal(self, signal_id: str, type: str, data: str | None) -> None:
         signal = Signal(signal_id, type, data)

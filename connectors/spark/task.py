@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
+from connect.metrics import Metric
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
@@ -18,6 +19,7 @@ from connectors.spark.config_keys import DELTA, PARQUET
 from connectors.spark.delivery.commit_threads import CommitThreads
 from connectors.spark.delivery.errant_records import SparkErrantRecords
 from connectors.spark.delivery.maintenance_thread import MaintenanceThread
+from connectors.spark.delivery.metrics import table_metrics, task_metrics
 from connectors.spark.delivery.table_delivery import TableDelivery
 from connectors.spark.delivery.table_queue import TableQueue
 from connectors.spark.executors.engine import ExecutorEngine
@@ -265,6 +267,14 @@ class SparkSinkTask(SinkTask):
             "latency_ms": delivery.scheduler.latency.quantiles(),
             "engine": self.engine.progress(),
         }
+
+    def metrics(self) -> Sequence[Metric]:
+        delivery = self.delivery
+        found = list(task_metrics(delivery.buffered_records(), self._errant_records.count, self.engine.progress()))
+        for name, table in list(delivery.scheduler.tables.items()):
+            progress = TableProgress() if table.writer is None else table.writer.progress
+            found += table_metrics(name, progress, table.timing, delivery.pending_records(name))
+        return found
 
     def _table_progress(self, table: TableQueue) -> dict[str, Any]:
         progress = TableProgress() if table.writer is None else table.writer.progress

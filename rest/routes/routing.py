@@ -37,8 +37,10 @@ _ALLOW_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 _LIST_PARAMETER = b"expand"
 """The only parameter with several values."""
 
-_ANY_TYPE = ("/", "/health")
+_ANY_TYPE = ("/", "/health", "/health/live", "/health/ready", "/metrics")
 """Paths that accept any Content-Type: Apache's root resource reads no bodies."""
+_NOT_JSON = ("/metrics",)
+"""Paths whose response is not JSON, and does not depend on JSON being acceptable."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -67,13 +69,13 @@ class ConnectRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
         timeout_s, timeout_message = self.timeout_s, self.timeout_message
-        accepts_any_type = self.path in _ANY_TYPE
+        accepts_any_type, is_json = self.path in _ANY_TYPE, self.path not in _NOT_JSON
 
         async def handle(request: Request) -> Response:
             content_type = request.headers.get("content-type")
             if not accepts_any_type and not _is_json(content_type):
                 return http_error_response(415)
-            if not _accepts_json(request.headers.get("accept")):
+            if is_json and not _accepts_json(request.headers.get("accept")):
                 return http_error_response(406)
             request.scope["query_string"] = _drop_repeated_parameters(request.scope["query_string"])
             return await _with_timeout(timeout_s, _handle_errors(handler, request), timeout_message)

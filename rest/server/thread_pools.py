@@ -24,6 +24,9 @@ class RequestKind(Enum):
 
     WORKER = ("worker", 8)
     """Version and health of the worker, log levels."""
+    PROBE = ("probe", 4)
+    """Liveness and readiness: answered whatever else hangs."""
+    METRICS = ("metrics", 4)
     READ = ("read", 32)
     """Reads from the herder's memory."""
     CHANGE = ("change", 32)
@@ -42,6 +45,10 @@ class RequestKind(Enum):
 
 def request_kind(method: str, path: str) -> RequestKind:
     """Returns the kind of a route's requests, by its path with placeholders."""
+    if path.startswith("/health/"):
+        return RequestKind.PROBE
+    if path == "/metrics":
+        return RequestKind.METRICS
     if path in ("/", "/health") or path.startswith("/admin"):
         return RequestKind.WORKER
     if path.endswith("/offsets") or path.startswith("/connector-plugins/"):

@@ -15,9 +15,7 @@ from worker.kafka.settings import java_names
 UNUSED_KEYS = frozenset(
     {
         "metric.reporters",
-        "metrics.num.samples",
         "metrics.recording.level",
-        "metrics.sample.window.ms",
     }
 )
 """Keys of the ConfigDef that nothing reads yet; their documentation says so."""

@@ -73,10 +73,10 @@ _COMMON = (
         validator=one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
     ),
     _key(
-        "metrics.sample.window.ms", _LONG, 30000, _LOW, "Time window of a metrics sample. Not used yet.",
+        "metrics.sample.window.ms", _LONG, 30000, _LOW, "Length of one sample of the rates, averages, and maxima in metrics.",
         validator=at_least(0),
     ),
-    _key("metrics.num.samples", _INT, 2, _LOW, "Number of samples per metric. Not used yet.", validator=at_least(1)),
+    _key("metrics.num.samples", _INT, 2, _LOW, "How many samples a rate, average, or maximum covers.", validator=at_least(1)),
     _key(
         "metrics.recording.level", _STRING, "INFO", _LOW, "Highest recording level of metrics. Not used yet.",
         validator=one_of("INFO", "DEBUG"),
@@ -258,6 +258,8 @@ class WorkerConfig:
     task_executors: int
     """0 means threads."""
     task_executor_hang_timeout_ms: int
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
     connectors_dir: str | None
     config_history_size: int
     ui_enabled: bool
@@ -319,6 +321,8 @@ class WorkerConfig:
             offset_storage_file_filename="" if distributed else parsed["offset.storage.file.filename"],
             task_executors=_default_executors() if parsed["task.executors"] is None else parsed["task.executors"],
             task_executor_hang_timeout_ms=parsed["task.executor.hang.timeout.ms"],
+            metrics_sample_window_ms=parsed["metrics.sample.window.ms"],
+            metrics_num_samples=parsed["metrics.num.samples"],
             connectors_dir=parsed[CONNECTORS_DIR] or None,
             config_history_size=parsed[HISTORY_SIZE],
             ui_enabled=parsed[UI_ENABLED],

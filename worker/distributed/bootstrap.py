@@ -46,6 +46,7 @@ from worker.kafka.fencing import fence_producers
 from worker.kafka.settings import ClientKind
 from worker.model import TaskId
 from worker.observability.loggers import Loggers
+from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.operations.auto_restart import AutoRestart
 from worker.operations.history.topic import create_history
 from worker.operations.history.versions import History
@@ -92,6 +93,7 @@ class WorkerComponents:
     history: History
     reloads: ReloadTimer
     auto_restart: AutoRestart
+    starts: StartCounts
     warnings: Sequence[str]
 
     def start(self) -> None:
@@ -195,7 +197,8 @@ def assemble(
     statuses = StatusWriter(status_store, worker_id, mask, failed_instances, tracks_topics=tracks_topics)
     reports = ExecutorReports(loop, sync, instances, statuses, status_store if tracks_topics else None, reconfigure)
     services = ClusterServices(config, sync, specs, confirm_task)
-    executor = make_executor(config, plugins, services, reports, mask)
+    starts = StartCounts(reports)
+    executor = make_executor(config, plugins, services, starts, mask)
     loggers.on_change(executor.set_log_level)
 
     leader = Leader(settings, store, fence, pool)
@@ -225,13 +228,13 @@ def assemble(
     provider_reload = ProviderReload(loop, sync, values, pool, instances, reconciler)
     follower = ConfigChangeFollower(loop, sync, group, instances, reconciler, statuses, restarts, keys, values, history.observe)
     rebalances = RebalanceHandler(settings, loop, sync, group, reconciler, leader, keys, statuses, publisher)
-    starts = (
+    services_to_start = (
         ("reading the config topic to its end", store.start),
         ("reading the offset topic to its end", services.start),
         ("reading the status topic to its end", status_store.start),
         ("waiting for an executor", executor.wait_until_ready),
     )
-    thread = HerderThread(loop, sync, group, instances, reconciler, rebalances, pool, starts, graceful_s, on_fatal)
+    thread = HerderThread(loop, sync, group, instances, reconciler, rebalances, pool, services_to_start, graceful_s, on_fatal)
     return WorkerComponents(
         config=config,
         worker_id=worker_id,
@@ -255,6 +258,7 @@ def assemble(
         history=history,
         reloads=reloads,
         auto_restart=auto_restart,
+        starts=starts,
         warnings=warnings,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from worker.distributed.config_sync import ConfigSync
@@ -9,6 +11,8 @@ from worker.distributed.herder_loop import HerderLoop
 from worker.group.events import Assigned
 from worker.group.member import GroupMember
 from worker.group.protocol import Protocol
+from worker.observability.metrics.windows import SampledWindow, WindowSettings
+from worker.observability.worker_metrics.worker_view import RebalanceView
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +31,52 @@ class GroupGeneration:
         return self.number >= 0 and self.member_id == self.leader_id
 
 
+class RebalanceTimes:
+    """How many rebalances this worker has completed, and how long they took. Written by the herder's thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._window = SampledWindow(WindowSettings())
+        self._started_at: float | None = None
+        self._completed_at: float | None = None
+        self._completed = 0
+
+    def started(self) -> None:
+        """This worker awaits a rebalance, unless it did already."""
+        if self._started_at is None:
+            self._started_at = self._clock()
+
+    def completed(self, joining_since: float | None) -> None:
+        """``joining_since`` is when the worker sent its request to join: others may have started the rebalance."""
+        now = self._clock()
+        self._completed += 1
+        if (started_at := joining_since if self._started_at is None else self._started_at) is not None:
+            self._window.record((now - started_at) * 1000, now)
+        self._started_at, self._completed_at = None, now
+
+    def view(self, generation: GroupGeneration, *, is_rebalancing: bool) -> RebalanceView:
+        """Returns the figures of metrics. Any thread."""
+        now = self._clock()
+        recent, completed_at = self._window.summary(now), self._completed_at
+        return RebalanceView(
+            "" if generation.protocol is None else generation.protocol.name,
+            generation.leader_url,
+            generation.number,
+            self._completed,
+            is_rebalancing,
+            recent.maximum,
+            recent.average,
+            0.0 if completed_at is None else (now - completed_at) * 1000,
+        )
+
+
 class GroupSession:
     """Changed by the herder's thread; properties may be read by any."""
 
     def __init__(self, member: GroupMember, loop: HerderLoop, config: ConfigSync) -> None:
         self.member = member
         self.current = GroupGeneration()
+        self.times = RebalanceTimes()
         self.is_ready = False
         """Whether the worker has joined the group once and runs its share."""
         self._loop = loop
@@ -48,6 +92,7 @@ class GroupSession:
     def rejoin(self, reason: str) -> None:
         """Requests a rebalance that considers the configuration that this worker goes by now."""
         self._awaits_rebalance = True
+        self.times.started()
         self._required_offset = max(self._required_offset, self._config.state.offset)
         self.member.request_rejoin(reason)
         self._loop.wake()  # the thread may be about to wait, and joining is its next step
@@ -57,6 +102,7 @@ class GroupSession:
         leader_url = event.assignment.leader_url
         self.current = GroupGeneration(event.generation, event.member_id, event.leader_id, leader_url, event.protocol)
         self._awaits_rebalance = False
+        self.times.completed(self.member.joining_since)
 
     def misses_config(self, offset: int) -> bool:
         """Whether a rebalance at this config offset ignored a configuration for which :meth:`rejoin` was called."""
@@ -66,6 +112,7 @@ class GroupSession:
         """Notes that the current assignment is void until the next rebalance."""
         self.current = replace(self.current, number=-1)
         self._awaits_rebalance = True
+        self.times.started()
 
     def left(self) -> None:
         """Notes that the worker has left the group for good."""

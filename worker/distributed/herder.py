@@ -16,10 +16,11 @@ from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, P
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
+from worker.distributed.condition import DistributedCondition
 from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.task_config_publisher import task_configs_changed
-from worker.executor import ConnectorSpec
+from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
 from worker.group.protocol import Protocol
 from worker.model import (
@@ -53,6 +54,7 @@ class DistributedHerder(HerderOperations):
 
     def __init__(self, parts: WorkerComponents) -> None:
         group = parts.group
+        self._facts: dict[tuple[str, str | None], ConnectorFacts] = {}
         super().__init__(
             parts.config,
             parts.worker_id,
@@ -61,6 +63,8 @@ class DistributedHerder(HerderOperations):
             parts.loggers,
             parts.history,
             parts.cluster,
+            DistributedCondition(parts, self._facts.get),
+            parts.starts,
             lambda: group.is_ready and group.current.is_leader and not group.is_rebalancing,
         )
         settings = parts.config.distributed
@@ -68,7 +72,6 @@ class DistributedHerder(HerderOperations):
         self._settings: DistributedSettings = settings
         self._parts = parts
         self._store = parts.config_sync.store
-        self._types: dict[tuple[str, str | None], str] = {}
         self._requests = HerderRequests(
             parts.loop,
             parts.config_sync,
@@ -343,10 +346,10 @@ class DistributedHerder(HerderOperations):
     def _known_type(self, config: Mapping[str, str | None]) -> str:
         """Returns the type of the class that a configuration names. Raises PluginNotFoundError."""
         key = config.get("connector.class") or "", config.get(ENVIRONMENT)
-        found = self._types.get(key)
+        found = self._facts.get(key)
         if found is None:
-            found = self._types[key] = self._executor.facts(*key).type
-        return found
+            found = self._facts[key] = self._executor.facts(*key)
+        return found.type
 
     def _spec(self, name: str) -> ConnectorSpec:
         if not self._store.snapshot().contains(name):

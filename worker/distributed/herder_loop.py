@@ -44,6 +44,7 @@ class HerderLoop:
         self._woken = False
         self._refusal: Exception | None = None
         self._thread: threading.Thread | None = None
+        self._stepped_at: float | None = None
         self.activity = HerderActivity()
 
     def start(self, run: Callable[[], None]) -> None:
@@ -56,6 +57,17 @@ class HerderLoop:
         if self._thread is not None:
             self._thread.join(timeout_s)
         return self._thread is None or not self._thread.is_alive()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the thread was started and is no longer there."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    @property
+    def silent_s(self) -> float:
+        """How long the thread has not come back for jobs; 0 until it has for the first time. Any thread."""
+        stepped_at = self._stepped_at
+        return 0.0 if stepped_at is None else time.monotonic() - stepped_at
 
     @property
     def is_current_thread(self) -> bool:
@@ -98,6 +110,7 @@ class HerderLoop:
     def run_due(self) -> float | None:
         """Runs the jobs that are due. Returns the seconds until the next one, None without one."""
         while True:
+            self._stepped_at = time.monotonic()
             with self._changed:
                 if not self._jobs:
                     return None

@@ -47,6 +47,7 @@ from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import PreviewRequest, TargetState, TaskSignal
 from worker.observability.log_setup import set_up_logging
 from worker.observability.loggers import Loggers
+from worker.observability.metrics.task_figures import figures_to_plain
 from worker.observability.recent_logs import forward_logs
 
 log = logging.getLogger(__name__)
@@ -159,6 +160,8 @@ class ExecutorProcess:
                 return self._query(lambda: self._local.plugin_config(arguments["plugin"], arguments["version"]))
             case "progress":
                 return self._query(lambda: progress_to_plain(self._local.progress(id_of_plain(arguments["task"]))))
+            case "figures":
+                return self._query(lambda: self._figures(arguments["timeout_s"]))
             case "signal_task":
                 signal = TaskSignal(text(arguments["id"]), text(arguments["type"]), arguments["data"])
                 return self._query(lambda: self._local.signal_task(id_of_plain(arguments["task"]), signal))
@@ -230,6 +233,10 @@ class ExecutorProcess:
         future = in_thread("query", call)
         future.add_done_callback(lambda _: self._queries.release())
         return future
+
+    def _figures(self, timeout_s: float) -> dict[str, Any]:
+        (found,) = self._local.figures(timeout_s)
+        return figures_to_plain(found.tasks)
 
     def _validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -17,11 +18,12 @@ from connect.record import TopicPartition
 from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorFigures, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.connector_instance import ConnectorClass, ConnectorInstance
 from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
+from worker.executors.plugin_figures import PluginFiguresReader
 from worker.executors.stall_watch import StallCheck, StallTimer, StallWatch
 from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
@@ -35,6 +37,8 @@ from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check,
 
 log = logging.getLogger(__name__)
 
+CONTROL = "control"
+"""The name of the process that runs this executor without others (:class:`worker.executor.ExecutorFigures`)."""
 _ABANDON_MARGIN_S = 0.5
 """How much longer than the graceful timeout a queue waits for the tasks that it stops: by then they are abandoned anyway."""
 
@@ -74,6 +78,7 @@ class LocalExecutor:
         self._tasks: dict[TaskId, TaskSlot] = {}
         self._stalls = StallWatch(listener)
         self._stall_timer = StallTimer(self.check_stalls) if checks_stalls else None
+        self._plugin_figures = PluginFiguresReader(mask)
 
     def start(self) -> None:
         """Starts the thread that checks for stalls, if there is one. Other threads start when they are needed."""
@@ -270,6 +275,12 @@ class LocalExecutor:
 
     def _stall_settings(self, spec: ConnectorSpec) -> StallSettings:
         return StallSettings.of(spec.config, self._config.originals, self._config.offset_flush_interval_ms)
+
+    def figures(self, timeout_s: float) -> list[ExecutorFigures]:
+        with self._lock:
+            slots = list(self._tasks.values())
+        tasks = self._plugin_figures.add_to([(slot, found) for slot in slots if (found := slot.figures()) is not None], timeout_s)
+        return [ExecutorFigures(CONTROL, os.getpid(), True, tasks)]
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         slot = self._slot(task)

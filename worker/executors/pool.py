@@ -18,7 +18,7 @@ from connect.errors import ConnectError, DataError, IllegalStateError
 from worker.config.plugin_path import find_environments
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
-from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorListener, TaskSpec, WorkerServices
+from worker.executor import ConnectorFacts, ConnectorSpec, ExecutorFigures, ExecutorListener, TaskSpec, WorkerServices
 from worker.executors.channel import ChannelClosedError
 from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.crash_recovery import CrashRecovery
@@ -34,6 +34,7 @@ from worker.executors.messages import (
 )
 from worker.executors.placement import CrashHistory
 from worker.executors.plugin_queries import PluginQueries
+from worker.executors.pool_figures import PoolFigures
 from worker.executors.process_handle import ProcessExit, ProcessHandle
 from worker.executors.process_registry import ProcessRegistry
 from worker.executors.state_reports import StateReports
@@ -73,6 +74,7 @@ class ExecutorPool:
         self._placer = WorkPlacer(self._registry, self._processes, environments, self._reports, self._recovery.quarantine_of)
         graceful_timeout_s = config.task_shutdown_graceful_timeout_ms / 1000
         self._stops = StopRequests(self._registry, self._processes, self._queues, deadlines, graceful_timeout_s)
+        self._figures = PoolFigures(self._registry, self._processes)
         self._closed = False
 
     def start(self) -> None:
@@ -299,6 +301,9 @@ class ExecutorPool:
         except (FutureTimeout, ConnectError) as e:
             log.debug("The counts of task %s are unavailable: %s", task, e)
             return None
+
+    def figures(self, timeout_s: float) -> list[ExecutorFigures]:
+        return self._figures.collect(timeout_s)
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         with self._lock:

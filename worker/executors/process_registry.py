@@ -168,6 +168,11 @@ class ProcessRegistry:
         for handle in handles:
             handle.notify("secrets", values=sorted(values))
 
+    def all(self) -> list[ProcessHandle]:
+        """Returns the processes that run or start."""
+        with self._registry.lock:
+            return [handle for handle in self._handles.values() if not handle.is_ending]
+
     def remove(self, handle: ProcessHandle) -> None:
         """Removes a process that has exited: the next request for its key starts another."""
         with self._registry.lock:

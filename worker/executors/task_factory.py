@@ -34,6 +34,9 @@ from worker.kafka.topic_creation import NewTopicSpec, topic_creation_rules, unif
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.model import ErrorCounts, TaskId
+from worker.observability.metrics.task_figures import PluginFacts, TaskPlugins
+from worker.observability.metrics.task_meter import TaskMeter
+from worker.observability.metrics.windows import WindowSettings
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
@@ -77,16 +80,19 @@ class TaskFactory:
         self._plugins = plugins
         self._services = services
         self._mask = mask
-        self._class_names = {desc.path: desc.class_name for desc in plugins.all()}
+        self._descs = {desc.path: desc for desc in plugins.all()}
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
         """Returns a task that is not started."""
         timing = self.timing()
+        meter = TaskMeter(WindowSettings(self._worker.metrics_sample_window_ms / 1000, self._worker.metrics_num_samples))
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
 
             def source_runtime(stopping: Callable[[], bool], options: ProducerOptions) -> SourceTaskRuntime:
-                return self.create_source_runtime(request, task_class, stopping, options)
+                runtime = self.create_source_runtime(request, task_class, stopping, options)
+                meter.plugins = self._plugins_of(request, runtime.converters, runtime.chain)
+                return runtime
 
             return SourceWorkerTask(
                 request.id,
@@ -97,11 +103,14 @@ class TaskFactory:
                 start_id=request.start_id,
                 version=request.version,
                 paused=request.paused,
+                meter=meter,
             )
         sink_class = request.task_class
 
         def sink_runtime(rebalance: RebalanceListener) -> SinkTaskRuntime:
-            return self._create_sink_runtime(request, sink_class, rebalance)
+            runtime = self._create_sink_runtime(request, sink_class, rebalance)
+            meter.plugins = self._plugins_of(request, runtime.converters, runtime.chain)
+            return runtime
 
         return SinkWorkerTask(
             request.id,
@@ -111,6 +120,24 @@ class TaskFactory:
             timing.timeout_s,
             version=request.version,
             paused=request.paused,
+            meter=meter,
+        )
+
+    def _plugins_of(self, request: TaskRequest, converters: Converters, chain: TransformationChain) -> TaskPlugins:
+        def facts(plugin: type, alias: str = "") -> PluginFacts:
+            path = f"{plugin.__module__}:{plugin.__qualname__}"
+            desc = self._descs.get(path)
+            return PluginFacts(path, "", alias) if desc is None else PluginFacts(desc.class_name, desc.version, alias)
+
+        config = request.connector_config
+        predicates = {config.get(f"transforms.{step.alias}.predicate") or "": step.predicate for step in chain.steps}
+        return TaskPlugins(
+            PluginFacts(facts(request.task_class).class_name, request.version or ""),
+            facts(type(converters.key)),
+            facts(type(converters.value)),
+            facts(type(converters.header)),
+            tuple(facts(type(step.transformation), step.alias) for step in chain.steps),
+            tuple(facts(type(one), alias) for alias, one in predicates.items() if one is not None),
         )
 
     def timing(self) -> FlushTiming:
@@ -230,7 +257,8 @@ class TaskFactory:
     def _class_name(self, plugin: object) -> str:
         """Returns the Java name of a plugin's class, or its path."""
         path = f"{type(plugin).__module__}:{type(plugin).__qualname__}"
-        return self._class_names.get(path, path)
+        desc = self._descs.get(path)
+        return path if desc is None else desc.class_name
 
     def converters(self, config: Mapping[str, str], *, exact: bool = False) -> Converters:
         """Creates the converters: the connector's with its settings, or the worker's with the worker's settings. With ``exact``,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from connect.metrics import Metric
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
 from worker.model import Stall, State, TaskActivity, TaskId, TaskProgress, TaskSignal
 from worker.observability.activity import ActivityTracker, TaskPhase
+from worker.observability.metrics.task_figures import TaskFigures
 from worker.observability.stalls import StallSettings, find_stall
 from worker.sink.task import SinkWorkerTask
 from worker.tasks.worker_task import TaskListener, WorkerTask
@@ -136,6 +138,21 @@ class TaskSlot:
     def _stall_of(self, activity: TaskActivity) -> Stall | None:
         return None if self._has_ended else find_stall(activity, self._stalls, is_sink=isinstance(self._task, SinkWorkerTask))
 
+    def figures(self) -> TaskFigures | None:
+        """Returns what the worker has measured of the task; None if there is none (yet). Runs no code of the connector."""
+        task = self._task
+        return None if task is None else task.figures()
+
+    def plugin_metrics(self) -> Sequence[Metric]:
+        """Returns the metrics of the connector's task. Runs its code, which may hang."""
+        task = self._task
+        return () if task is None else task.plugin_metrics()
+
+    def plugin_lag(self) -> Mapping[str, int]:
+        """Returns the part of a sink's lag that only its task knows. Runs its code, which may hang."""
+        task = self._task
+        return {} if task is None else task.plugin_lag()
+
     def signal(self, signal: TaskSignal) -> bool:
         """Passes on a signal. Returns False if the task does not run (yet). Raises BadRequestError."""
         task = self._task
@@ -144,12 +161,15 @@ class TaskSlot:
     # --- reports of the task, on its thread
 
     def on_running(self, task: WorkerTask) -> None:
+        task.meter.change_state(State.RUNNING)
         self._report(State.RUNNING, None, task.version)
 
     def on_paused(self, task: WorkerTask) -> None:
+        task.meter.change_state(State.PAUSED)
         self._report(State.PAUSED, None, task.version)
 
     def on_failed(self, task: WorkerTask, error: BaseException) -> None:
+        task.meter.change_state(State.FAILED)
         log.error("Task %s failed: %s", task.id, describe(error), exc_info=error)
         self._report(State.FAILED, error, task.version)
 

@@ -119,6 +119,11 @@ class WorkRegistry:
         with self.lock:
             return any(entry.process is process and entry.name == connector for entry in self.entries())
 
+    def tasks_in(self, process: ProcessHandle) -> frozenset[TaskId]:
+        """The tasks that are to run in this process."""
+        with self.lock:
+            return frozenset(task for task, entry in self.tasks.items() if entry.process is process)
+
     def record_connector_state(self, name: str, start_id: int, state: State, version: str | None) -> None:
         with self.lock:
             entry = self.connectors.get(name)

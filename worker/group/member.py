@@ -111,6 +111,11 @@ class GroupMember:
         return link.coordinator.unreachable_since if link else None
 
     @property
+    def joining_since(self) -> float | None:
+        """``time.monotonic()`` when this member sent its last request to join; None before the first one."""
+        return self._membership.joining_since
+
+    @property
     def is_joining(self) -> bool:
         """Whether the member is to join, or to join again, and has not yet."""
         link = self._link

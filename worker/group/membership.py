@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,8 @@ class Membership:
         self.forming_generation = NO_GENERATION
         self.consecutive_mismatches = 0
         self.has_ever_joined = False
+        self.joining_since: float | None = None
+        """``time.monotonic()`` of the last request to join."""
         self._revocations = 0
         self._revocations_when_joining = 0
 
@@ -88,6 +91,7 @@ class Membership:
 
     def joining(self) -> None:
         """Notes that this worker's metadata is being sent."""
+        self.joining_since = time.monotonic()
         self._revocations_when_joining = self._revocations
 
     def joined(self, generation: int, member_id: str, protocol_name: str, data: bytes) -> bool:

@@ -19,11 +19,16 @@ from worker.model import (
     OffsetEntry,
     Origin,
     PreviewRequest,
+    Readiness,
     RequestSignature,
     ServerInfo,
     TargetState,
 )
 from worker.observability.loggers import Loggers
+from worker.observability.metrics.families import MetricFamily
+from worker.observability.worker_metrics.collector import WorkerMetrics
+from worker.observability.worker_metrics.start_counts import StartCounts
+from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
@@ -47,6 +52,8 @@ class HerderOperations(ABC):
         loggers: Loggers,
         history: History,
         cluster: Cluster,
+        condition: WorkerCondition,
+        starts: StartCounts,
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
         """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
@@ -60,6 +67,8 @@ class HerderOperations(ABC):
         self._history = history
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
+        self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
+        self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
             target = HerderTarget(self._put_from, self._delete_from, self._stored_configs, history, applies_files)
@@ -103,6 +112,15 @@ class HerderOperations(ABC):
 
     def other_workers(self) -> dict[str, str]:
         return {}
+
+    def liveness(self) -> Readiness:
+        return self._condition.liveness()
+
+    def readiness(self) -> Readiness:
+        return self._condition.readiness()
+
+    def metrics(self) -> Sequence[MetricFamily]:
+        return self.worker_metrics.collect()
 
     # --- plugins
 

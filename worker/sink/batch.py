@@ -19,6 +19,10 @@ class PutBatch:
     raw: list[RawBatch]
     ends: dict[TopicPartition, int]
 
+    def __len__(self) -> int:
+        """Returns the number of records."""
+        return len(self.records) + sum(map(len, self.raw))
+
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Removes the records of these partitions."""
         dropped = set(partitions)
@@ -29,7 +33,7 @@ class PutBatch:
 
     def describe(self) -> str:
         """Returns the number and offsets of the records, for errors. Contents may be secret."""
-        size = len(self.records) + sum(map(len, self.raw))
+        size = len(self)
         found: dict[TopicPartition, list[int]] = {}
         for record in self.records:
             found.setdefault(TopicPartition(record.original_topic, record.original_partition), []).append(record.offset)

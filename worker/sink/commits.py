@@ -48,6 +48,8 @@ class SinkCommits:
         self._rewind = rewind
         self._interval_s = interval_s
         self._timeout_s = timeout_s
+        self._meter = handle.meter
+        self._started = 0.0
         self._deadline: float | None = None  # of the commit in progress
         self.next_commit = time.monotonic() + interval_s
         """``time.monotonic()`` of the next periodic commit."""
@@ -70,6 +72,7 @@ class SinkCommits:
         """Starts to commit the offsets of all assigned partitions; :meth:`on_committed` gets the result."""
         self.next_commit = now + self._interval_s
         self._activity.enter(TaskPhase.PRE_COMMIT)
+        self._started = started = time.monotonic()
         delivered = self._positions.to_pre_commit(set(self._positions.assigned))
         try:
             returned = self._task.pre_commit(dict(delivered))
@@ -78,6 +81,7 @@ class SinkCommits:
             for partition, offset in self._positions.restart_offsets().items():
                 self._rewind(partition, offset)
                 self._positions.assigned[partition].delivered = offset
+            self._meter.committed(time.monotonic() - started, successful=False)
             return
         # Promise 2: only what pre_commit returned.
         offsets = self._positions.to_commit(returned, delivered, self._task_id)
@@ -89,12 +93,14 @@ class SinkCommits:
                 self._task_id,
                 int(self._timeout_s * 1000),
             )
+            self._meter.committed(time.monotonic() - started, successful=False)
             return
         if not offsets and self._positions.are_committed():
             self._activity.on_nothing_to_commit()
         if offsets:
             crash_points.point("sink.precommitted")
             self._deadline = now + self._timeout_s
+            self._meter.commit_requested()
             self._consumer.commit(offsets, wait=False)
 
     def extend_deadline(self) -> None:
@@ -104,6 +110,10 @@ class SinkCommits:
 
     def on_committed(self, offsets: Mapping[TopicPartition, int], error: ConnectError | None) -> None:
         """The commit in progress has ended."""
+        if self._deadline is None:
+            self._meter.commit_skipped()  # its answer was overdue
+        else:
+            self._meter.committed(time.monotonic() - self._started, successful=error is None)
         self._deadline = None
         self._positions.set_committed(offsets)
         if offsets and error is None:
@@ -113,6 +123,7 @@ class SinkCommits:
 
     def commit_and_close(self, partitions: Collection[TopicPartition]) -> None:
         """Calls ``pre_commit`` and ``close_partitions``, then commits and waits: these partitions go to another task."""
+        started, committed = time.monotonic(), False
         delivered = self._positions.to_pre_commit(partitions)
         returned: Mapping[TopicPartition, int] = {}
         self._activity.enter(TaskPhase.PRE_COMMIT)
@@ -129,10 +140,14 @@ class SinkCommits:
             crash_points.point("sink.precommitted")
             self._activity.enter(TaskPhase.COMMITTING)
             try:
+                self._meter.commit_requested()
                 self._consumer.commit(offsets, wait=True)
                 self._positions.set_committed(offsets)
+                committed = True
             except ConnectError as e:
                 log.error("Task %s: %s. Records since the last commit will be read again", self._task_id, e.message)
+        if offsets:
+            self._meter.committed(time.monotonic() - started, successful=committed)
 
     def _reports_are_durable(self) -> bool:
         """Whether all failed records are in the dead letter queue. If not, the partitions' next owner reads them again."""

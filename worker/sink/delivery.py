@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 
 from connect.backoff import Backoff
@@ -37,6 +38,7 @@ class SinkDelivery:
         self._errors = errors
         self._positions = positions
         self._pauses = pauses
+        self._meter = handle.meter
         self._unfinished: PutBatch | None = None  # the batch whose put failed with RetriableError
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         self._retry_delay_s = 0.0
@@ -72,6 +74,7 @@ class SinkDelivery:
         if batch is None:
             return False
         self._put_by = NEVER
+        started = time.monotonic()
         self._activity.enter(TaskPhase.PUTTING)
         try:
             if self.is_raw:
@@ -93,6 +96,8 @@ class SinkDelivery:
             raise TaskPutError(self._task, batch.describe(), e) from e
         # An error that put() caught, or a dead letter that was rejected meanwhile, is not a failure of put().
         self._errors.check()
+        if size := len(batch):
+            self._meter.put(size, time.monotonic() - started)
         self._positions.set_delivered(batch.ends)
         self._activity.on_success()
         if batch.ends:

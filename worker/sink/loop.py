@@ -186,9 +186,14 @@ class SinkLoop:
             return
         self._next_lag = now + _LAG_INTERVAL_S
         lag = {}
+        uncommitted = 0
         for partition, position in self._positions.assigned.items():
+            if position.delivered is not None and position.restart is not None:
+                uncommitted += max(0, position.delivered - position.restart)
             end = self._consumer.end_offset(partition, cached=True)
             current = position.delivered if position.delivered is not None else position.restart
             if end is not None:
                 lag[str(partition)] = max(0, end - (current or 0))
         self._handle.report_lag(lag, is_paused=self._pauses.by_sink)
+        self._handle.meter.set_partitions(len(self._positions.assigned))
+        self._handle.meter.set_active(uncommitted)

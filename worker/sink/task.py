@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+from connect.metrics import Metric
 from connect.record import TopicPartition
 from worker.kafka.sink_consumer import ConsumerClosed, RebalanceListener
-from worker.model import TaskId, TaskProgress, TaskStopped
+from worker.model import ErrorCounts, TaskId, TaskProgress, TaskStopped
 from worker.observability.activity import TaskPhase
+from worker.observability.metrics.task_figures import TaskFigures
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.loop import SinkLoop
 from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskRuntime
-from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_progress
+from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_metrics, read_plugin_progress
 
 log = logging.getLogger(__name__)
 
 
 class SinkWorkerTask(WorkerTask):
     """Runs one sink task."""
+
+    is_source = False
 
     def __init__(
         self,
@@ -30,10 +35,11 @@ class SinkWorkerTask(WorkerTask):
         *,
         version: str | None = None,
         paused: bool = False,
+        meter: TaskMeter | None = None,
     ) -> None:
         """``create_runtime`` is called on the task's thread, with the consumer's rebalance listener. ``interval_s`` and
         ``timeout_s`` are ``offset.flush.interval.ms`` and ``offset.flush.timeout.ms``."""
-        super().__init__(task_id, listener, version=version, paused=paused)
+        super().__init__(task_id, listener, version=version, paused=paused, meter=meter)
         self._create_runtime = create_runtime
         self._interval_s = interval_s
         self._timeout_s = timeout_s
@@ -46,15 +52,37 @@ class SinkWorkerTask(WorkerTask):
         if runtime is None or not self._started:
             return TaskProgress(self._records, self._bytes)
         lag = dict(self._lag)
-        try:
-            task_lag = runtime.task.lag()
-        except Exception as e:
-            log.debug("lag() of task %s failed: %s", self.id, e)
-            task_lag = None
-        for partition, records in (task_lag or {}).items():
-            name = str(TopicPartition(*partition))
+        for name, records in self.plugin_lag().items():
             lag[name] = lag.get(name, 0) + records
         return TaskProgress(self._records, self._bytes, lag, read_plugin_progress(runtime.task), runtime.errors.counts)
+
+    def count(self, records: int, size_bytes: int) -> None:
+        super().count(records, size_bytes)
+        self.meter.read(records, size_bytes)
+
+    def figures(self) -> TaskFigures:
+        found = super().figures()
+        found.lag = self._lag
+        return found
+
+    def _error_counts(self) -> ErrorCounts:
+        runtime = self._runtime
+        return ErrorCounts() if runtime is None else runtime.errors.counts
+
+    def plugin_metrics(self) -> Sequence[Metric]:
+        runtime = self._runtime
+        return read_plugin_metrics(runtime.task) if runtime is not None and self._started else ()
+
+    def plugin_lag(self) -> Mapping[str, int]:
+        runtime = self._runtime
+        if runtime is None or not self._started:
+            return {}
+        try:
+            found = runtime.task.lag() or {}
+            return {str(TopicPartition(*partition)): records for partition, records in found.items()}
+        except Exception as e:
+            log.debug("lag() of task %s failed: %s", self.id, e)
+            return {}
 
     def _stop_plugin(self) -> None:
         if self._runtime is not None:

@@ -105,13 +105,21 @@ class AtLeastOnceDelivery:
 
         Raises the error of a record that the broker rejected; no offset is stored then.
         """
-        handle, producer, pending = self._handle, self._producer, self._sender.pending
-        handle.activity.enter(TaskPhase.FLUSHING)
-        update_offsets(handle.id, self._task, pending)
-        if not pending:
-            producer.serve()
-            handle.activity.on_nothing_to_commit()
+        self._handle.activity.enter(TaskPhase.FLUSHING)
+        update_offsets(self._handle.id, self._task, self._sender.pending)
+        if not self._sender.pending:
+            self._producer.serve()
+            self._handle.activity.on_nothing_to_commit()
             return True
+        started, stored = time.monotonic(), False
+        try:
+            stored = self._store_offsets(timeout_s)
+        finally:
+            self._handle.meter.committed(time.monotonic() - started, successful=stored)
+        return stored
+
+    def _store_offsets(self, timeout_s: float) -> bool:
+        handle, producer, pending = self._handle, self._producer, self._sender.pending
         # Promise 1: `pending` has nothing beyond what was sent, and every sent record is acknowledged before it is taken.
         if not producer.drain(timeout_s):
             log.warning(

@@ -9,6 +9,7 @@ TransactionLostError ends the delivery and the task restarts from its last commi
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 from connect import crash_points
@@ -23,6 +24,7 @@ from worker.kafka.transactions import TransactionLostError, Transactions
 from worker.model import TaskStopped
 from worker.observability.activity import TaskPhase
 from worker.source.delivery import RunOutcome, confirm_offsets, confirm_record, update_offsets
+from worker.source.pending_offsets import PendingOffsets
 from worker.source.producer import SourceProducer
 from worker.source.runtime import SourceTaskRuntime
 from worker.source.sender import RecordSender
@@ -87,6 +89,7 @@ class ExactlyOnceDelivery:
         # The first record opens a transaction: a batch whose records are all dropped needs none.
         self._sender = RecordSender(handle, runtime, self._records.set_metadata, transactions.begin)
         self._is_partial = False  # whether the transaction has records whose offset is not tracked
+        self._transaction_size = 0
 
     def prepare(self) -> bool:
         # Promise 4: this fences whoever ran the task before. If this worker is the outdated one, the task ends here.
@@ -153,11 +156,13 @@ class ExactlyOnceDelivery:
         if end is TransactionEnd.ABORT:
             self._transactions.abort()
             self._records.on_abort()
+            self._transaction_size = 0
         # After an abort too: storing the offsets keeps the task from reading the aborted records again.
         self._commit()
 
     def _send(self, records: Sequence[SourceRecord]) -> None:
         self._is_partial = True
+        self._transaction_size += len(records)
         if self._task.wants_commit_record:
             self._records.add(records)
         self._sender.send(records)
@@ -171,6 +176,15 @@ class ExactlyOnceDelivery:
         if not pending and not transactions.open:
             activity.on_nothing_to_commit()
             return
+        started, committed = time.monotonic(), False
+        try:
+            self._commit_transaction(pending)
+            committed = True
+        finally:
+            self._handle.meter.committed(time.monotonic() - started, successful=committed)
+
+    def _commit_transaction(self, pending: PendingOffsets) -> None:
+        transactions, activity = self._transactions, self._handle.activity
         # Promise 7: a skipped record is in the dead letter queue before its offset is committed.
         self._errors.flush_or_stop()
         offsets = pending.take()
@@ -187,6 +201,8 @@ class ExactlyOnceDelivery:
         transactions.commit()
         crash_points.point("offsets.written")
         self.made_progress = True
+        self._handle.meter.transaction_ended(self._transaction_size)
+        self._transaction_size = 0
         if topics := self._sender.take_new_topics():
             self._handle.report_topics(topics)
         if offsets:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from connect.backoff import Backoff
 from connect.errors import BadRequestError, ConnectError, RetriableError, UnsupportedError
+from connect.metrics import Metric
 from connect.record import SourceRecord
 from connect.source import TopicReader, TransactionContext
 from worker.executor import WorkerServices
@@ -18,6 +19,8 @@ from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
 from worker.kafka.transactions import TransactionLostError
 from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal, TaskStopped
 from worker.observability.activity import TaskPhase
+from worker.observability.metrics.task_figures import TaskFigures
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.source.at_least_once import AtLeastOnceDelivery
 from worker.source.delivery import RunOutcome, SourceDelivery, confirm_record
 from worker.source.exactly_once import ExactlyOnceDelivery
@@ -25,7 +28,7 @@ from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntim
 from worker.source.sender import RecordSender
 from worker.source.transaction_boundary import TransactionBoundaries
 from worker.storage.offset_store import ConnectorOffsetReader
-from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_progress
+from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_metrics, read_plugin_progress
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,8 @@ class SourceContext:
 class SourceWorkerTask(WorkerTask):
     """Runs one source task."""
 
+    is_source = True
+
     def __init__(
         self,
         task_id: TaskId,
@@ -78,10 +83,11 @@ class SourceWorkerTask(WorkerTask):
         start_id: int = 0,
         version: str | None = None,
         paused: bool = False,
+        meter: TaskMeter | None = None,
     ) -> None:
         """``create_runtime`` is called on the task's thread. Its arguments: a function that says whether the producer must give
         up, and what the producer may do. ``run`` is the worker's start ID of the task."""
-        super().__init__(task_id, listener, version=version, paused=paused)
+        super().__init__(task_id, listener, version=version, paused=paused, meter=meter)
         self._create_runtime = create_runtime
         self._services = services
         self._timing = timing
@@ -90,6 +96,7 @@ class SourceWorkerTask(WorkerTask):
         self._runtime: SourceTaskRuntime | None = None
         self._started = False
         self._counts = ErrorCounts()
+        self._written = 0.0
         self._failed_restarts = 0
         self._producer_options = ProducerOptions()
 
@@ -97,6 +104,26 @@ class SourceWorkerTask(WorkerTask):
         runtime = self._runtime
         details = read_plugin_progress(runtime.task) if runtime is not None and self._started else {}
         return TaskProgress(self._records, self._bytes, None, details, self._counts)
+
+    def count(self, records: int, size_bytes: int) -> None:
+        super().count(records, size_bytes)
+        self.meter.sent(records, size_bytes)
+
+    def figures(self) -> TaskFigures:
+        found, runtime = super().figures(), self._runtime
+        if runtime is not None:
+            # Apache counts a record as written when it is acknowledged. A batch is counted when all of it was passed to the
+            # producer, so the difference may go back for a moment; the total may not.
+            written = found.numbers.outgoing_total - len(runtime.producer)
+            found.numbers.outgoing_total = self._written = max(self._written, written)
+        return found
+
+    def _error_counts(self) -> ErrorCounts:
+        return self._counts
+
+    def plugin_metrics(self) -> Sequence[Metric]:
+        runtime = self._runtime
+        return read_plugin_metrics(runtime.task) if runtime is not None and self._started else ()
 
     def signal(self, signal: TaskSignal) -> bool:
         runtime = self._runtime
@@ -220,7 +247,7 @@ class SourceWorkerTask(WorkerTask):
         return ExactlyOnceDelivery(self, runtime, transactions, boundaries, self._services, self._start_id)
 
     def _loop(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
-        control, task, errors, activity = self.control, runtime.task, runtime.errors, self.activity
+        control, task, errors, activity, meter = self.control, runtime.task, runtime.errors, self.activity, self.meter
         idle, retry = Backoff(_IDLE_FIRST_S, _IDLE_MAX_S), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         delivery.start()
         while not control.stopping:
@@ -249,11 +276,14 @@ class SourceWorkerTask(WorkerTask):
             else:
                 activity.enter(TaskPhase.IDLE)
             try:
+                if batch:
+                    meter.polled(len(batch), time.monotonic() - started)
                 delivery.send(batch)
             except (AttributeError, TypeError) as e:
                 raise _explain(e, batch, type(task)) from e
             if batch:
                 idle.reset()
+                meter.set_active(len(runtime.producer))
             elif time.monotonic() - started < _IDLE_FIRST_S:
                 # A task that returns nothing at once would keep a core busy with polling.
                 control.wait_for_stop(idle.next_delay_s())

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 from typing import Any, TypeVar
 
 from connect.errors import (
@@ -53,12 +54,14 @@ from worker.model import (
 )
 from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
+from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.operations.auto_restart import AutoRestart, RestartPolicy
 from worker.operations.herder_operations import HerderOperations
 from worker.operations.history.memory import MemoryHistory
 from worker.operations.offsets.changes import require_offsets, require_stopped
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.operations.shutdown import close_all
+from worker.standalone.condition import StandaloneCondition
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
@@ -99,16 +102,15 @@ class StandaloneHerder(HerderOperations):
         self._store = OffsetFile(config.offset_storage_file_filename)
         self._reloads = ReloadTimer(self._reload)
         self._values = ResolvedConfigs(config.providers, self._reloads)
-        services, reports = StandaloneServices(self._store), _ExecutorReports(self._find)
-        executor = make_executor(config, plugins, services, reports, mask)
+        services, starts = StandaloneServices(self._store), StartCounts(_ExecutorReports(self._find))
+        executor = make_executor(config, plugins, services, starts, mask)
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
         cluster = Cluster(config.bootstrap_servers, config.originals)
-        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster)
+        condition = StandaloneCondition(config, worker_id, self._lock, self._connectors, lambda: self._ready)
+        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts)
         self._auto_restart = AutoRestart(config, self._restart_failed)
-        runs = itertools.count(1)
-        self._dependencies = ConnectorDependencies(
-            worker_id, executor, self._values, mask, lambda: next(runs), self._auto_restart
-        )
+        start_id = partial(next, itertools.count(1))
+        self._dependencies = ConnectorDependencies(worker_id, executor, self._values, mask, start_id, self._auto_restart)
         loggers.on_change(executor.set_log_level)
         # Already here: processes start while the rest of the worker is built.
         executor.start()
@@ -314,7 +316,7 @@ class StandaloneHerder(HerderOperations):
         with self._lock:
             self._closed = True
             connectors = list(self._connectors.values())
-            self._connectors = {}
+            self._connectors.clear()
         close_all({"automatic restarts": self._auto_restart.close}, _CLOSE_S)
         if self._directory is not None:
             self._directory.close(max(0.0, deadline - time.monotonic()))
@@ -324,6 +326,7 @@ class StandaloneHerder(HerderOperations):
         close_all({"the executor": lambda: self._executor.close(executor_s)}, executor_s + _KILL_S)
         last = {
             "the client for the cluster's id": self._cluster.close,
+            "the client of probes": self._condition.close,
             "the offset file": self._store.close,
             "config providers": self._config.providers.close,
         }

@@ -26,6 +26,10 @@ class TransformationChain:
     def __bool__(self) -> bool:
         return bool(self._steps)
 
+    @property
+    def steps(self) -> Sequence[Step]:
+        return self._steps
+
     def apply_batch(self, records: Sequence[ConnectRecord | None], failures: BatchFailures) -> Results:
         """Returns one result per record; None for one that was dropped or failed. Adds those that fail to ``failures``."""
         results: Results = records

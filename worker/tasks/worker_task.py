@@ -6,13 +6,16 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from connect.errors import BadRequestError
-from worker.model import TaskId, TaskProgress, TaskSignal
+from connect.metrics import Metric
+from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal
 from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.log_context import log_context
+from worker.observability.metrics.task_figures import TaskFigures
+from worker.observability.metrics.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +85,7 @@ class TaskHandle(Protocol):
     control: TaskControl
     cancelled: bool
     activity: ActivityTracker
+    meter: TaskMeter
 
     def count(self, records: int, size_bytes: int) -> None:
         """Adds to the task's totals."""
@@ -93,8 +97,19 @@ class TaskHandle(Protocol):
 class WorkerTask(ABC):
     """One task on its own thread. Started once; its owner stops and joins it, or cancels it."""
 
-    def __init__(self, task_id: TaskId, listener: TaskListener, *, version: str | None, paused: bool = False) -> None:
+    is_source: ClassVar[bool]
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        listener: TaskListener,
+        *,
+        version: str | None,
+        paused: bool = False,
+        meter: TaskMeter | None = None,
+    ) -> None:
         self.id = task_id
+        self.meter = meter or TaskMeter()
         self.version = version
         self.control = TaskControl(paused=paused)
         self.cancelled = False
@@ -146,6 +161,31 @@ class WorkerTask(ABC):
     def counts(self) -> TaskProgress:
         """Returns the part of :meth:`progress` that calls no plugin."""
         return TaskProgress(self._records, self._bytes)
+
+    def figures(self) -> TaskFigures:
+        """Returns what the worker has measured. Safe from any thread; runs no code of the connector."""
+        meter = self.meter
+        return TaskFigures(
+            self.id,
+            self.is_source,
+            meter.numbers(),
+            self._error_counts(),
+            meter.batch_times.histogram.figures(),
+            meter.commits.times.histogram.figures(),
+            plugins=meter.plugins,
+        )
+
+    @abstractmethod
+    def _error_counts(self) -> ErrorCounts:
+        """Returns the counts of failed records. Safe from any thread."""
+
+    def plugin_metrics(self) -> Sequence[Metric]:
+        """Returns the metrics of the connector's task. Runs its code, which may hang."""
+        return ()
+
+    def plugin_lag(self) -> Mapping[str, int]:
+        """Returns the records that a sink has taken and not delivered, by ``topic-partition``. Runs its code, which may hang."""
+        return {}
 
     def signal(self, signal: TaskSignal) -> bool:
         """Passes a signal to the connector's task. Returns False if that has not started. Raises BadRequestError. Safe from any
@@ -200,3 +240,12 @@ def read_plugin_progress(task: Any) -> Mapping[str, Any]:
         log.debug("progress() of %s failed: %s", type(task).__name__, e)
         return {}
     return details
+
+
+def read_plugin_metrics(task: Any) -> Sequence[Metric]:
+    """Returns the metrics of a connector's task; none if that fails."""
+    try:
+        return [metric for metric in task.metrics() if isinstance(metric, Metric)]
+    except Exception as e:
+        log.debug("metrics() of %s failed: %s", type(task).__name__, e)
+        return ()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from connect.errors import ConnectError, DataError, RetriableError
+from connect.metrics import Metric, MetricKind
 from connect.record import SinkRecord, TopicPartition
 from connect.sink import SinkTask
 from connectors.jdbc.database import StopRequested
@@ -96,6 +97,14 @@ class BaseJdbcSinkTask(SinkTask):
         if self._writer is None:
             return {}
         return {"database": self._writer.label, "written": self._written, "refused": self._errant_records.count}
+
+    def metrics(self) -> Sequence[Metric]:
+        return [
+            Metric("jdbc_sink_written_records_total", self._written, "Records written.", MetricKind.COUNTER),
+            Metric(
+                "jdbc_sink_refused_records_total", self._errant_records.count, "Records reported or skipped.", MetricKind.COUNTER
+            ),
+        ]
 
     def stop(self) -> None:
         self._stop.set()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, UnreachableError
+from connect.metrics import Metric, MetricKind
 from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.jdbc.connection.statement_cancel import CancellableSession
@@ -153,6 +154,18 @@ class JdbcSourceTask(SourceTask):
         if missing:
             progress["missing_tables"] = missing
         return progress
+
+    def metrics(self) -> Sequence[Metric]:
+        progress = self.progress()
+        chunks = {
+            "chunks_total": ("jdbc_source_chunks", "Chunks of tables that are read in parallel."),
+            "chunks_done": ("jdbc_source_chunks_done", "Chunks that are complete."),
+        }
+        return [
+            Metric("jdbc_source_tables", progress["tables"], "Tables and queries of the task."),
+            Metric("jdbc_source_rows_total", progress["rows"], "Rows read.", MetricKind.COUNTER),
+            *(Metric(name, progress[key], help) for key, (name, help) in chunks.items() if key in progress),
+        ]
 
     def stop(self) -> None:
         self._stop.set()

@@ -155,7 +155,8 @@ class CommitScheduler:
             segment = table.finish(outcome)
             for holder in segment.holders:
                 self._offsets.release(holder)
-            self.latency.observe(segment.batches, outcome.visible_ms)
+            if (oldest_ms := self.latency.observe(segment.batches, outcome.visible_ms)) is not None:
+                table.timing.observe_freshness(oldest_ms / 1000)
             self._on_committed()
             return
         if error is None:

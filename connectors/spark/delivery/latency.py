@@ -24,13 +24,18 @@ class Latency:
     def __init__(self) -> None:
         self._ages: deque[float] = deque(maxlen=_MAX_AGES)
 
-    def observe(self, changes: Sequence[ChangeBatch], visible_ms: float) -> None:
-        """Records changes that became visible at ``visible_ms`` (ms since 1970)."""
+    def observe(self, changes: Sequence[ChangeBatch], visible_ms: float) -> float | None:
+        """Records changes that became visible at ``visible_ms`` (ms since 1970). Returns the age of the oldest one in ms; None
+        without changes."""
+        oldest_ms: float | None = None
         for part in changes:
             live = part.meta.filter(pc.fill_null(pc.is_in(part.meta[OPERATION], _LIVE), False))
             committed = live[SOURCE_MS].drop_null()
             if len(committed):
-                self._ages.extend(pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist())
+                ages = pc.subtract(pa.scalar(visible_ms, pa.float64()), committed.cast(pa.float64())).to_pylist()
+                self._ages.extend(ages)
+                oldest_ms = max(ages) if oldest_ms is None else max(oldest_ms, *ages)
+        return oldest_ms
 
     def quantiles(self) -> dict[str, float] | None:
         """Returns ``p50`` and ``p99`` in ms; None before the first change."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from connectors.spark.tables.writer import TableWriter
@@ -49,10 +50,13 @@ class MaintenanceThread:
         commits = writer.progress.commits
         if self._visited.get(writer.name) == commits:
             return
+        started = time.monotonic()
         try:
             writer.maintain(self._stop.is_set)
         except Exception as e:
+            writer.progress.maintenance_failures += 1
             # The table works without it; commits report what is wrong with the table itself.
             log.warning("Maintenance of table %s failed and will be tried again: %s", writer.name, e)
             return
+        writer.progress.maintenance_times.observe(time.monotonic() - started)
         self._visited[writer.name] = commits

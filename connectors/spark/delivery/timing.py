@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from connect.metrics import AGES, Histogram
+
 _DURATIONS = 8
 _MARGIN = 1.25
 _MAX_AGES = 1_000
@@ -31,6 +33,14 @@ class CommitTiming:
         self._durations: deque[float] = deque(maxlen=_DURATIONS)
         self._newest: deque[float] = deque(maxlen=_MAX_AGES)
         self._oldest: deque[float] = deque(maxlen=_MAX_AGES)
+        self.freshness = Histogram(AGES)
+        """Per commit, how old its oldest change was when it became visible, from its commit in the source."""
+        self.last_freshness_s: float | None = None
+
+    def observe_freshness(self, oldest_s: float) -> None:
+        """Adds a commit whose oldest change was this old when it became visible."""
+        self.last_freshness_s = oldest_s
+        self.freshness.observe(max(0.0, oldest_s))
 
     @property
     def wait_s(self) -> float:

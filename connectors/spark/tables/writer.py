@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connect import crash_points
 from connect.errors import ConnectError, DataError, RetriableError, SchemaError
+from connect.metrics import Histogram
 from connect.record import TopicPartition
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import TableConfig
@@ -47,8 +48,19 @@ class TableProgress:
     skipped: int = 0
     dropped: int = 0
     """Values that the schema contract left out."""
+    conflicts: int = 0
+    """Attempts to commit that another writer's commit has overtaken."""
+    commit_times: Histogram = field(default_factory=Histogram)
+    maintenance_times: Histogram = field(default_factory=Histogram)
+    maintenance_failures: int = 0
     table: Mapping[str, Any] = field(default_factory=dict)
     """What the table itself reports (:meth:`connectors.spark.tables.table.Table.progress`)."""
+
+    def committed(self, seconds: float) -> None:
+        """A commit has taken so long."""
+        self.last_commit_ms = int(time.time() * 1000)
+        self.commit_duration_ms = int(seconds * 1000)
+        self.commit_times.observe(seconds)
 
 
 class TableWriter:
@@ -116,13 +128,13 @@ class TableWriter:
                 raise explain(e, self._described()) from e
             if not landed:
                 attempts += 1
+                self.progress.conflicts += 1
                 continue
             self._state = state
             written += sum(c.num_rows for c in part)
             if is_last:
                 self.progress.skipped += sum(c.num_rows for c in changes) - written
-                self.progress.last_commit_ms = int(time.time() * 1000)
-                self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
+                self.progress.committed(time.monotonic() - started)
                 self._update_figures()
                 crash_points.point("spark.committed")
                 return
@@ -180,14 +192,14 @@ class TableWriter:
             except Exception as e:
                 raise explain(e, self._described()) from e
             if landed is None:
+                self.progress.conflicts += 1
                 continue
             self.progress.rows += rows.count
             self.progress.commits += 1
             self.progress.version = state.version = landed
             state.ends |= commit.ends
             self._state = state
-            self.progress.last_commit_ms = int(time.time() * 1000)
-            self.progress.commit_duration_ms = int((time.monotonic() - started) * 1000)
+            self.progress.committed(time.monotonic() - started)
             self._update_figures()
             crash_points.point("spark.committed")
             return True

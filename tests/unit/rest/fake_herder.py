@@ -15,8 +15,10 @@ from worker.model import (
     ConnectorStatus,
     ErrorCounts,
     Health,
+    HealthCheck,
     LoggerLevel,
     OffsetEntry,
+    Readiness,
     RequestSignature,
     RestartPlan,
     ServerInfo,
@@ -28,6 +30,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.metrics.families import MetricFamily, counter
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -46,6 +49,7 @@ class FakeHerder:
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
         self.others: dict[str, str] = {}
+        self.broker_answers = True
 
     def timeout_message(self) -> str:
         return "Request timed out"
@@ -58,6 +62,15 @@ class FakeHerder:
 
     def other_workers(self) -> dict[str, str]:
         return dict(self.others)
+
+    def liveness(self) -> Readiness:
+        return Readiness([HealthCheck("herder", True, "responds")])
+
+    def readiness(self) -> Readiness:
+        return Readiness([HealthCheck("broker", self.broker_answers, "answers" if self.broker_answers else "does not answer")])
+
+    def metrics(self) -> list[MetricFamily]:
+        return [counter("sluice_test_total", 'A "test".').add(2, {"connector": 'a"b\\c'})]
 
     def connectors(self) -> list[str]:
         return sorted(self.configs)

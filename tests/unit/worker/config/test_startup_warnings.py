@@ -75,8 +75,6 @@ def test_distributed_worker_warns_about_keys_it_does_not_use() -> None:
 
 def test_unused_keys_are_reported_unless_set_to_their_default() -> None:
     values = {
-        "metrics.num.samples": ("2", "3"),
-        "metrics.sample.window.ms": ("30000", "1"),
         "metrics.recording.level": ("INFO", "DEBUG"),
         "metric.reporters": ("org.apache.kafka.common.metrics.JmxReporter", "x"),
     }

@@ -107,6 +107,7 @@ class FakeMember:
 
     def __init__(self) -> None:
         self.is_joining = False
+        self.joining_since: float | None = None
         self.calls: list[str] = []
         self.is_confirmed = True
 

@@ -53,6 +53,7 @@ class Leading:
             loggers=None,
             history=history,
             cluster=None,
+            starts=None,
         )
         self.herder = DistributedHerder(cast(WorkerComponents, parts))
         self.herder._check = cast(Any, SimpleNamespace(require_valid=dict))

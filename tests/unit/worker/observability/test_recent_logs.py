@@ -175,9 +175,14 @@ def handlers() -> Iterator[list[logging.Handler]]:
 
 def test_handlers_keep_lines_of_all_threads_and_ignore_malformed_records(handlers: list[logging.Handler]) -> None:
     sent: list[list[list[Any]]] = []
+
+    def send(lines: list[list[Any]], acknowledged: Callable[[], None]) -> None:
+        sent.append(lines)
+        acknowledged()
+
     handlers += [
         keep_recent_logs(SecretMask()),
-        forward_logs(lambda lines, acknowledged: (sent.append(lines), acknowledged())[1], SecretMask()),
+        forward_logs(send, SecretMask()),
     ]
     log = logging.getLogger("tests.recent_logs")
 

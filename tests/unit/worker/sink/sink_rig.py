@@ -17,6 +17,7 @@ from worker.kafka import sink_consumer
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.observability.activity import ActivityTracker
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -76,6 +77,7 @@ class FakeHandle:
         self.cancelled = False
         self.activity = ActivityTracker()
         self.events: list[str] = []
+        self.meter = TaskMeter()
         self.topics: set[str] = set()
 
     def count(self, records: int, size_bytes: int) -> None: ...

@@ -15,6 +15,7 @@ from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.observability.activity import ActivityTracker
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -59,6 +60,7 @@ class Host:
     def __init__(self) -> None:
         self.control = TaskControl()
         self.activity = ActivityTracker()
+        self.meter = TaskMeter()
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None

@@ -19,6 +19,7 @@ from worker.kafka import record_producer
 from worker.kafka.record_producer import RecordMetadata, RecordProducer
 from worker.model import OffsetEntry, TaskId
 from worker.observability.activity import ActivityTracker
+from worker.observability.metrics.task_meter import TaskMeter
 from worker.source import at_least_once
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
@@ -96,6 +97,7 @@ class FakeHandle:
         self.cancelled = False
         self.activity = ActivityTracker()
         self.counted = 0
+        self.meter = TaskMeter()
         self.topics: set[str] = set()
 
     def count(self, records: int, size_bytes: int) -> None:

@@ -1,0 +1,1 @@
+"""Metrics of a worker and its tasks, and the page that Prometheus reads."""
