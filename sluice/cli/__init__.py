@@ -37,6 +37,7 @@ COMMANDS: dict[str, Command] = {
     "plugins": Command("sluice.cli.worker_admin:plugins", "List the connectors that a worker can run."),
     "loggers": Command("sluice.cli.worker_admin:loggers", "Show and set the levels of a worker's loggers."),
     "context": Command("sluice.cli.worker:context", "Name clusters, and choose the current one."),
+    "auth": Command("sluice.cli.auth:auth", "Create users and tokens for workers, and show who you are at one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),
     "doctor": Command("sluice.cli.doctor:doctor", "Check installation and connections; suggest fixes."),

@@ -135,7 +135,9 @@ def test_connector_created_at_a_follower_runs_and_both_workers_know_the_caller(c
 def test_session_cookie_is_enough_for_a_forwarded_request(cluster: list[SecuredWorker]) -> None:
     follower, _ = follower_and_leader(cluster)
     # A cookie is valid at the worker that issued it; the other one accepts its word.
-    security = follower.server._rest_settings and follower.server._rest_settings.security
+    settings = follower.server._rest_settings
+    assert settings is not None
+    security = settings.security
     assert security is not None
     cookie = security.cookies.start_session(Identity("root", "bearer"), is_secure=False).partition(";")[0]
     headers = {"Cookie": cookie, "X-Requested-With": "sluice-ui"}
@@ -147,7 +149,7 @@ def test_session_cookie_is_enough_for_a_forwarded_request(cluster: list[SecuredW
 
 
 def test_forged_identity_is_refused(cluster: list[SecuredWorker]) -> None:
-    members = {"subject": "root", "method": "bearer", "groups": [], "claims": {}, "expires": None, "client": None}
+    members: dict[str, Any] = {"subject": "root", "method": "bearer", "groups": [], "claims": {}, "expires": None, "client": None}
     forged = base64.b64encode(json.dumps({**members, "at": time.time()}).encode()).decode()
     headers = {
         "X-Sluice-Identity": forged,

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -63,7 +63,7 @@ def verifier(provider: OpenIdProvider) -> TokenVerifier:
 
 def test_valid_token_gives_user_groups_and_claims(provider: OpenIdProvider, verifier: TokenVerifier) -> None:
     found = verifier.identify(provider.token({"typ": "at+jwt"}, aud=["other", "connect"], admin=True))
-    assert (found.subject, found.method, found.groups) == ("alice", "oidc", {"platform"})
+    assert (found.subject, found.method, found.groups) == ("alice", "oidc", frozenset({"platform"}))
     assert found.claims == {"sub": "alice", "department": "data", "admin": "true"}
     assert not found.is_ambient
 
@@ -72,7 +72,7 @@ def test_groups_may_be_in_an_inner_object(provider: OpenIdProvider) -> None:
     inner = config(provider, groups_claim="realm_access.roles", subject_claim="preferred_username")
     verifier = TokenVerifier(inner, Provider(inner))
     found = verifier.identify(provider.token(realm_access={"roles": ["ops"]}, preferred_username="al"))
-    assert (found.subject, found.groups) == ("al", {"ops"})
+    assert (found.subject, found.groups) == ("al", frozenset({"ops"}))
 
 
 def _part(value: Any) -> str:
@@ -108,7 +108,7 @@ def _critical(provider: OpenIdProvider) -> str:
     return f"{_part({'alg': 'RS256', 'crit': ['x'], 'x': 1, 'kid': 'key-1'})}.{_part({})}.AA"
 
 
-ATTACKS = {
+ATTACKS: dict[str, tuple[Callable[[OpenIdProvider], str], str]] = {
     "alg none": (lambda p: _unsigned(p, "none"), "algorithm"),
     "alg None in other case": (lambda p: _unsigned(p, "nOnE"), "algorithm"),
     "signature left out": (lambda p: _unsigned(p, "RS256"), "signature"),
