@@ -92,7 +92,8 @@ def build_api(
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())
     for add_routes in routes:
         add_routes(api.router, herder)
-    add_session_routes(api.router, security, own_url)
+    if add_root_routes in routes:
+        add_session_routes(api.router, security, own_url)
     add_options_routes(api.router)
     api.add_exception_handler(HTTPException, _protocol_error)
     return api

@@ -11,11 +11,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, NotFoundError, UnreachableError
+from connect.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConfigError,
+    ConnectError,
+    ForbiddenError,
+    NotFoundError,
+    UnreachableError,
+)
+from rest.credentials import ClientCredentials
 from rest.polling import wait_until
 
 DEFAULT_URL = "http://localhost:8083"
-_ERRORS: dict[int, type[ConnectError]] = {400: BadRequestError, 404: NotFoundError, 409: AlreadyExistsError}
+_ERRORS: dict[int, type[ConnectError]] = {
+    400: BadRequestError,
+    401: ForbiddenError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: AlreadyExistsError,
+}
 _NOT_REPEATABLE = ("POST", "PATCH")
 """Sent on a new connection each, since a request on a closed idle connection would have to be repeated."""
 
@@ -23,17 +38,28 @@ _NOT_REPEATABLE = ("POST", "PATCH")
 class ConnectClient:
     """Sends requests to one worker. Not thread-safe.
 
-    Every method raises NotFoundError (404), AlreadyExistsError (409), BadRequestError (400), ConnectError (any other error
-    response, with the worker's message), or UnreachableError (no worker responds at the address).
+    Every method raises NotFoundError (404), AlreadyExistsError (409), BadRequestError (400), ForbiddenError (401 and 403),
+    ConnectError (any other error response, with the worker's message), or UnreachableError (no worker responds at the address).
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = 95.0) -> None:
+    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = 95.0, credentials: ClientCredentials | None = None) -> None:
+        """``credentials`` are read at the first request. Raises ConfigError for a malformed address or unusable TLS files."""
         parts = urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"Invalid worker address {url}: expected http://host:port")
         self.url = f"{parts.scheme}://{parts.netloc}"
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), timeout=timeout_s)
+        self._credentials = credentials
+        self._authorization: str | None = None
+        self._connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            tls = None if credentials is None else credentials.tls_context()
+            self._connection = http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=timeout_s, context=tls)
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
+
+    def at(self, url: str, *, timeout_s: float) -> ConnectClient:
+        """Returns a client of another worker of the cluster, with the same credentials."""
+        return ConnectClient(url, timeout_s=timeout_s, credentials=self._credentials)
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +186,10 @@ class ConnectClient:
         """Restores an earlier configuration; recreates a deleted connector."""
         return self._dict("POST", f"/sluice{_path(name, 'rollback')}", query=[("version", str(version))])
 
+    def session(self) -> dict[str, Any]:
+        """Returns who the worker takes this client for: ``subject``, ``groups``, ``roles``."""
+        return self._dict("GET", "/sluice/auth/session")
+
     def connector_files(self) -> list[dict[str, Any]]:
         """Returns the files of ``connectors.dir`` and their states."""
         return list(self._call("GET", "/sluice/connectors-dir"))
@@ -257,7 +287,10 @@ class ConnectClient:
     ) -> tuple[int, Any]:
         """Sends one request. Returns status and body: parsed if it is JSON, None if empty. Raises only UnreachableError."""
         target = f"{path}?{urlencode(query)}" if query else path
-        sent = {"Accept": "application/json", **(headers or {})}
+        if self._credentials is not None and self._authorization is None:
+            self._authorization = self._credentials.authorization()
+        authorization = {} if self._authorization is None else {"Authorization": self._authorization}
+        sent = {"Accept": "application/json", **authorization, **(headers or {})}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()
@@ -298,8 +331,19 @@ class ConnectClient:
     def _call(self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> Any:
         status, answer = self.send(method, path, body, query=query)
         if status >= 400:
-            raise _ERRORS.get(status, ConnectError)(_message_of(status, answer))
+            raise _ERRORS.get(status, ConnectError)(self._refusal(status, answer))
         return answer
+
+    def _refusal(self, status: int, answer: Any) -> str:
+        message = _message_of(status, answer)
+        if status != 401:
+            return message
+        if self._authorization is not None:
+            return f"The worker at {self.url} does not accept the credentials: {message}"
+        return (
+            f"The worker at {self.url} needs credentials: set SLUICE_CONNECT_TOKEN, or SLUICE_CONNECT_USER and "
+            "SLUICE_CONNECT_PASSWORD, or store where they are with sluice context set"
+        )
 
     def _dict(self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         answer = self._call(method, path, body, query=query)

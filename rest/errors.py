@@ -34,10 +34,10 @@ class BodyTooLargeError(ConnectError):
 
 
 class BodyTooSlowError(ConnectError):
-    """The client stopped sending the body: 408."""
+    """The client stopped sending the body, or sends it too slowly: 408."""
 
-    def __init__(self, timeout_s: float) -> None:
-        super().__init__(f"The request body is incomplete: nothing received for {timeout_s:g} s")
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The request body is incomplete: {reason}")
 
 
 STATUSES: tuple[tuple[type[ConnectError], int], ...] = (

@@ -26,6 +26,7 @@ from connect.errors import IllegalStateError
 from rest.server.listeners import BoundListener, ListenSettings, advertised_address, bind_listeners
 from rest.server.thread_pools import ThreadPools
 from rest.server.uvicorn_server import UvicornServer, uvicorn_config
+from worker.config.rest_security_config import DEFAULT_MAX_HEADER_BYTES
 from worker.config.worker_config import WorkerConfig
 from worker.herder import Herder
 from worker.operations.shutdown import close_all
@@ -106,7 +107,9 @@ class RestServer:
             raise IllegalStateError("The REST server has already been started")
         public_config, admin_config = uvicorn_config(app), uvicorn_config(admin or app)
         self._server = UvicornServer(
-            [(listener, admin_config if listener.admin else public_config) for listener in self._listeners], self._serving
+            [(listener, admin_config if listener.admin else public_config) for listener in self._listeners],
+            self._serving,
+            DEFAULT_MAX_HEADER_BYTES if self._rest_settings is None else self._rest_settings.max_header_bytes,
         )
         self._thread = threading.Thread(target=self._run, args=(self._server,), name="rest", daemon=True)
         self._thread.start()

@@ -15,6 +15,7 @@ from rest.middleware.response_headers import HeaderRule, parse_header_rules
 from rest.server.listeners import ListenSettings
 from rest.server.tls import ADMIN_PREFIX, LISTENERS_PREFIX, TlsSettings
 from rest.ui.settings import UiSettings
+from worker.config.rest_security_config import DEFAULT_MAX_HEADER_BYTES
 from worker.config.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class RestSettings:
     """Configured instances; the server closes them."""
     worker_client: WorkerClient = field(default_factory=WorkerClient)
     """Forwards requests that another worker of the cluster must answer."""
+    max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES
     security: RestSecurity | None = None
     """Authentication, roles, and audit log; None without any of them. The server closes it."""
     peer_scheme: str = "http"
@@ -64,6 +66,7 @@ def rest_settings(config: WorkerConfig) -> RestSettings:
         parse_header_rules(config.response_http_headers_config),
         tuple(load_extensions(config.rest_extension_classes, config.originals)),
         WorkerClient.from_config(config),
+        config.rest_security.max_header_bytes,
         _security(config, cors),
         _advertised_scheme(config),
         UiSettings(read_only=config.ui_read_only) if config.ui_enabled else None,

@@ -12,6 +12,8 @@ from rest.responses import error_response
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 IDLE_TIMEOUT_S = 30.0
 """Jetty's idle timeout."""
+TOTAL_TIMEOUT_S = 80.0
+"""For a whole body, however steadily it trickles in. Below the request timeout."""
 
 
 class RequestBodyLimit:
@@ -21,10 +23,17 @@ class RequestBodyLimit:
     broken connection.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int = DEFAULT_MAX_BYTES, idle_timeout_s: float = IDLE_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        total_timeout_s: float = TOTAL_TIMEOUT_S,
+    ) -> None:
         self.app = app
         self._max_bytes = max_bytes
         self._idle_timeout_s = idle_timeout_s
+        self._total_timeout_s = total_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,18 +49,24 @@ class RequestBodyLimit:
     def _limit(self, receive: Receive) -> Receive:
         size = 0
         complete = False
+        until: float | None = None
 
         async def receive_limited() -> Message:
-            nonlocal size, complete
+            nonlocal size, complete, until
             if complete:
                 return await receive()  # waits for the client to disconnect, however long that takes
+            now = asyncio.get_running_loop().time()
+            until = now + self._total_timeout_s if until is None else until
+            is_last_wait = until - now < self._idle_timeout_s
             try:
                 # Not wait_for: before Python 3.12 it loses a cancellation that arrives together with a message, and the call
                 # would hang after the request timeout.
-                async with asyncio.timeout(self._idle_timeout_s):
+                async with asyncio.timeout(max(0.0, until - now) if is_last_wait else self._idle_timeout_s):
                     message = await receive()
             except TimeoutError as e:
-                raise BodyTooSlowError(self._idle_timeout_s) from e
+                if is_last_wait:
+                    raise BodyTooSlowError(f"it has not arrived within {self._total_timeout_s:g} s") from e
+                raise BodyTooSlowError(f"nothing received for {self._idle_timeout_s:g} s") from e
             size += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if size > self._max_bytes:

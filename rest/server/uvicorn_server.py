@@ -27,8 +27,11 @@ class UvicornServer(uvicorn.Server):
     """Serves several listeners. Sets ``serving`` once it serves, ticks once a second (uvicorn: ten times), reloads changed
     certificates at each tick, and stops at once when asked."""
 
-    def __init__(self, listeners: Sequence[tuple[BoundListener, uvicorn.Config]], serving: threading.Event) -> None:
+    def __init__(
+        self, listeners: Sequence[tuple[BoundListener, uvicorn.Config]], serving: threading.Event, max_head_bytes: int
+    ) -> None:
         super().__init__(listeners[0][1])
+        self._max_head_bytes = max_head_bytes
         self._listeners = listeners
         self._serving = serving
         self._wake = asyncio.Event()
@@ -42,7 +45,12 @@ class UvicornServer(uvicorn.Server):
         def protocol() -> asyncio.Protocol:
             from rest.server.connection import Connection
 
-            return Connection(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+            return Connection(
+                config=config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+                max_head_bytes=self._max_head_bytes,
+            )
 
         loop = asyncio.get_running_loop()
         # A duplicate socket, so that one server can be closed and another opened on the address without refusing connections.

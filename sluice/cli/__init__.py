@@ -39,6 +39,7 @@ COMMANDS: dict[str, Command] = {
     "loggers": Command("sluice.cli.worker_admin:loggers", "Show and set the levels of a worker's loggers."),
     "logs": Command("sluice.cli.logs:logs", "Show the log lines of a connector, from all workers."),
     "context": Command("sluice.cli.worker:context", "Name clusters, and choose the current one."),
+    "auth": Command("sluice.cli.auth:auth", "Create users and tokens for workers, and show who you are at one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),
     "doctor": Command("sluice.cli.doctor:doctor", "Check installation and connections; suggest fixes."),

@@ -16,11 +16,14 @@ from sluice.cli.output import emit, notice, output_option
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
+    from rest.credentials import ClientCredentials
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-URL_VARIABLE, CONTEXT_VARIABLE = "SLUICE_CONNECT_URL", "SLUICE_CONTEXT"
+PREFIX = "SLUICE_CONNECT_"
+URL_VARIABLE, CONTEXT_VARIABLE = f"{PREFIX}URL", "SLUICE_CONTEXT"
+STORED_FIELDS = ("user", "password_file", "token_file", "token_command", "ca_file", "certificate_file", "key_file")
 DEFAULT_URL = "http://localhost:8083"
 
 
@@ -40,21 +43,68 @@ def worker_options(function: F) -> F:
         shell_complete=lambda ctx, parameter, word: [name for name in read_contexts()["contexts"] if name.startswith(word)],
         help="Context to use instead of the current one; see sluice context.",
     )
+    for name, help in reversed(_CREDENTIAL_OPTIONS.items()):
+        function = click.option(
+            f"--{name.replace('_', '-')}",
+            name,
+            expose_value=False,
+            callback=_remember,
+            envvar=f"{PREFIX}{name.upper()}",
+            help=help,
+        )(function)
     return url(context(function))
 
 
-def connect_to(url: str | None, context_name: str | None) -> ConnectClient:
-    """Returns the client of a worker. Raises ConfigError for an unknown context or a malformed address."""
-    from rest.client import ConnectClient
+_CREDENTIAL_OPTIONS = {
+    "user": "User for a worker with authentication; the password is in SLUICE_CONNECT_PASSWORD or a file.",
+    "password_file": "File with the user's password.",
+    "token_file": "File with a token, instead of a user. Also SLUICE_CONNECT_TOKEN, the token itself.",
+    "token_command": "Command that prints a token.",
+    "ca_file": "PEM file of the authorities to trust for https.",
+    "certificate_file": "PEM file of a client certificate for https.",
+    "key_file": "PEM file of its key, if it is in another file.",
+}
+_META = "sluice.credentials"
 
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Keeps an option for :func:`connect_to`, so that the commands need not pass it on."""
+    if value is not None:
+        ctx.meta.setdefault(_META, {})[str(parameter.name)] = value
+    return value
+
+
+def _given_credentials() -> ClientCredentials:
+    """Returns the credentials of options and environment variables."""
+    from rest.credentials import ClientCredentials
+
+    ctx = click.get_current_context(silent=True)
+    options = {} if ctx is None else ctx.meta.get(_META, {})
+    return ClientCredentials(**options).over(ClientCredentials.from_environment())
+
+
+def connect_to(url: str | None, context_name: str | None) -> ConnectClient:
+    """Returns the client of a worker. Raises ConfigError for an unknown context or a malformed address.
+
+    Credentials of a context are sent to its own address only.
+    """
+    from rest.client import ConnectClient
+    from rest.credentials import ClientCredentials
+
+    credentials = _given_credentials()
     if url is None:
         stored = read_contexts()
         name = context_name or stored["current"]
         if name is not None and name not in stored["contexts"]:
             near = did_you_mean(name, list(stored["contexts"])) or "list them with sluice context ls"
             raise ConfigError(f"There is no context {name}; {near}")
-        url = DEFAULT_URL if name is None else stored["contexts"][name]["url"]
-    return ConnectClient(url)
+        if name is None:
+            url = DEFAULT_URL
+        else:
+            found = stored["contexts"][name]
+            url = found["url"]
+            credentials = credentials.over(ClientCredentials(**{key: value for key, value in found.items() if key != "url"}))
+    return ConnectClient(url, credentials=credentials)
 
 
 def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:
@@ -75,11 +125,16 @@ def contexts_file() -> Path:
 
 
 def read_contexts() -> dict[str, Any]:
-    """Returns ``contexts``, each with a ``url``, by name, and the name of the ``current`` one, or None. Raises ConfigError."""
+    """Returns ``contexts``, each with a ``url`` and where its credentials are, by name, and the name of the ``current`` one, or
+    None. Raises ConfigError."""
     path = contexts_file()
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        contexts = {str(name): {"url": str(one["url"])} for name, one in found["contexts"].items()}
+        known = ("url", *STORED_FIELDS)
+        contexts = {
+            str(name): {"url": str(one["url"]), **{key: str(value) for key, value in one.items() if key in known}}
+            for name, one in found["contexts"].items()
+        }
         return {"current": found.get("current"), "contexts": contexts}
     except FileNotFoundError:
         return {"current": None, "contexts": {}}
@@ -91,8 +146,25 @@ def _write_contexts(contexts: dict[str, Any]) -> None:
     path = contexts_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")
+    # It has no secrets, but says where they are.
+    draft.touch(mode=0o600)
     draft.write_text(json.dumps(contexts, indent=2), encoding="utf-8")
     draft.replace(path)
+
+
+def _stored_options(function: F) -> F:
+    for name, help in reversed(_CREDENTIAL_OPTIONS.items()):
+        function = click.option(f"--{name.replace('_', '-')}", name, help=help)(function)
+    return function
+
+
+def _warn_if_shared(path: str | None) -> None:
+    try:
+        mode = 0 if path is None else Path(path).expanduser().stat().st_mode
+    except OSError:
+        return  # said when it is used
+    if mode & 0o077:
+        notice(f"{path} can be read by other users: chmod 600 {path}")
 
 
 @click.group()
@@ -113,14 +185,21 @@ def list_contexts(output: str) -> None:
 @context.command("set")
 @click.argument("name")
 @click.argument("url")
-def set_context(name: str, url: str) -> None:
-    """Add a context, or change its address. The first one becomes the current one."""
+@_stored_options
+def set_context(name: str, url: str, **where: str | None) -> None:
+    """Add a context, or change it. The first one becomes the current one.
+
+    A context says where the secrets are; it never has them itself.
+    """
     from rest.client import ConnectClient
 
     with ConnectClient(url) as client:  # checks the form of the address
         address = client.url
     stored = read_contexts()
-    stored["contexts"][name] = {"url": address}
+    files = {key: value for key, value in where.items() if value is not None}
+    for key in ("password_file", "token_file", "key_file"):
+        _warn_if_shared(files.get(key))
+    stored["contexts"][name] = {"url": address, **files}
     stored["current"] = stored["current"] or name
     _write_contexts(stored)
     notice(f"context {name} is {address}" + (" and the current one" if stored["current"] == name else ""))

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from connect.config.connector_file import NAME, ConnectorFile, files_below, parse_connector_file
+from connect.config.parsing import HIDDEN
 from connect.errors import ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
 from sluice.online.secret_keys import shown_value
+from worker.config.secrets import is_secret_name
 from worker.lint.worker import is_worker
 
 CREATE, UPDATE, DELETE, UNCHANGED = "create", "update", "delete", "unchanged"
@@ -39,6 +41,8 @@ class PlannedConnector:
     changes: Sequence[KeyChange] = ()
     errors: Sequence[tuple[str, str]] = ()
     """Keys with what the worker says is wrong with their values."""
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What to send for a connector that is created or updated."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -134,15 +138,32 @@ def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool) -> P
 def _plan_connector(client: ConnectClient, file: ConnectorFile, live: Mapping[str, str | None] | None) -> PlannedConnector:
     wanted = _without_nulls({**file.config, NAME: file.name})
     before = None if live is None else _without_nulls({**live, NAME: file.name})
+    if before is not None:
+        wanted = _with_kept_secrets(wanted, before)
     if wanted == before:
         return PlannedConnector(file.name, UNCHANGED, file)
+    if placeholders := [(key, _PLACEHOLDER) for key, value in wanted.items() if value == HIDDEN and is_secret_name(key)]:
+        return PlannedConnector(file.name, UPDATE if before is not None else CREATE, file, [], placeholders)
     errors, secret_keys = _validate(client, wanted)
     changes = [
         KeyChange(key, *_shown_pair(key, (before or {}).get(key), wanted.get(key), secret_keys))
         for key in sorted((before or {}).keys() | wanted.keys())
         if (before or {}).get(key) != wanted.get(key)
     ]
-    return PlannedConnector(file.name, UPDATE if before is not None else CREATE, file, changes, errors)
+    return PlannedConnector(file.name, UPDATE if before is not None else CREATE, file, changes, errors, wanted)
+
+
+_PLACEHOLDER = (
+    f"{HIDDEN} stands for a secret that was not shown, and the connector has no such value; "
+    "write the secret, or a reference to a config provider"
+)
+
+
+def _with_kept_secrets(wanted: dict[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """Returns the wanted configuration with the present secrets where the file has their hidden form."""
+    return {
+        key: before[key] if value == HIDDEN and is_secret_name(key) and key in before else value for key, value in wanted.items()
+    }
 
 
 def _shown_pair(key: str, before: str | None, after: str | None, secret_keys: set[str]) -> tuple[str | None, str | None]:
@@ -193,7 +214,7 @@ def _apply(client: ConnectClient, planned: PlannedConnector) -> None:
         return
     file = planned.file
     assert file is not None
-    config = _without_nulls({**file.config, NAME: file.name})
+    config = dict(planned.config)
     if planned.action == CREATE and file.initial_state is not None:
         client.create(file.name, config, initial_state=file.initial_state)
     else:

@@ -135,7 +135,7 @@ class RateReader:
             scheme, _, address = self._client.url.partition("://")
             is_own = address == worker_id
             try:
-                client = self._client if is_own else ConnectClient(f"{scheme}://{worker_id}", timeout_s=_TIMEOUT_S)
+                client = self._client if is_own else self._client.at(f"{scheme}://{worker_id}", timeout_s=_TIMEOUT_S)
             except ConnectError:
                 self._workers[worker_id] = None
                 return None

@@ -34,6 +34,7 @@ METHODS = ("none", "basic", "bearer", "oidc", "extension")
 _ROLES = ("none", "viewer", "operator", "admin")
 _MAX_SESSION_MS = 30 * 24 * 3_600_000
 MIN_SECRET_LENGTH = 32
+DEFAULT_MAX_HEADER_BYTES = 64 * 1024
 
 
 def _key(name: str, type: ConfigType, default: Any, doc: str, **more: Any) -> ConfigKey:
@@ -118,7 +119,8 @@ REST_SECURITY_KEYS = (
         "worker's log, from the logger sluice.audit.",
     ),
     _key(
-        "rest.max.header.size.bytes", _INT, 64 * 1024, "Maximum size of a request line with headers, and of trailers.",
+        "rest.max.header.size.bytes", _INT, DEFAULT_MAX_HEADER_BYTES,
+        "Maximum size of the line and headers of a REST request together.",
         validator=at_least(1024),
     ),
 )  # fmt: skip
@@ -157,7 +159,7 @@ class RestSecurityConfig:
     anonymous_role: str = "none"
     mask_secrets: bool = False
     audit_file: str | None = None
-    max_header_bytes: int = 64 * 1024
+    max_header_bytes: int = DEFAULT_MAX_HEADER_BYTES
 
     @property
     def is_authenticating(self) -> bool:

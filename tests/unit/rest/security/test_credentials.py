@@ -1,0 +1,225 @@
+"""Users with passwords and tokens of files, and what browsers send by themselves."""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect.errors import ConfigError
+from rest.security import passwords
+from rest.security.authentication import CredentialCache
+from rest.security.credential_files import UsersFile, parse_tokens, parse_users
+from rest.security.identity import Identity
+from rest.security.passwords import hash_password, hash_token, is_password, new_token
+from tests.unit.rest.fake_herder import FakeHerder
+from tests.unit.rest.security.conftest import PASSWORD_HASH, Serve, basic
+from worker.config.worker_config import WorkerConfig
+
+KAFKA_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+
+
+def test_password_has_a_new_hash_each_time() -> None:
+    first, second = hash_password("s3cret"), hash_password("s3cret")
+    assert first != second
+    assert is_password("s3cret", first)
+    assert not is_password("S3cret", first)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("alice", "line 1 is not NAME:HASH"),
+        ("\n# comment\nalice:s3cret-password", "line 3: expected a hash"),
+        (f"a:{PASSWORD_HASH}\na:{PASSWORD_HASH}", "line 2: there is a user a already"),
+        (f"a:{PASSWORD_HASH.replace('ln=4', 'ln=30')}", "too expensive"),
+        (f"a:{PASSWORD_HASH}:x", "more than NAME:HASH"),
+    ],
+)
+def test_malformed_users_file_names_the_line_and_no_password(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as error:
+        parse_users(text)
+    assert "s3cret" not in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ci:the-token-itself", "line 1: expected a hash"),
+        (f"a:{hash_token('x')}\nb:{hash_token('x')}", "line 2: the token is that of a"),
+        (f"a:{hash_token('x')}:g:h", "more than"),
+    ],
+)
+def test_malformed_tokens_file_names_the_line_and_no_token(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as error:
+        parse_tokens(text)
+    assert "the-token-itself" not in error.value.message
+
+
+def test_unknown_user_costs_as_much_as_a_wrong_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"alice:{hash_password('right')}\n")
+    users = UsersFile(str(file))
+    costs: list[tuple[int, int, int]] = []
+    derive, compared = passwords._derive, []
+    compare = hmac.compare_digest
+
+    def spy(password: str, salt: bytes, log_n: int, r: int, p: int, size: int) -> bytes:
+        costs.append((log_n, r, p))
+        return derive(password, salt, log_n, r, p, size)
+
+    def spy_compare(a: Any, b: Any) -> bool:
+        compared.append(len(a) == len(b))
+        return compare(a, b)
+
+    monkeypatch.setattr(passwords, "_derive", spy)
+    monkeypatch.setattr(hmac, "compare_digest", spy_compare)
+    assert users.identify("alice", "wrong") is None
+    assert users.identify("nobody", "wrong") is None
+    found = users.identify("alice", "right")
+    assert found is not None
+    assert found.subject == "alice"
+    assert costs == [costs[0]] * 3
+    assert compared == [True] * 3, "in constant time"
+
+
+def test_token_is_long_and_can_be_recognized() -> None:
+    token = new_token()
+    assert token.startswith("slc_")
+    assert len(token) >= 44
+    assert token not in hash_token(token)
+
+
+def test_cached_credentials_end_with_their_file_and_their_time() -> None:
+    now = [100.0]
+    cache = CredentialCache(lambda: now[0])
+    cache.put("Bearer x", Identity("a", "bearer"), (1,))
+    assert cache.get("Bearer x", (1,)) is not None
+    assert cache.get("Bearer x", (2,)) is None
+    assert cache.get("Bearer y", (1,)) is None
+    now[0] += 61
+    assert cache.get("Bearer x", (1,)) is None
+    cache.put("Bearer z", Identity("a", "oidc", expires_at_s=now[0] + 5), (1,))
+    now[0] += 6
+    assert cache.get("Bearer z", (1,)) is None
+    assert "Bearer x" not in repr(cache.__dict__)
+
+
+def test_users_of_a_file(serve: Serve, tmp_path: Path, fake: FakeHerder) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"alice:{hash_password('p:ä')}\n")
+    call = serve({"rest.authentication": "basic", "rest.authentication.users.file": str(file)})
+    assert call("GET", "/connectors", headers=basic("alice", "p:ä")).status == 200
+    for headers in (basic("alice", "x"), basic("bob", "p:ä"), {"Authorization": "Basic !"}, {"Authorization": "Digest x"}, {}):
+        refused = call("GET", "/connectors", headers=headers)
+        assert refused.status == 401
+        assert refused.headers["WWW-Authenticate"] == 'Basic realm="KafkaConnect"'
+        assert refused.body["error_code"] == 401
+    file.write_text(f"bob:{hash_password('q')}\n")
+    assert call("GET", "/connectors", headers=basic("alice", "p:ä")).status == 401, "a user who was removed"
+    assert call("GET", "/connectors", headers=basic("bob", "q")).status == 200
+    file.unlink()
+    assert call("GET", "/connectors", headers=basic("bob", "q")).status == 401
+
+
+def test_pages_of_others_cannot_use_the_password_that_a_browser_remembers(serve: Serve, tmp_path: Path, fake: FakeHerder) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"alice:{PASSWORD_HASH}\n")
+    (tmp_path / "users").write_text(f"alice:{hash_password('pw')}\n")
+    call = serve(
+        {
+            "rest.authentication": "basic",
+            "rest.authentication.users.file": str(file),
+            "access.control.allow.origin": r"https://console\.example",
+        }
+    )
+    fake.put_connector("a", {"connector.class": "x"}, replace=True)
+    user = basic("alice", "pw")
+
+    def restart(**more: str) -> int:
+        return call("POST", "/connectors/a/restart", headers={**user, **more}).status
+
+    assert restart() == 204
+    assert restart(Origin=f"http://127.0.0.1:{call.port}") == 204
+    assert restart(Origin="https://console.example") == 204
+    assert restart(Origin="https://evil.example") == 403
+    assert restart(Origin="null") == 403
+    assert call("POST", "/connectors/a/restart", headers={**user, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert len(fake.restarted) == 3
+
+
+def test_apaches_extension_alone_works_as_before_and_its_users_can_have_roles(
+    serve: Serve, tmp_path: Path, fake: FakeHerder
+) -> None:
+    (tmp_path / "users.properties").write_text("admin=s3cret\nguest=more\n")
+    (tmp_path / "roles.yaml").write_text("bindings: [{role: admin, users: ['extension:admin']}, {role: viewer, users: [guest]}]")
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(
+        "KafkaConnect {\n  org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required\n"
+        f'  file="{tmp_path}/users.properties";\n}};\n'
+    )
+    props = {"rest.extension.classes": KAFKA_EXTENSION, "rest.basic.auth.jaas.config.file": str(jaas)}
+    alone = serve(props)
+    assert alone("DELETE", "/connectors/a", headers=basic("guest", "more")).status == 404
+    assert alone("GET", "/connectors").body == "User cannot access the resource."
+    call = serve({**props, "rest.authentication": "extension", "rest.authorization.roles.file": str(tmp_path / "roles.yaml")})
+    assert call("GET", "/connectors").body == "User cannot access the resource."
+    assert call("DELETE", "/connectors/a", headers=basic("guest", "more")).status == 403
+    assert call("DELETE", "/connectors/a", headers=basic("admin", "s3cret")).status == 404
+
+
+def test_several_methods_at_once(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(f"alice:{hash_password('pw')}\n")
+    (tmp_path / "tokens").write_text(f"ci:{hash_token('t')}\n")
+    call = serve(
+        {
+            "rest.authentication": "basic, bearer",
+            "rest.authentication.users.file": str(tmp_path / "users"),
+            "rest.authentication.tokens.file": str(tmp_path / "tokens"),
+        }
+    )
+    assert call("GET", "/connectors", headers=basic("alice", "pw")).status == 200
+    assert call("GET", "/connectors", token="t").status == 200
+    refused = call("GET", "/connectors")
+    assert refused.headers.get_all("WWW-Authenticate") == ['Basic realm="KafkaConnect"', 'Bearer realm="KafkaConnect"']
+
+
+@pytest.mark.parametrize(
+    ("props", "reason"),
+    [
+        ({"rest.authentication": "basci"}, "did you mean basic?"),
+        ({"rest.authentication": "none,basic"}, "none cannot be combined"),
+        ({"rest.authentication": "basic"}, "users.file is not set"),
+        ({"rest.authentication": "oidc"}, "oidc.issuer is not set"),
+        ({"rest.authorization.roles.file": "x"}, "roles need to know who calls"),
+        ({"rest.authorization.anonymous.role": "admin"}, "roles need to know who calls"),
+        (
+            {"rest.authentication": "oidc", "rest.authentication.oidc.issuer": "http://idp.example"},
+            "expected an https URL",
+        ),
+        (
+            {"rest.authentication": "oidc", "rest.authentication.oidc.issuer": "https://idp.example"},
+            "Set rest.authentication.oidc.audience",
+        ),
+        (
+            {
+                "rest.authentication": "oidc",
+                "rest.authentication.oidc.issuer": "https://idp.example",
+                "rest.authentication.oidc.audience": "a",
+                "rest.authentication.oidc.algorithms": "HS256",
+            },
+            "signed with a private key",
+        ),
+        ({"rest.authentication.session.secret": "short"}, "at least 32"),
+        ({"rest.authentication.exempt.paths": "/"}, "expected paths"),
+    ],
+)  # fmt: skip
+def test_settings_that_contradict_each_other_are_config_errors(props: dict[str, str], reason: str) -> None:
+    needed = {
+        "bootstrap.servers": "x:1", "key.converter": "String", "value.converter": "String", "offset.storage.file.filename": "o",
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=reason.replace("?", r"\?")) as error:
+        WorkerConfig.standalone({**needed, **props})
+    assert "short" not in error.value.message.replace("too short", "")
