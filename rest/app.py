@@ -29,6 +29,7 @@ from rest.routes.root import add_root_routes
 from rest.routes.routing import add_options_routes, route_class
 from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
+from rest.routes.verification import add_verification_routes
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
 from worker.herder import Herder
@@ -44,6 +45,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_plugins_routes,
     add_progress_routes,
     add_signals_routes,
+    add_verification_routes,
     add_history_routes,
     add_internal_routes,
 )
