@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.record import SourceRecord, TopicPartition
 from connect.sink import SinkTask
 from connect.source import OffsetReader, SourceTask
+
+if TYPE_CHECKING:
+    from connect.verification import VerifiableSink, VerifiableSource
 
 
 class ExactlyOnceSupport(Enum):
@@ -139,6 +142,11 @@ class SourceConnector(Connector):
         """
         return False
 
+    def verification(self, config: Mapping[str, str]) -> VerifiableSource | None:
+        """Returns how ``sluice verify`` reads what the connector captures; None if it cannot. Called on an instance that was
+        never started."""
+        return None
+
 
 class SinkConnector(Connector):
     """Copies topics into a system."""
@@ -157,3 +165,8 @@ class SinkConnector(Connector):
         """Called on a stopped connector before its consumer group's offsets are changed over REST. Otherwise like
         :meth:`SourceConnector.alter_offsets`; the default returns True."""
         return True
+
+    def verification(self, config: Mapping[str, str]) -> VerifiableSink | None:
+        """Returns how ``sluice verify`` reads what the connector writes; None if it cannot. Called on an instance that was
+        never started."""
+        return None

@@ -36,6 +36,7 @@ from rest.routes.routing import add_options_routes, route_class
 from rest.routes.session import add_session_routes
 from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
+from rest.routes.verification import add_verification_routes
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
 from rest.ui.web_page import WebPage
@@ -59,6 +60,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_progress_routes,
     add_preview_routes,
     add_signals_routes,
+    add_verification_routes,
     add_history_routes,
     add_logs_routes,
     add_internal_routes,

@@ -226,6 +226,14 @@ class ConnectClient:
         body = {"id": signal_id, "type": type_, "data": None if data is None else dict(data)}
         return str(self._dict("POST", f"/sluice{_path(name, 'signals')}", body)["id"])
 
+    def verification(self, name: str) -> dict[str, Any]:
+        """Returns the last result of ``sluice verify`` that this worker has. Raises NotFoundError if there is none."""
+        return self._dict("GET", f"/sluice{_path(name, 'verification')}")
+
+    def store_verification(self, name: str, result: Mapping[str, Any]) -> None:
+        """Stores a result of ``sluice verify``, without values of rows."""
+        self._call("POST", f"/sluice{_path(name, 'verification')}", dict(result))
+
     def wait_for(self, name: str, state: str = "RUNNING", *, timeout_s: float = 30.0, tasks: int | None = None) -> dict[str, Any]:
         """Waits until the connector and all its tasks are in the state; returns the status.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
@@ -24,6 +24,9 @@ from connectors.postgres.snapshot.transaction import check_access
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import check_dynamic_keys
+
+if TYPE_CHECKING:
+    from connect.verification import VerifiableSource
 
 _MAX_VALIDATION_S = 10.0
 _POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE, COMMIT_LSN)
@@ -86,6 +89,11 @@ class PostgresSource(SourceConnector):
         except WaitInterrupted:
             pass
         return values
+
+    def verification(self, config: Mapping[str, str]) -> VerifiableSource:
+        from connectors.postgres.verification import PostgresVerification
+
+        return PostgresVerification(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.SUPPORTED

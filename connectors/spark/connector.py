@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
@@ -15,6 +15,9 @@ from connect.version import sluice_version
 from connectors.spark.config import SparkSinkConfig, parse_config
 from connectors.spark.config_keys import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET, PROPERTIES_PREFIX, config_def
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
+
+if TYPE_CHECKING:
+    from connect.verification import VerifiableSink
 
 
 class SparkSink(SinkConnector):
@@ -88,3 +91,8 @@ class SparkSink(SinkConnector):
             if lease is not None:
                 lease.release()
         return True
+
+    def verification(self, config: Mapping[str, str]) -> VerifiableSink:
+        from connectors.spark.verification.sink import SparkVerification
+
+        return SparkVerification(self.parse(config))

@@ -27,6 +27,9 @@ COMMANDS: dict[str, Command] = {
     "describe": Command("sluice.cli.connectors:describe", "Show state, errors, configuration, and offsets of connectors."),
     "top": Command("sluice.cli.top:top", "Show what connectors are doing, live: states, records per second, lag."),
     "ui": Command("sluice.cli.ui:ui", "Serve the web page for a cluster, also of Apache Kafka Connect."),
+    "verify": Command(
+        "sluice.cli.verify:verify", "Prove that the tables of a sink equal the source's database; mend differences."
+    ),
     "pause": Command("sluice.cli.connectors:pause", "Pause connectors."),
     "resume": Command("sluice.cli.connectors:resume", "Resume connectors that are paused or stopped."),
     "stop": Command("sluice.cli.connectors:stop", "Stop connectors, so that their offsets can be changed."),

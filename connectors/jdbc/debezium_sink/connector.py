@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef
 from connectors.jdbc.debezium_sink.config import (
     OPEN_PREFIXES,
+    DebeziumPlannerConfig,
     config_def,
     find_key_conflicts,
     parse_debezium_config,
@@ -21,15 +22,16 @@ from connectors.jdbc.sink.config import SinkWriterConfig
 from connectors.jdbc.sink.connector import BaseJdbcSink
 from connectors.jdbc.sink.task import BaseJdbcSinkTask
 
+if TYPE_CHECKING:
+    from connect.verification import VerifiableSink
+
 
 class DebeziumJdbcSinkTask(BaseJdbcSinkTask):
     """Task of :class:`DebeziumJdbcSink`."""
 
     def _parse_config(self, config: Mapping[str, str]) -> tuple[SinkWriterConfig, Callable[[Dialect], DebeziumPlanner]]:
         settings, self._planner_config = parse_debezium_config(config)
-        backend = settings.connection.target.url.get_backend_name()
-        target = TargetDatabase(backend, IdentifierCase(backend, self._planner_config.preserves_case))
-        return settings, lambda dialect: DebeziumPlanner(self._planner_config, target, dialect.parse_name)
+        return settings, _planner_for(settings, self._planner_config)
 
     def start(self, config: Mapping[str, str]) -> None:
         super().start(config)
@@ -42,6 +44,12 @@ class DebeziumJdbcSinkTask(BaseJdbcSinkTask):
         assert self._writer is not None
         assert isinstance(self._planner, DebeziumPlanner)
         self._writer.require(self._planner.table(topic) for topic in self._planner_config.required_topics)
+
+
+def _planner_for(settings: SinkWriterConfig, config: DebeziumPlannerConfig) -> Callable[[Dialect], DebeziumPlanner]:
+    backend = settings.connection.target.url.get_backend_name()
+    target = TargetDatabase(backend, IdentifierCase(backend, config.preserves_case))
+    return lambda dialect: DebeziumPlanner(config, target, dialect.parse_name)
 
 
 class DebeziumJdbcSink(BaseJdbcSink):
@@ -64,3 +72,9 @@ class DebeziumJdbcSink(BaseJdbcSink):
 
     def settings(self, config: Mapping[str, str]) -> SinkWriterConfig:
         return parse_debezium_config(config)[0]
+
+    def verification(self, config: Mapping[str, str]) -> VerifiableSink:
+        from connectors.jdbc.verification import JdbcVerification
+
+        settings, planner = parse_debezium_config(config)
+        return JdbcVerification(settings, _planner_for(settings, planner), deletes=planner.deletes)

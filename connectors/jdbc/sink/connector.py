@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
@@ -15,6 +15,9 @@ from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_def, find_key_conflicts, parse_sink_config
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
+
+if TYPE_CHECKING:
+    from connect.verification import VerifiableSink
 
 _FILE_BACKENDS = ("sqlite", "duckdb")
 
@@ -90,6 +93,13 @@ class JdbcSink(BaseJdbcSink):
 
     def settings(self, config: Mapping[str, str]) -> SinkWriterConfig:
         return parse_sink_config(config, self.flavor)[0]
+
+    def verification(self, config: Mapping[str, str]) -> VerifiableSink:
+        from connectors.jdbc.sink.planner import JdbcSinkPlanner
+        from connectors.jdbc.verification import JdbcVerification
+
+        settings, planner = parse_sink_config(config, self.flavor)
+        return JdbcVerification(settings, lambda dialect: JdbcSinkPlanner(planner, dialect.parse_name), deletes=planner.deletes)
 
 
 class AivenJdbcSink(JdbcSink):

@@ -1,0 +1,1 @@
+"""Reads the sink's tables for ``sluice verify``, without Spark."""

@@ -1,0 +1,300 @@
+"""Reads one version of a Delta, Iceberg, or Parquet table in batches: with delta-rs, PyIceberg, and Arrow, engines that share no
+code with the one that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from connect.errors import ConnectError, NotFoundError
+from connect.verification import ColumnType, KeyFilter, TargetRows, TargetTable
+from connectors.spark.config import SparkSinkConfig
+from connectors.spark.config_keys import DELTA, ICEBERG
+from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings
+
+_BATCH_ROWS = 20_000
+_MAX_FILTER_VALUES = 20_000
+_DELETES = "('d', 'tombstone')"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """Which rows of a table count. ``condition`` is SQL. ``is_log``: only the newest event of each key, if it is no delete."""
+
+    key: tuple[str, ...]
+    condition: str | None
+    is_log: bool
+    hidden: frozenset[str]
+
+    def sql(self, columns: Sequence[str], types: Mapping[str, pa.DataType], only: KeyFilter | None) -> str:
+        """The query of a table ``t``."""
+        shown = ", ".join(map(_quoted, columns))
+        conditions = [] if self.condition is None else [self.condition]
+        if only is not None and only.column in self.key and _can_filter(types.get(only.column), only):
+            values = ", ".join(str(value) if isinstance(value, int) else _literal(value) for value in only.values)
+            conditions.append(f"{_quoted(only.column)} IN ({values})")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        if not self.is_log:
+            return f"SELECT {shown} FROM t{where}"
+        by = ", ".join(map(_quoted, self.key))
+        newest = f"row_number() OVER (PARTITION BY {by} ORDER BY __partition, __offset DESC) AS __newest"
+        inner = f"SELECT {shown}, __op, {newest} FROM t{where}"
+        return f"SELECT {shown} FROM ({inner}) AS events WHERE __newest = 1 AND (__op IS NULL OR __op NOT IN {_DELETES})"
+
+
+def _can_filter(type_: pa.DataType | None, only: KeyFilter) -> bool:
+    if type_ is None or len(only.values) > _MAX_FILTER_VALUES:
+        return False
+    first = next(iter(only.values), None)
+    return bool(pa.types.is_integer(type_) if isinstance(first, int) else pa.types.is_string(type_))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class _TableFiles(Protocol):
+    """One version of a table."""
+
+    version: str
+    schema: pa.Schema
+    row_count: int
+
+    def query(self, columns: Sequence[str], selection: RowSelection, only: KeyFilter | None) -> Iterator[pa.RecordBatch]: ...
+
+
+class LakeTable:
+    """Implements :class:`connect.verification.TargetTable`."""
+
+    def __init__(self, files: _TableFiles, selection: RowSelection) -> None:
+        self._files = files
+        self._selection = selection
+        self.version = files.version
+        self.estimated_rows = files.row_count
+        self.columns = {field.name: column_type(field.type) for field in files.schema if field.name not in selection.hidden}
+
+    def rows(self, columns: Sequence[str], only: KeyFilter | None = None) -> Iterator[TargetRows]:
+        for batch in self._files.query(columns, self._selection, only):
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                part = batch.slice(start, _BATCH_ROWS)
+                yield {name: python_values(part.column(index)) for index, name in enumerate(columns)}
+
+    def close(self) -> None:
+        """Does nothing: a version of a table needs no resources."""
+
+
+def column_type(type_: pa.DataType) -> ColumnType:
+    """Returns the kind of values of an Arrow type."""
+    is_ = pa.types
+    if is_.is_boolean(type_):
+        return ColumnType.BOOLEAN
+    if is_.is_integer(type_):
+        return ColumnType.INTEGER
+    if is_.is_float32(type_):
+        return ColumnType.FLOAT
+    if is_.is_floating(type_):
+        return ColumnType.DOUBLE
+    if is_.is_decimal(type_):
+        return ColumnType.DECIMAL
+    if is_.is_string(type_) or is_.is_large_string(type_) or is_.is_string_view(type_):
+        return ColumnType.TEXT
+    if is_.is_binary(type_) or is_.is_large_binary(type_) or is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
+        return ColumnType.BYTES
+    if is_.is_date(type_):
+        return ColumnType.DATE
+    if is_.is_timestamp(type_):
+        return ColumnType.TIMESTAMP
+    if is_.is_time(type_):
+        return ColumnType.TIME
+    if is_.is_list(type_) or is_.is_large_list(type_) or is_.is_list_view(type_):
+        return ColumnType.ARRAY
+    return ColumnType.NESTED
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of a column. Dates are days; times and timestamps are microseconds, because Python's end with the year 9999."""
+    type_ = column.type
+    if pa.types.is_date(type_):
+        return list(column.cast(pa.date32()).cast(pa.int32()).to_pylist())
+    if pa.types.is_timestamp(type_):
+        return list(column.cast(pa.timestamp("us", type_.tz)).cast(pa.int64()).to_pylist())
+    if pa.types.is_time(type_):
+        return list(column.cast(pa.time64("us")).cast(pa.int64()).to_pylist())
+    return list(column.to_pylist())
+
+
+class _DeltaFiles:
+    def __init__(self, location: str, s3: S3Settings | None) -> None:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        uri = location.replace("s3a://", "s3://", 1)
+        try:
+            self._table = DeltaTable(uri, storage_options=_delta_options(s3))
+        except TableNotFoundError as e:
+            raise NotFoundError(f"there is no Delta table at {location}") from e
+        except (DeltaError, OSError) as e:
+            raise ConnectError(f"the Delta table at {location} cannot be read: {e}") from e
+        self.version = f"version {self._table.version()}"
+        self.schema = pa.schema(self._table.schema().to_arrow())
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        counts = actions["num_records"].to_pylist() if "num_records" in actions.column_names else []
+        self.row_count = sum(count or 0 for count in counts)
+
+    def query(self, columns: Sequence[str], selection: RowSelection, only: KeyFilter | None) -> Iterator[pa.RecordBatch]:
+        from deltalake import QueryBuilder
+
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        types = {field.name: field.type for field in self.schema}
+        reader = QueryBuilder().register("t", self._table).execute(selection.sql(columns, types, only))
+        for batch in pa.RecordBatchReader.from_stream(reader):
+            # The engine returns texts and bytes as views, for which few of Arrow's functions exist.
+            yield batch.cast(wanted)
+
+
+class _ArrowFiles:
+    """A table that an engine reads into Arrow; DuckDB selects the rows."""
+
+    version: str
+    schema: pa.Schema
+    row_count: int
+
+    def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        raise NotImplementedError
+
+    def query(self, columns: Sequence[str], selection: RowSelection, only: KeyFilter | None) -> Iterator[pa.RecordBatch]:
+        if selection.condition is None and not selection.is_log:
+            yield from self.read(columns)
+            return
+        import duckdb
+
+        needed = dict.fromkeys([*columns, *(selection.key if selection.is_log else ())])
+        more = [name for name in self.schema.names if name.startswith("__") and name not in needed]
+        connection = duckdb.connect()
+        try:
+            connection.register("t", self.read([*needed, *more]))
+            types = {field.name: field.type for field in self.schema}
+            result = connection.execute(selection.sql(columns, types, only))
+            wanted = pa.schema([self.schema.field(name) for name in columns])
+            for batch in result.to_arrow_reader(_BATCH_ROWS):
+                yield batch.cast(wanted)
+        finally:
+            connection.close()
+
+
+class _IcebergFiles(_ArrowFiles):
+    def __init__(self, metadata_location: str, properties: Mapping[str, str]) -> None:
+        from pyiceberg.table import StaticTable
+
+        self._table = StaticTable.from_metadata(metadata_location, dict(properties))
+        snapshot = self._table.current_snapshot()
+        self.version = "no snapshot" if snapshot is None else f"snapshot {snapshot.snapshot_id}"
+        schema = self._table.schema().as_arrow()
+        self.schema = pa.schema([pa.field(field.name, _narrow(field.type)) for field in schema])
+        summary = None if snapshot is None else snapshot.summary
+        self.row_count = 0 if summary is None else int(summary.additional_properties.get("total-records", 0))
+
+    def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        found = self._table.scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
+        batches = (batch.select(list(columns)).cast(wanted) for batch in found)
+        return pa.RecordBatchReader.from_batches(wanted, batches)
+
+
+class _ParquetFiles(_ArrowFiles):
+    def __init__(self, location: str, s3: S3Settings | None) -> None:
+        from pyarrow import dataset
+
+        from connectors.spark.tables.staging import open_location
+
+        files, folder = open_location(location, s3, "table.location")
+        try:
+            self._dataset = dataset.dataset(folder, filesystem=files, format="parquet", exclude_invalid_files=False)
+        except FileNotFoundError as e:
+            raise NotFoundError(f"there is no Parquet table at {location}") from e
+        self.version = f"{len(self._dataset.files)} files"
+        self.schema = self._dataset.schema
+        self.row_count = self._dataset.count_rows()
+
+    def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        return self._dataset.scanner(columns=list(columns), use_threads=False).to_reader()
+
+
+def _narrow(type_: pa.DataType) -> pa.DataType:
+    """The type without the wide offsets that PyIceberg uses for texts, bytes, and lists."""
+    if pa.types.is_large_string(type_):
+        return pa.string()
+    if pa.types.is_large_binary(type_):
+        return pa.binary()
+    if pa.types.is_large_list(type_) or pa.types.is_list(type_):
+        return pa.list_(_narrow(type_.value_type))
+    return type_
+
+
+def open_table(config: SparkSinkConfig, table: str, selection: RowSelection) -> TargetTable:
+    """Opens the newest version of a table of a sink. Raises NotFoundError."""
+    location = f"{config.location.rstrip('/')}/{table}"
+    if config.table_format == DELTA:
+        return LakeTable(_DeltaFiles(location, config.spark.s3), selection)
+    if config.table_format == ICEBERG:
+        return LakeTable(_open_iceberg(config, table, location), selection)
+    return LakeTable(_ParquetFiles(location, config.spark.s3), selection)
+
+
+def _open_iceberg(config: SparkSinkConfig, table: str, location: str) -> _IcebergFiles:
+    from connectors.spark.source.errors import TableAbsentError
+    from connectors.spark.source.iceberg import catalog
+    from connectors.spark.source.iceberg.table_home import TableDirectory, TableHome
+    from connectors.spark.tables.staging import open_location
+
+    conf = dict(config.spark.conf)
+    if config.catalog:
+        name, *namespace = config.catalog.split(".")
+        home: TableHome = catalog.open_table(name, (*namespace, table), conf)
+    else:
+        files, folder = open_location(location, config.spark.s3, "table.location")
+        home = TableDirectory(files, folder, location)
+    try:
+        metadata, _ = home.load()
+    except TableAbsentError as e:
+        raise NotFoundError(e.message) from e
+    place = metadata.source
+    s3 = config.spark.s3 or read_s3_settings(conf, metadata.location)
+    if is_s3(metadata.location) and "://" not in place:
+        place = f"s3://{place}"
+    return _IcebergFiles(place, _iceberg_properties(s3))
+
+
+def _delta_options(s3: S3Settings | None) -> dict[str, str] | None:
+    if s3 is None:
+        return None
+    found = {
+        "AWS_ENDPOINT_URL": s3.endpoint,
+        "AWS_REGION": s3.region,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        "AWS_SESSION_TOKEN": s3.session_token,
+        "AWS_ALLOW_HTTP": "true" if s3.endpoint.startswith("http://") else "",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false" if s3.path_style else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _iceberg_properties(s3: S3Settings | None) -> dict[str, str]:
+    if s3 is None:
+        return {}
+    found = {
+        "s3.endpoint": s3.endpoint,
+        "s3.region": s3.region,
+        "s3.access-key-id": s3.access_key,
+        "s3.secret-access-key": s3.secret_key,
+        "s3.session-token": s3.session_token,
+    }
+    return {name: value for name, value in found.items() if value}
