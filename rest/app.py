@@ -20,6 +20,7 @@ from rest.middleware.response_headers import ResponseHeadersMiddleware
 from rest.openapi import ConnectApi
 from rest.responses import http_error_response
 from rest.routes.connectors import add_connectors_routes
+from rest.routes.diagnosis import add_diagnosis_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
@@ -43,6 +44,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_tasks_routes,
     add_plugins_routes,
     add_progress_routes,
+    add_diagnosis_routes,
     add_signals_routes,
     add_history_routes,
     add_internal_routes,

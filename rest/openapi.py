@@ -127,6 +127,25 @@ SCHEMAS: dict[str, Schema] = {
     "ConnectorTopics": map_of(_object({"topics": array_of(STRING)})),
     "Error": _object({"error_code": INTEGER, "message": nullable(STRING)}),
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
+    "Diagnosis": _object(
+        {"worker_id": STRING, "at_ms": INTEGER, "problems": array_of(ref("Problem")), "unseen": array_of(STRING)},
+        {"name": STRING},
+    ),
+    "Problem": _object(
+        {
+            "name": STRING,
+            "connector": nullable(STRING),
+            "task": nullable(INTEGER),
+            "code": STRING,
+            "severity": one_of("error", "warning", "note"),
+            "message": STRING,
+            "path": nullable(STRING),
+            "suggestion": nullable(STRING),
+            "cause": nullable(STRING),
+            "command": nullable(STRING),
+            "since_ms": nullable(INTEGER),
+        }
+    ),
     "Health": _object({"status": one_of("healthy", "starting", "unhealthy"), "message": STRING}),
     "LoggerLevel": _object({"level": STRING, "last_modified": nullable(INTEGER)}),
     "Message": _object({"message": STRING}),
@@ -229,6 +248,8 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", f"{_SLUICE}/progress"): OperationResponses(
         {200: {"type": "object", "properties": {"name": STRING, "tasks": array_of(ref("TaskProgress"))}}}, (404,)
     ),
+    ("get", "/sluice/diagnosis"): OperationResponses({200: ref("Diagnosis")}),
+    ("get", f"{_SLUICE}/diagnosis"): OperationResponses({200: ref("Diagnosis")}, (404,)),
     ("post", f"{_SLUICE}/signals"): OperationResponses(
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),

@@ -28,6 +28,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 
 
 class WorkerInformation(Protocol):
@@ -102,6 +103,25 @@ class ProgressReader(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """Returns the live figures of a task that runs on this worker, else None."""
+
+
+class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
+    """What a diagnosis looks at."""
+
+    def connectors(self) -> list[str]: ...
+
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]: ...
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        """Asks Kafka about topics and groups of connectors. Blocks a few seconds at most; an error is part of the answer."""
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        """Returns when the last rebalances of the worker group ended, in ms since 1970."""
+
+    def mask_secrets(self, text: str) -> str:
+        """Masks every known secret in a text (promise 9)."""
 
 
 class SignalOperations(Protocol):
@@ -192,6 +212,7 @@ class LoggerOperations(Protocol):
 
 
 class Herder(
+    DiagnosisReader,
     WorkerInformation,
     ConnectorOperations,
     TaskOperations,

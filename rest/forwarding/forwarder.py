@@ -27,7 +27,7 @@ class Forwarder:
     """Forwards requests on a thread pool of their own."""
 
     def __init__(self, worker_client: WorkerClient, pools: ThreadPools) -> None:
-        self._worker_client = worker_client
+        self.worker_client = worker_client
         self._pools = pools
 
     async def forward(self, request: Request, error: NotLeaderError) -> Response:
@@ -42,7 +42,7 @@ class Forwarder:
         path = f"{_path_of(request)}?{urlencode(query)}"
         body = await request.body()
         headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
-        send = partial(self._worker_client.send, request.method, error.forward_url, path, headers, body or None)
+        send = partial(self.worker_client.send, request.method, error.forward_url, path, headers, body or None)
         response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
         return Response(
             response.body,

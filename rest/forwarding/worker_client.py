@@ -59,7 +59,15 @@ class WorkerClient:
         https = any(listener.lower().startswith("https:") for listener in config.listeners)
         return cls(ReloadingContext(TlsSettings.from_properties(config.originals), client_context) if https else None)
 
-    def send(self, method: str, url: str, path: str, headers: Mapping[str, str], body: bytes | None) -> WorkerResponse:
+    def send(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> WorkerResponse:
         """Sends one request; ``path`` is encoded and includes the query. Raises UnreachableError when no worker responds,
         ConnectError for an invalid response."""
         parts = urlsplit(url)
@@ -67,9 +75,9 @@ class WorkerClient:
         target = parts.path.rstrip("/") + path
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(host, parts.port or 443, timeout=TIMEOUT_S, context=self._context())
+            connection = http.client.HTTPSConnection(host, parts.port or 443, timeout=timeout_s, context=self._context())
         else:
-            connection = http.client.HTTPConnection(host, parts.port or 80, timeout=TIMEOUT_S)
+            connection = http.client.HTTPConnection(host, parts.port or 80, timeout=timeout_s)
         try:
             connection.request(method, target, body, {"User-Agent": USER_AGENT, **headers})
             response = connection.getresponse()

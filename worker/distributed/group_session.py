@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from dataclasses import dataclass, replace
 
 from worker.distributed.config_sync import ConfigSync
@@ -9,6 +11,8 @@ from worker.distributed.herder_loop import HerderLoop
 from worker.group.events import Assigned
 from worker.group.member import GroupMember
 from worker.group.protocol import Protocol
+
+_REBALANCES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class GroupSession:
         """Whether the worker has joined the group once and runs its share."""
         self._loop = loop
         self._config = config
+        self.rebalance_times_ms: deque[int] = deque(maxlen=_REBALANCES)
+        """When the last rebalances ended, in ms since 1970."""
         self._awaits_rebalance = True
         self._required_offset = -1
 
@@ -55,6 +61,7 @@ class GroupSession:
     def joined(self, event: Assigned) -> None:
         """Notes the result of a rebalance."""
         leader_url = event.assignment.leader_url
+        self.rebalance_times_ms.append(time.time_ns() // 1_000_000)
         self.current = GroupGeneration(event.generation, event.member_id, event.leader_id, leader_url, event.protocol)
         self._awaits_rebalance = False
 

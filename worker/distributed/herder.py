@@ -150,6 +150,9 @@ class DistributedHerder(HerderOperations):
     def progress(self, task: TaskId) -> TaskProgress | None:
         return self._executor.progress(task)
 
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return list(self._parts.group.rebalance_times_ms)
+
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         if self._executor.signal_task(task, signal):
             return True

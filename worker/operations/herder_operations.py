@@ -11,6 +11,7 @@ from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
 from worker.kafka.cluster import Cluster
+from worker.kafka.settings import client_settings_of
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -21,6 +22,8 @@ from worker.model import (
     ServerInfo,
     TargetState,
 )
+from worker.observability.diagnosis.kafka_facts import read_kafka_facts
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.loggers import Loggers
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.history.versions import History, config_to_restore, no_history
@@ -108,6 +111,22 @@ class HerderOperations(ABC):
     def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
         # The class that the configuration names counts, not the one in the path (recording validate-empty).
         return self._check.validate(config)[0]
+
+    # --- diagnosis
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        java = {
+            **client_settings_of(self._config.originals),
+            "bootstrap.servers": ",".join(self._config.bootstrap_servers),
+            "client.id": "connect-diagnosis",
+        }
+        return read_kafka_facts(java, connectors)
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return ()
+
+    def mask_secrets(self, text: str) -> str:
+        return self._mask.mask(text)
 
     # --- loggers
 

@@ -26,6 +26,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
@@ -161,6 +162,15 @@ class FakeHerder:
     def progress(self, task: TaskId) -> TaskProgress | None:
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        return KafkaFacts(error="no Kafka broker answers at b:9092 with password=hunter2")
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return ()
+
+    def mask_secrets(self, text: str) -> str:
+        return text.replace("hunter2", "****")
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         if signal.type == "unknown":
