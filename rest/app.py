@@ -22,6 +22,7 @@ from rest.middleware.response_headers import ResponseHeadersMiddleware
 from rest.openapi import ConnectApi
 from rest.responses import http_error_response
 from rest.routes.connectors import add_connectors_routes
+from rest.routes.diagnosis import add_diagnosis_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
@@ -59,6 +60,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_plugins_routes,
     add_progress_routes,
     add_preview_routes,
+    add_diagnosis_routes,
     add_signals_routes,
     add_verification_routes,
     add_history_routes,
@@ -90,7 +92,7 @@ def build_api(
     pools = pools or ThreadPools()
     worker_client = worker_client or WorkerClient()
     api.state.forwarder = Forwarder(worker_client, pools, herder)
-    api.state.peers = Peers(worker_client, peer_scheme, pools)
+    api.state.peers = Peers(worker_client, peer_scheme, pools, api.state.forwarder)
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())
     for add_routes in routes:
         add_routes(api.router, herder)

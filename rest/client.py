@@ -221,6 +221,11 @@ class ConnectClient:
         query = [(key, str(value)) for key, value in given.items() if value != ""]
         return self._dict("GET", f"/sluice{_path(name, 'logs')}", query=query)
 
+    def diagnosis(self, name: str | None = None) -> dict[str, Any]:
+        """Returns ``problems`` of a connector, or of all, and ``unseen``: what the worker could not look at."""
+        path = "/sluice/diagnosis" if name is None else f"/sluice{_path(name, 'diagnosis')}"
+        return self._dict("GET", path)
+
     def signal(self, name: str, type_: str, data: Mapping[str, Any] | None = None, *, signal_id: str | None = None) -> str:
         """Sends a signal to the connector's tasks on this worker; returns its ID."""
         body = {"id": signal_id, "type": type_, "data": None if data is None else dict(data)}

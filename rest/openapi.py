@@ -130,6 +130,25 @@ SCHEMAS: dict[str, Schema] = {
     "ConnectorTopics": map_of(_object({"topics": array_of(STRING)})),
     "Error": _object({"error_code": INTEGER, "message": nullable(STRING)}),
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
+    "Diagnosis": _object(
+        {"worker_id": STRING, "at_ms": INTEGER, "problems": array_of(ref("Problem")), "unseen": array_of(STRING)},
+        {"name": STRING},
+    ),
+    "Problem": _object(
+        {
+            "name": STRING,
+            "connector": nullable(STRING),
+            "task": nullable(INTEGER),
+            "code": STRING,
+            "severity": one_of("error", "warning", "note"),
+            "message": STRING,
+            "path": nullable(STRING),
+            "suggestion": nullable(STRING),
+            "cause": nullable(STRING),
+            "command": nullable(STRING),
+            "since_ms": nullable(INTEGER),
+        }
+    ),
     "Health": _object({"status": one_of("healthy", "starting", "unhealthy"), "message": STRING}),
     "LogLine": _object(
         {
@@ -308,6 +327,8 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
         {200: _object({"connectors": map_of(ref("ProgressTotals"))}, {"missing_workers": array_of(STRING)})}, (400,)
     ),
     ("post", "/sluice/preview"): OperationResponses({200: ref("Preview")}, (400, 404)),
+    ("get", "/sluice/diagnosis"): OperationResponses({200: ref("Diagnosis")}),
+    ("get", f"{_SLUICE}/diagnosis"): OperationResponses({200: ref("Diagnosis")}, (404,)),
     ("post", f"{_SLUICE}/signals"): OperationResponses(
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),

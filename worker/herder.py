@@ -30,6 +30,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily
 
 
@@ -118,6 +119,25 @@ class MetricsReader(Protocol):
 
     def metrics(self) -> Sequence[MetricFamily]:
         """Returns all metrics as of now. Waits for executors, at most two seconds."""
+
+
+class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
+    """What a diagnosis looks at."""
+
+    def connectors(self) -> list[str]: ...
+
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+
+    def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]: ...
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        """Asks Kafka about topics and groups of connectors. Blocks a few seconds at most; an error is part of the answer."""
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        """Returns when the last rebalances of the worker group ended, in ms since 1970."""
+
+    def mask_secrets(self, text: str) -> str:
+        """Masks every known secret in a text (promise 9)."""
 
 
 class SignalOperations(Protocol):
@@ -229,11 +249,12 @@ class LogOperations(Protocol):
 
     def connectors(self) -> list[str]: ...
 
-    def other_workers(self) -> dict[str, str]:
-        """Returns the URLs of the other workers of the cluster that statuses name, by worker ID. Does not block."""
+    def other_workers(self) -> list[str]:
+        """Returns the IDs of the other workers of the cluster that statuses name, sorted. Does not block."""
 
 
 class Herder(
+    DiagnosisReader,
     WorkerInformation,
     ConnectorOperations,
     TaskOperations,

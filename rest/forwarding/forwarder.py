@@ -7,23 +7,19 @@ gets ``forward=false`` does not forward.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotLeaderError
+from connect.errors import IllegalStateError, NotLeaderError
 from rest.forwarding.worker_client import WorkerClient
 from rest.security.access import SCOPE_KEY, Access
 from rest.security.forwarded_identity import ForwardedRequest, RequestSigner, identity_headers
 from rest.security.identity import ANONYMOUS
 from rest.server.thread_pools import RequestKind, ThreadPools
 
-_REQUEST_HEADERS = ("authorization", "content-type")
 _RESPONSE_HEADERS = ("content-type", "location")
 _NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 _CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
@@ -48,8 +44,9 @@ class Forwarder:
         query = [pair for pair in query if pair[0] != "forward"] + [("forward", "true" if seen is None else "false")]
         path = f"{_path_of(request)}?{urlencode(query)}"
         body = await request.body()
-        headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
-        headers |= self.caller_headers(request, path, body)
+        headers = self.caller_headers(request, path, body)
+        if (content_type := request.headers.get("content-type")) is not None:
+            headers["content-type"] = content_type
         send = partial(self._worker_client.send, request.method, error.forward_url, path, headers, body or None)
         response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
         return Response(
@@ -58,32 +55,19 @@ class Forwarder:
             {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers},
         )
 
-    async def ask(self, request: Request, url: str, query: Mapping[str, str], timeout_s: float) -> Any:
-        """Returns the JSON of another worker for the same path with another query. Raises ConnectError: UnreachableError if it
-        does not respond in time."""
-        headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
-        path = f"{_path_of(request)}?{urlencode(query)}"
-        headers |= self.caller_headers(request, path, b"", "GET")
-        send = partial(self._worker_client.send, "GET", url, path, headers, None, timeout_s)
-        response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
-        if response.status >= 400:
-            raise (NotFoundError if response.status == 404 else ConnectError)(response.message)
-        try:
-            return json.loads(response.body)
-        except ValueError as e:
-            raise ConnectError(f"The worker at {url} did not answer with JSON") from e
-
-    def caller_headers(self, request: Request, target: str, body: bytes, method: str | None = None) -> dict[str, str]:
-        """Returns the headers with which another worker accepts a request of the same caller; none without authentication.
+    def caller_headers(self, request: Request, target: str, body: bytes = b"", method: str | None = None) -> dict[str, str]:
+        """Returns the headers with which another worker accepts a request of the same caller.
 
         ``target`` is path and query as sent; ``method`` is by default that of the request.
         """
+        credentials = request.headers.get("authorization")
+        headers = {} if credentials is None else {"authorization": credentials}
         access = request.scope.get(SCOPE_KEY)
         if not isinstance(access, Access) or access.identity is ANONYMOUS:
-            return {}
+            return headers
         client = request.client.host if request.client is not None else None
         signed = ForwardedRequest(method or request.method, target, body)
-        return identity_headers(self._signer, signed, access.identity, client, request.scope.get("sluice.request_id"))
+        return headers | identity_headers(self._signer, signed, access.identity, client, request.scope.get("sluice.request_id"))
 
 
 def _path_of(request: Request) -> str:

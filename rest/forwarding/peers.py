@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import logging
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
@@ -14,53 +14,75 @@ from typing import Any
 
 from starlette.requests import Request
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, NotFoundError
+from rest.forwarding.forwarder import Forwarder
 from rest.forwarding.worker_client import WorkerClient, WorkerResponse
 from rest.server.thread_pools import RequestKind, ThreadPools
 
-log = logging.getLogger(__name__)
-
 PEER_TIMEOUT_S = 5.0
-_HEADERS = ("authorization",)
-"""Workers of a cluster have the same users."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswers:
-    """The JSON answers by worker ID, and the workers that did not answer."""
+    """The JSON answers, and the errors of the workers that did not answer, by worker ID."""
 
     found: Mapping[str, Any]
-    missing: list[str]
+    errors: Mapping[str, str]
+
+    @property
+    def missing(self) -> list[str]:
+        """The workers that did not answer, sorted."""
+        return sorted(self.errors)
 
 
 class Peers:
-    """Sends one GET to several workers at once. Safe from any thread."""
+    """Sends GET requests for the caller of a request. Safe from any thread."""
 
-    def __init__(self, worker_client: WorkerClient, scheme: str, pools: ThreadPools) -> None:
+    def __init__(self, worker_client: WorkerClient, scheme: str, pools: ThreadPools, forwarder: Forwarder) -> None:
         """``scheme`` is that of the addresses in worker IDs."""
         self._worker_client = worker_client
         self._scheme = scheme
         self._pools = pools
+        self._forwarder = forwarder
+
+    async def ask(self, request: Request, worker_id: str, path: str, timeout_s: float = PEER_TIMEOUT_S) -> Any:
+        """Returns the JSON answer of one worker. ``path`` is encoded and includes the query. Raises NotFoundError (404),
+        UnreachableError if it does not respond in time, else ConnectError."""
+        return _json_of(worker_id, await asyncio.wrap_future(self._send(request, worker_id, path, timeout_s)))
 
     def get(self, request: Request, worker_ids: Collection[str], path: str, timeout_s: float = PEER_TIMEOUT_S) -> PeerAnswers:
-        """Blocks until all have answered, ``timeout_s`` at most. ``path`` is encoded and includes the query. A worker that is
-        unreachable, slow, or answers with an error is missing from the answers."""
-        headers = {name: value for name in _HEADERS if (value := request.headers.get(name)) is not None}
-        asked: dict[str, Future[WorkerResponse]] = {}
-        for worker_id in sorted(set(worker_ids)):
-            send = partial(
-                self._worker_client.send, "GET", f"{self._scheme}://{worker_id}", path, headers, None, timeout_s=timeout_s
-            )
-            asked[worker_id] = self._pools.submit(RequestKind.FORWARD, send)
+        """Asks several workers at once, and blocks until all have answered, ``timeout_s`` at most."""
+        asked = {worker_id: self._send(request, worker_id, path, timeout_s) for worker_id in sorted(set(worker_ids))}
         deadline = time.monotonic() + timeout_s
         found: dict[str, Any] = {}
+        errors: dict[str, str] = {}
         for worker_id, future in asked.items():
             try:
-                answer = future.result(max(0.0, deadline - time.monotonic()))
-                if answer.status == 200:
-                    found[worker_id] = json.loads(answer.body)
-                else:
-                    log.debug("Worker %s answered %s: %s", worker_id, path, answer.message)
-            except (ConnectError, FutureTimeout, ValueError) as e:
-                log.debug("Worker %s did not answer %s: %s", worker_id, path, e)
-        return PeerAnswers(found, [worker_id for worker_id in asked if worker_id not in found])
+                found[worker_id] = _json_of(worker_id, future.result(max(0.0, deadline - time.monotonic())))
+            except FutureTimeout:
+                errors[worker_id] = f"no answer within {timeout_s:g} s"
+            except ConnectError as e:
+                errors[worker_id] = e.message
+        return PeerAnswers(found, errors)
+
+    def _send(self, request: Request, worker_id: str, path: str, timeout_s: float) -> Future[WorkerResponse]:
+        headers = self._forwarder.caller_headers(request, path, method="GET")
+        url = f"{self._scheme}://{worker_id}"
+        return self._pools.submit(
+            RequestKind.FORWARD, partial(self._worker_client.send, "GET", url, path, headers, None, timeout_s=timeout_s)
+        )
+
+
+def peers_of(request: Request) -> Peers:
+    """Returns what asks the other workers for a request."""
+    peers: Peers = request.app.state.peers
+    return peers
+
+
+def _json_of(worker_id: str, response: WorkerResponse) -> Any:
+    if response.status >= 400:
+        raise (NotFoundError if response.status == 404 else ConnectError)(response.message)
+    try:
+        return json.loads(response.body)
+    except ValueError as e:
+        raise ConnectError(f"Worker {worker_id} did not answer with JSON") from e

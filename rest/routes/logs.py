@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConnectError, NotFoundError
+from rest.forwarding.peers import peers_of
 from rest.responses import json_response
 from worker.herder import LogOperations
 from worker.observability.log_lines import LogLine, line_json, matches
@@ -25,7 +27,6 @@ _MAX_WAITING = 100
 """Requests that wait at a time; others are answered at once."""
 _ASK_EVERY_S = 1.0
 """How often other workers are asked while a request waits: they cannot notify this one."""
-_ASK_TIMEOUT_S = 5.0
 _UNAVAILABLE_FOR_S = 15.0
 """How long a worker that did not respond is not asked again."""
 
@@ -83,7 +84,7 @@ class _ClusterLogs:
 
     async def read(self, request: Request, connector: str, query: _LogQuery, wait_s: float, *, cluster: bool) -> dict[str, Any]:
         """Returns the lines of this worker or of all; waits for the first one, up to the time."""
-        others = self._herder.other_workers() if cluster else {}
+        others = self._herder.other_workers() if cluster else []
         answers = await self._read_all(request, connector, query, others)
         if (
             not any(answer["lines"] for answer in answers.values())
@@ -116,7 +117,7 @@ class _ClusterLogs:
         connector: str,
         query: _LogQuery,
         wait_s: float,
-        others: Mapping[str, str],
+        others: Sequence[str],
         answers: dict[str, dict[str, Any]],
     ) -> dict[str, dict[str, Any]]:
         deadline = time.monotonic() + wait_s
@@ -154,25 +155,26 @@ class _ClusterLogs:
         }
 
     async def _read_all(
-        self, request: Request, connector: str, query: _LogQuery, others: Mapping[str, str]
+        self, request: Request, connector: str, query: _LogQuery, others: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
-        asked = [self._ask(request, worker_id, url, query) for worker_id, url in others.items()]
+        asked = [self._ask(request, connector, worker_id, query) for worker_id in others]
         answers = dict(zip(others, await asyncio.gather(*asked), strict=True)) if asked else {}
         found = {worker_id: answer for worker_id, answer in answers.items() if answer is not None}
         return {self._herder.worker_id: self._read_own(connector, query), **found}
 
-    async def _ask(self, request: Request, worker_id: str, url: str, query: _LogQuery) -> dict[str, Any] | None:
+    async def _ask(self, request: Request, connector: str, worker_id: str, query: _LogQuery) -> dict[str, Any] | None:
         """Returns another worker's response; None if it does not respond: statuses also name workers that are gone."""
-        if time.monotonic() < self._unavailable_until.get(url, 0.0):
+        if time.monotonic() < self._unavailable_until.get(worker_id, 0.0):
             return None
         try:
-            answer = await request.app.state.forwarder.ask(request, url, query.for_worker(worker_id), _ASK_TIMEOUT_S)
+            path = f"/sluice/connectors/{quote(connector, safe='')}/logs?{urlencode(query.for_worker(worker_id))}"
+            answer = await peers_of(request).ask(request, worker_id, path)
             _parse_cursor(answer["next"])
             return {"lines": list(answer["lines"]), "next": str(answer["next"]), "has_gap": bool(answer["has_gap"])}
         except NotFoundError:
             return {"lines": [], "next": "", "has_gap": False}
         except (ConnectError, KeyError, TypeError):
-            self._unavailable_until[url] = time.monotonic() + _UNAVAILABLE_FOR_S
+            self._unavailable_until[worker_id] = time.monotonic() + _UNAVAILABLE_FOR_S
             return None
 
 

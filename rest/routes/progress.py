@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, NotFoundError
-from rest.forwarding.peers import Peers
+from rest.forwarding.peers import peers_of
 from rest.responses import json_response, progress_json
 from rest.security.access import access_of
 from worker.herder import ConnectorReader, ProgressReader, WorkerInformation
@@ -39,7 +39,7 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
         answer: dict[str, Any] = {"name": connector, "tasks": tasks}
         if scope.lower() == "cluster":
             others = _elsewhere([status], {task["id"] for task in tasks}, herder.worker_id)
-            found = _peers(request).get(request, others, f"/sluice/connectors/{quote(connector, safe='')}/progress")
+            found = peers_of(request).get(request, others, f"/sluice/connectors/{quote(connector, safe='')}/progress")
             for one in found.found.values():
                 tasks += [task for task in _list(one, "tasks") if isinstance(task, dict) and "id" in task]
             tasks.sort(key=lambda task: int(task["id"]))
@@ -54,17 +54,12 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
         answer: dict[str, Any] = {"connectors": found}
         if scope.lower() == "cluster":
             query = urlencode({"connectors": json.dumps([status.name for status in statuses])})
-            peers = _peers(request).get(request, _elsewhere(statuses, set(), herder.worker_id), f"/sluice/progress?{query}")
+            peers = peers_of(request).get(request, _elsewhere(statuses, set(), herder.worker_id), f"/sluice/progress?{query}")
             for one in peers.found.values():
                 for name, total in (one.get("connectors") or {}).items() if isinstance(one, dict) else ():
                     found[name] = _sum([found[name], total]) if name in found else total
             answer["missing_workers"] = peers.missing
         return json_response(answer)
-
-
-def _peers(request: Request) -> Peers:
-    peers: Peers = request.app.state.peers
-    return peers
 
 
 def _local_tasks(herder: ProgressReader, status: ConnectorStatus) -> list[dict[str, Any]]:

@@ -79,6 +79,8 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("GET", "/sluice/progress"): _VIEW_ANY,
     ("GET", f"{_SLUICE}/progress"): _VIEW,
     ("GET", f"{_SLUICE}/logs"): _VIEW,
+    ("GET", "/sluice/diagnosis"): _VIEW_ANY,
+    ("GET", f"{_SLUICE}/diagnosis"): _VIEW,
     ("POST", f"{_SLUICE}/signals"): _OPERATE,
     ("GET", f"{_SLUICE}/history"): _VIEW,
     ("GET", f"{_SLUICE}/history/{{version}}"): _VIEW,

@@ -25,6 +25,7 @@ COMMANDS: dict[str, Command] = {
     "apply": Command("sluice.cli.apply:apply", "Create and update the connectors of files in a cluster."),
     "get": Command("sluice.cli.connectors:get", "List connectors with their states, failures first."),
     "describe": Command("sluice.cli.connectors:describe", "Show state, errors, configuration, and offsets of connectors."),
+    "diagnose": Command("sluice.cli.diagnose:diagnose", "Say what is wrong with connectors, why, and which command fixes it."),
     "top": Command("sluice.cli.top:top", "Show what connectors are doing, live: states, records per second, lag."),
     "ui": Command("sluice.cli.ui:ui", "Serve the web page for a cluster, also of Apache Kafka Connect."),
     "verify": Command(
@@ -45,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "auth": Command("sluice.cli.auth:auth", "Create users and tokens for workers, and show who you are at one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),
     "group": Command("sluice.cli.group:group", "List and describe consumer groups; reset their offsets."),
+    "mcp": Command("sluice.cli.mcp:mcp", "Serve an assistant: connectors, diagnosis, checks, and docs as MCP tools."),
     "doctor": Command("sluice.cli.doctor:doctor", "Check installation and connections; suggest fixes."),
     "docs": Command("sluice.cli.docs:docs", "Show the keys of a connector, a converter, or the worker."),
     "completion": Command("sluice.cli.completion:completion", "Print the script that completes commands and names in a shell."),

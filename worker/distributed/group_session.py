@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,8 @@ from worker.group.member import GroupMember
 from worker.group.protocol import Protocol
 from worker.observability.metrics.windows import SampledWindow, WindowSettings
 from worker.observability.worker_metrics.worker_view import RebalanceView
+
+_REBALANCES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,8 @@ class GroupSession:
         """Whether the worker has joined the group once and runs its share."""
         self._loop = loop
         self._config = config
+        self.rebalance_times_ms: deque[int] = deque(maxlen=_REBALANCES)
+        """When the last rebalances ended, in ms since 1970."""
         self._awaits_rebalance = True
         self._required_offset = -1
 
@@ -100,6 +105,7 @@ class GroupSession:
     def joined(self, event: Assigned) -> None:
         """Notes the result of a rebalance."""
         leader_url = event.assignment.leader_url
+        self.rebalance_times_ms.append(time.time_ns() // 1_000_000)
         self.current = GroupGeneration(event.generation, event.member_id, event.leader_id, leader_url, event.protocol)
         self._awaits_rebalance = False
         self.times.completed(self.member.joining_since)

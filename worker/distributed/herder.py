@@ -117,9 +117,8 @@ class DistributedHerder(HerderOperations):
             return Health("starting", "Worker is still starting up.")
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
 
-    def other_workers(self) -> dict[str, str]:
-        scheme = self._parts.url.partition(":")[0]
-        return {one: f"{scheme}://{one}/" for one in self._parts.status_store.workers() if one != self.worker_id}
+    def other_workers(self) -> list[str]:
+        return sorted(self._parts.status_store.workers() - {self.worker_id})
 
     # --- reading
 
@@ -156,6 +155,9 @@ class DistributedHerder(HerderOperations):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         return self._executor.progress(task)
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return list(self._parts.group.rebalance_times_ms)
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         if self._executor.signal_task(task, signal):

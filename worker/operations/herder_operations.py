@@ -11,6 +11,7 @@ from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
 from worker.kafka.cluster import Cluster
+from worker.kafka.settings import client_settings_of
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -24,6 +25,8 @@ from worker.model import (
     ServerInfo,
     TargetState,
 )
+from worker.observability.diagnosis.kafka_facts import read_kafka_facts
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.families import MetricFamily
 from worker.observability.worker_metrics.collector import WorkerMetrics
@@ -110,8 +113,8 @@ class HerderOperations(ABC):
     def server_info(self) -> ServerInfo:
         return server_info(self._cluster.cluster_id)
 
-    def other_workers(self) -> dict[str, str]:
-        return {}
+    def other_workers(self) -> list[str]:
+        return []
 
     def liveness(self) -> Readiness:
         return self._condition.liveness()
@@ -136,6 +139,22 @@ class HerderOperations(ABC):
 
     def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         return preview_config(self._executor, self._resolver, self._mask, config, request)
+
+    # --- diagnosis
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        java = {
+            **client_settings_of(self._config.originals),
+            "bootstrap.servers": ",".join(self._config.bootstrap_servers),
+            "client.id": "connect-diagnosis",
+        }
+        return read_kafka_facts(java, connectors)
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return ()
+
+    def mask_secrets(self, text: str) -> str:
+        return self._mask.mask(text)
 
     # --- loggers
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect import ConfigDef, ConfigType, SourceConnector, SourceRecord, SourceTask
+from connect import ConfigDef, ConfigType, SinkConnector, SinkRecord, SinkTask, SourceConnector, SourceRecord, SourceTask
 from connect.config.definition import ConfigValue
 from connect.errors import BadRequestError
 from connect.worker_lifetime import executor_scope
@@ -111,3 +111,34 @@ class RogueTask(SourceTask):
     def progress(self) -> Mapping[str, Any]:
         python = os.path.realpath(sys.prefix)
         return {"pid": os.getpid(), "python": python, "signals": self.signals}
+
+
+class RogueSink(SinkConnector):
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = dict(config)
+
+    def task_class(self) -> type[SinkTask]:
+        return RogueSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.config)]
+
+    def stop(self) -> None: ...
+
+    def config_def(self) -> ConfigDef:
+        return ConfigDef()
+
+
+class RogueSinkTask(SinkTask):
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = config
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        misbehave("put", self.config)
+
+    def progress(self) -> Mapping[str, Any]:
+        # Hangs as a lock does that the hanging put() holds.
+        misbehave("put", self.config)
+        return {}
+
+    def stop(self) -> None: ...

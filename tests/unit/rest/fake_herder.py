@@ -30,6 +30,7 @@ from worker.model import (
     TaskProgress,
     TaskSignal,
 )
+from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily, counter
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
@@ -48,7 +49,7 @@ class FakeHerder:
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
-        self.others: dict[str, str] = {}
+        self.others: list[str] = []
         self.broker_answers = True
 
     def timeout_message(self) -> str:
@@ -60,8 +61,8 @@ class FakeHerder:
     def health(self) -> Health:
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
 
-    def other_workers(self) -> dict[str, str]:
-        return dict(self.others)
+    def other_workers(self) -> list[str]:
+        return list(self.others)
 
     def liveness(self) -> Readiness:
         return Readiness([HealthCheck("herder", True, "responds")])
@@ -180,6 +181,15 @@ class FakeHerder:
     def progress(self, task: TaskId) -> TaskProgress | None:
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
+        return KafkaFacts(error="no Kafka broker answers at b:9092 with password=hunter2")
+
+    def rebalance_times_ms(self) -> Sequence[int]:
+        return ()
+
+    def mask_secrets(self, text: str) -> str:
+        return text.replace("hunter2", "****")
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         if signal.type == "unknown":

@@ -137,7 +137,7 @@ def test_a_worker_merges_the_lines_of_the_others_and_names_those_that_do_not_res
     ours, theirs = RecentLogs(), RecentLogs()
     herder, client = serve(ours)
     other, _ = serve(theirs)
-    herder.others = {other.worker_id: f"http://{other.worker_id}/", "127.0.0.1:1": "http://127.0.0.1:1/"}
+    herder.others = [other.worker_id, "127.0.0.1:1"]
     ours.add([line("second", at_ms=20)])
     theirs.add([line("first", at_ms=10), line("third", at_ms=30)])
     answer = client.logs("orders")

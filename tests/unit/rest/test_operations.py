@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from connect.errors import NotFoundError
 from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, Stall, State, Status, TaskSignal
+from worker.model import ConfigVersion, OffsetEntry, Origin, Restarts, Stall, State, Status, TargetState, TaskSignal
 
 SOURCE = {"connector.class": "x"}
 
@@ -152,3 +153,18 @@ def test_status_has_a_stall_only_if_there_is_one(target: Target, herder: FakeHer
         "id": 0, "state": "RUNNING", "worker_id": "w",
         "stalled": {"kind": "call", "phase": "putting", "since_ms": 5, "message": "put() has not returned"},
     }  # fmt: skip
+
+
+def test_diagnosis_has_the_problems_of_all_connectors_or_one_without_secrets(client: ConnectClient, herder: FakeHerder) -> None:
+    herder.put_connector("c", SOURCE, replace=False)
+    herder.put_connector("d", SOURCE, replace=False)
+    herder.set_target_state("d", TargetState.PAUSED)
+    found = client.diagnosis()
+    assert [(one["name"], one["code"], one["severity"]) for one in found["problems"]] == [
+        ("worker", "broker-unreachable", "error"), ("d", "paused", "note"),
+    ]  # fmt: skip
+    assert "hunter2" not in json.dumps(found)
+    assert found["worker_id"] == herder.worker_id
+    assert [one["name"] for one in client.diagnosis("c")["problems"]] == ["worker"]
+    with pytest.raises(NotFoundError, match="Connector x not found"):
+        client.diagnosis("x")

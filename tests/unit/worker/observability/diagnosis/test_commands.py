@@ -1,0 +1,30 @@
+"""Each command that a diagnosis names exists, with its options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from worker.observability.diagnosis import rules
+from worker.observability.diagnosis.error_causes import CAUSES
+
+_IN_RULES = re.findall(r'f?"(sluice [^"]+)"', Path(rules.__file__).read_text(encoding="utf-8"))
+_COMMANDS = sorted({one.command for one in CAUSES} | set(_IN_RULES))
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_command_parses(command: str) -> None:
+    words = shlex.split(re.sub(r"\{\{?[^}]*\}\}?", "7", command))[1:]
+    found: click.Command = build(COMMANDS)
+    context = click.Context(found)
+    while isinstance(found, click.Group) and words:
+        sub = found.get_command(context, words.pop(0))
+        assert sub is not None, command
+        found = sub
+    found.make_context(found.name, list(words), resilient_parsing=False)
