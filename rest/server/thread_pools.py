@@ -46,7 +46,11 @@ def request_kind(method: str, path: str) -> RequestKind:
         return RequestKind.CONFIGURE
     if method == "GET":
         return RequestKind.READ
-    return RequestKind.CONFIGURE if path == "/connectors" or path.endswith(("/config", "/rollback", "/preview")) else RequestKind.CHANGE
+    return (
+        RequestKind.CONFIGURE
+        if path == "/connectors" or path.endswith(("/config", "/rollback", "/preview"))
+        else RequestKind.CHANGE
+    )
 
 
 class ThreadPool:

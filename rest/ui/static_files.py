@@ -45,9 +45,7 @@ class StaticFiles:
 @cache
 def load() -> StaticFiles:
     """Reads the files once."""
-    texts = {
-        path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted(ROOT.rglob("*")) if path.suffix in _TYPES
-    }
+    texts = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted(ROOT.rglob("*")) if path.suffix in _TYPES}
     digest = hashlib.sha256(b"".join(name.encode() + b"\0" + body for name, body in texts.items())).hexdigest()[:16]
     # All modules at once, instead of each after the one that imports it.
     preloads = "\n".join(

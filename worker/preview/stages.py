@@ -127,9 +127,7 @@ def _alias_of(error: ConnectError) -> str | None:
     return key.split(".")[1] if key is not None and key.startswith("transforms.") else None
 
 
-def _shown(
-    given: ConnectRecord | PreviewFailure, runner: TransformRunner | None, converters: PreviewConverters | None
-) -> Plain:
+def _shown(given: ConnectRecord | PreviewFailure, runner: TransformRunner | None, converters: PreviewConverters | None) -> Plain:
     """One record: its fields, what each stage changes, and how it ends."""
     if isinstance(given, PreviewFailure):
         return {"input": None, "fields": [], "stages": [], "result": None, "dropped": False, "error": given.as_json()}
