@@ -27,7 +27,7 @@ def ui(port: int, host: str, read_only: bool, url: str | None, context_name: str
     a loopback address unless the network is trusted.
     """
     from connect.errors import ConnectError, UnreachableError
-    from rest.ui.server import UiServer
+    from rest.ui_server import UiServer
 
     with connect_to(url, context_name) as client:
         try:

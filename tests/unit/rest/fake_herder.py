@@ -18,6 +18,7 @@ from worker.model import (
     HealthCheck,
     LoggerLevel,
     OffsetEntry,
+    PreviewRequest,
     Readiness,
     RequestSignature,
     RestartPlan,
@@ -46,6 +47,9 @@ class FakeHerder:
         self.targets: dict[str, TargetState] = {}
         self.restarted: list[object] = []
         self.altered: list[tuple[str, Any]] = []
+        self.previewed: list[tuple[Mapping[str, str | None], PreviewRequest]] = []
+        self.task_workers: dict[str, list[str]] = {}
+        """The workers of a connector's tasks, if there are several."""
         self.versions: dict[str, list[ConfigVersion]] = {}
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
@@ -91,7 +95,10 @@ class FakeHerder:
         if name not in self.configs:
             raise NotFoundError(f"No status found for connector {name}")
         status = Status(_STATES[self.targets[name]], self.worker_id, version="1.0")
-        return ConnectorStatus(name, status, [(t.task, status) for t in self._tasks(name)], "source")
+        tasks = [(t.task, status) for t in self._tasks(name)]
+        if name in self.task_workers:
+            tasks = [(number, Status(State.RUNNING, worker)) for number, worker in enumerate(self.task_workers[name])]
+        return ConnectorStatus(name, status, tasks, "source")
 
     def task_status(self, task: TaskId) -> Status:
         if task.connector not in self.configs or task not in self._tasks(task.connector):
@@ -150,6 +157,10 @@ class FakeHerder:
     def plugin_config(self, plugin: str, version: str | None = None) -> list[dict[str, Any]]:
         raise NotFoundError(f"Unknown plugin {plugin}.")
 
+    def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
+        self.previewed.append((config, request))
+        return {"source": {"kind": "given", "topic": None, "skipped": 0}, "error": None, "records": []}
+
     def offsets(self, name: str) -> list[OffsetEntry]:
         self._known(name)
         return [OffsetEntry({"filename": "x"}, {"position": 6}), OffsetEntry({"filename": "y"}, None)]
@@ -179,6 +190,9 @@ class FakeHerder:
         return [ConnectorFileState("a.json", None, "invalid", "no")]
 
     def progress(self, task: TaskId) -> TaskProgress | None:
+        workers = self.task_workers.get(task.connector)
+        if workers is not None and workers[task.task] != self.worker_id:
+            return None
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
 

@@ -19,20 +19,20 @@ function newAlias(className, taken) {
   return alias;
 }
 
-/** @param {{config: Config, change: Change, validation: import("./editor.js").Validation | null}} props */
-export function ChainEditor({ config, change, validation }) {
+/** @param {{config: Config, original: Config | null, change: Change, validation: import("./editor.js").Validation | null}} props */
+export function ChainEditor({ config, original, change, validation }) {
   const { value: all } = usePolling(pluginList, 0, []);
   const classes = (/** @type {string} */ type) => [...new Set((all ?? []).filter((one) => one.type === type).map((one) => one.class))].sort();
   return html`
-    <${Stages} list="transforms" title="Transformations" one="transformation" classes=${classes("transformation")} config=${config} change=${change} validation=${validation}
+    <${Stages} list="transforms" title="Transformations" one="transformation" classes=${classes("transformation")} config=${config} original=${original} change=${change} validation=${validation}
       help="Each record passes these from top to bottom, before a source's records are written to Kafka or after a sink's records are read from it." />
-    <${Stages} list="predicates" title="Predicates" one="predicate" classes=${classes("predicate")} config=${config} change=${change} validation=${validation}
+    <${Stages} list="predicates" title="Predicates" one="predicate" classes=${classes("predicate")} config=${config} original=${original} change=${change} validation=${validation}
       help="A transformation with a predicate runs only for records for which it is true, or with negate, false." />
   `;
 }
 
-/** @param {{list: "transforms" | "predicates", title: string, one: string, classes: string[], help: string, config: Config, change: Change, validation: any}} props */
-function Stages({ list, title, one, classes, help, config, change, validation }) {
+/** @param {{list: "transforms" | "predicates", title: string, one: string, classes: string[], help: string, config: Config, original: Config | null, change: Change, validation: any}} props */
+function Stages({ list, title, one, classes, help, config, original, change, validation }) {
   const [chosen, setChosen] = useState("");
   const aliases = aliasesOf(config, list);
   const write = (/** @type {string[]} */ next, /** @type {Record<string, string | undefined>} */ more = {}) => change({ [list]: next.length ? next.join(",") : undefined, ...more });
@@ -60,7 +60,7 @@ function Stages({ list, title, one, classes, help, config, change, validation })
         <p class="help">${help}</p>
         <ol class="stages">
           ${aliases.map((alias, at) => html`
-            <${Stage} key=${alias} list=${list} alias=${alias} at=${at} count=${aliases.length} one=${one} classes=${classes} config=${config} change=${change}
+            <${Stage} key=${alias} list=${list} alias=${alias} at=${at} count=${aliases.length} classes=${classes} config=${config} original=${original} change=${change}
               validation=${validation} move=${move} remove=${remove} />
           `)}
         </ol>
@@ -79,7 +79,7 @@ function Stages({ list, title, one, classes, help, config, change, validation })
 /** @param {string} className `org...InsertField$Value` -> `InsertField$Value` */
 const nameOf = (className) => className.split(/[.:]/).pop() ?? className;
 
-function Stage({ list, alias, at, count, one, classes, config, change, validation, move, remove }) {
+function Stage({ list, alias, at, count, classes, config, original, change, validation, move, remove }) {
   const prefix = `${list}.${alias}.`;
   const type = config[`${prefix}type`] ?? "";
   const { value: keys } = usePolling(() => (type ? keysOf(type) : Promise.resolve([])), 0, [type]);
@@ -87,10 +87,11 @@ function Stage({ list, alias, at, count, one, classes, config, change, validatio
   const typeErrors = validation?.keys.get(`${prefix}type`)?.value?.errors ?? [];
   const known = new Set(["type", "predicate", "negate", ...(keys ?? []).map((key) => key.name)]);
   const unknown = Object.keys(config).filter((key) => key.startsWith(prefix) && !known.has(key.slice(prefix.length)));
-  const isShown = (/** @type {any} */ key) => key.required || key.importance === "HIGH" || `${prefix}${key.name}` in config;
+  const isShown = (/** @type {any} */ key) => key.required || key.importance !== "LOW" || `${prefix}${key.name}` in config;
+  const isStored = (/** @type {string} */ key) => Boolean(original && original[key]);
   const field = (/** @type {any} */ key) => html`
     <${Field} key=${key.name} definition=${{ ...key, name: `${prefix}${key.name}` }} label=${key.name} checked=${validation?.keys.get(`${prefix}${key.name}`)?.value ?? null}
-      value=${config[`${prefix}${key.name}`]} isStored=${false} showsErrors=${true} change=${change} />
+      value=${config[`${prefix}${key.name}`]} isStored=${isStored(`${prefix}${key.name}`)} showsErrors=${true} change=${change} />
   `;
   const own = (keys ?? []).filter((key) => !["predicate", "negate"].includes(key.name));
   const more = own.filter((key) => !isShown(key));
@@ -118,7 +119,7 @@ function Stage({ list, alias, at, count, one, classes, config, change, validatio
           ${typeErrors.map((error) => html`<p class="field-error" key=${error}>${error}</p>`)}
         </div>
         ${own.filter(isShown).map(field)}
-        ${unknown.map((key) => html`<${Field} key=${key} definition=${{ name: key, type: "STRING", required: false, default_value: null, documentation: null }} label=${key.slice(prefix.length)} checked=${null} value=${config[key]} isStored=${false} showsErrors=${true} change=${change} removable=${true} />`)}
+        ${unknown.map((key) => html`<${Field} key=${key} definition=${{ name: key, type: "STRING", required: false, default_value: null, documentation: null }} label=${key.slice(prefix.length)} checked=${null} value=${config[key]} isStored=${isStored(key)} showsErrors=${true} change=${change} removable=${true} />`)}
         ${list === "transforms" && (predicates.length > 0 || config[`${prefix}predicate`]) && html`
           <div class="field">
             <label for="f-${prefix}predicate">Predicate</label>

@@ -96,7 +96,7 @@ export function Editor({ plugin, original, name: fixedName }) {
     setShowsAll(true);
     const first = problems[0];
     if (unnamed || first) {
-      document.getElementById(unnamed ? "connector-name" : `f-${first.value.name}`)?.focus();
+      focusField(unnamed ? "connector-name" : `f-${first.value.name}`);
       return;
     }
     setAsked(original ? saveQuestion(name, original, config, passwordKeys) : createQuestion(name, config, passwordKeys));
@@ -115,7 +115,7 @@ export function Editor({ plugin, original, name: fixedName }) {
           <section class="card"><div class="pad">
             <div class="field">
               <label for="connector-name">Name <span class="required">required</span></label>
-              <input id="connector-name" value=${typedName} onInput=${(event) => setTypedName(event.target.value.trim())} autocomplete="off" spellcheck=${false}
+              <input id="connector-name" class="wide-input" value=${typedName} onInput=${(event) => setTypedName(event.target.value.trim())} autocomplete="off" spellcheck=${false}
                 aria-invalid=${unnamed && showsAll ? "true" : undefined} aria-describedby="connector-name-help" placeholder="orders-source" />
               <p class="help" id="connector-name-help">${unnamed && showsAll ? html`<span class="field-error">Give the connector a name.</span>` : "The name of the connector in this cluster."}</p>
             </div>
@@ -124,7 +124,7 @@ export function Editor({ plugin, original, name: fixedName }) {
         ${validation
           ? html`<${GroupedForm} validation=${validation} config=${config} original=${original} change=${change} showsErrorsOf=${(/** @type {string} */ key) => showsAll || Boolean(original) || touched.has(key) || key in config} />`
           : !error && html`<p class="loading" role="status">Reading the keys of ${format.shortClass(plugin)}…</p>`}
-        <${ChainEditor} config=${config} change=${change} validation=${validation} />
+        <${ChainEditor} config=${config} original=${original} change=${change} validation=${validation} />
         <${PreviewPanel} config=${given} isSink=${isSink} />
       </div>
       <div class="editor-side">
@@ -140,6 +140,13 @@ export function Editor({ plugin, original, name: fixedName }) {
   `;
 }
 
+/** Focuses a field, also one in a fold. @param {string} id */
+function focusField(id) {
+  const field = document.getElementById(id);
+  for (let fold = field?.closest("details"); fold; fold = fold.parentElement?.closest("details")) fold.open = true;
+  field?.focus();
+}
+
 /** What the worker says about the configuration. */
 function Checks({ validation, problems, pending, error, isBusy, again }) {
   const state = error ? "error" : problems.length ? "warning" : pending ? "info" : "good";
@@ -150,9 +157,7 @@ function Checks({ validation, problems, pending, error, isBusy, again }) {
       : pending ? `${format.plural(pending, "required value")} to fill in` : "The configuration is valid";
   const jump = (/** @type {string} */ key) => (/** @type {Event} */ event) => {
     event.preventDefault();
-    const field = document.getElementById(`f-${key}`);
-    field?.closest("details")?.setAttribute("open", "");
-    field?.focus();
+    focusField(`f-${key}`);
   };
   return html`
     <section class="card" aria-labelledby="checks">

@@ -54,10 +54,11 @@ export function Field({ definition, checked, value, isStored, showsErrors, chang
   `;
 }
 
-/** @param {{text: string | null}} props */
-function Documentation({ text }) {
+/** @param {{text: string | null}} props Apache's texts contain HTML */
+function Documentation({ text: given }) {
   const [isOpen, setOpen] = useState(false);
-  if (!text) return null;
+  if (!given) return null;
+  const text = given.replace(/<\/?(?:code|p|a|b|i|em|ul|ol|li|br|pre|strong)\b[^>]*>/gi, "");
   if (text.length <= LONG_DOC) return html`<p>${text}</p>`;
   const end = text.slice(0, LONG_DOC).lastIndexOf(". ");
   const short = end > 40 ? text.slice(0, end + 1) : `${text.slice(0, text.lastIndexOf(" ", LONG_DOC))}…`;
