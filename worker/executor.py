@@ -127,6 +127,10 @@ class Executor(Protocol):
 
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]: ...
 
+    def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers a request about the connector's dead letters (:func:`worker.dead_letters.engine.answer`). Blocks for as long as
+        Kafka and the plugins need, up to about a minute."""
+
     def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         """Creates an instance and, if the target is STARTED, starts it. The future fails with the error of the start, which is
         reported as a state too."""

@@ -42,7 +42,7 @@ def request_kind(method: str, path: str) -> RequestKind:
     """Returns the kind of a route's requests, by its path with placeholders."""
     if path in ("/", "/health") or path.startswith("/admin"):
         return RequestKind.WORKER
-    if path.endswith("/offsets") or path.startswith("/connector-plugins/"):
+    if path.endswith("/offsets") or "/dead-letters" in path or path.startswith("/connector-plugins/"):
         return RequestKind.CONFIGURE
     if method == "GET":
         return RequestKind.READ

@@ -23,6 +23,7 @@ from worker.model import (
 )
 from worker.observability.loggers import Loggers
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
+from worker.operations.dead_letters import DeadLetterRequests
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries
@@ -53,6 +54,7 @@ class HerderOperations(ABC):
         self._executor = executor
         self._mask = config.providers.mask
         self._check = ConfigValidator(executor, values, self._mask)
+        self._dead_letters = DeadLetterRequests(executor, values, self._mask)
         self._history = history
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
@@ -154,6 +156,11 @@ class HerderOperations(ABC):
 
     def _delete_from(self, origin: Origin, name: str) -> None:
         self.delete_connector(name, origin=origin)
+
+    # --- dead letters
+
+    def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
+        return self._dead_letters.answer(name, self._stored_config(name), request, edits or {})
 
     # --- offsets and topics
 
