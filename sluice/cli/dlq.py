@@ -193,7 +193,7 @@ def group(
 @click.option("--limit", type=click.IntRange(1), help="At most so many dead letters, the oldest first.")
 @click.option("--no-check", is_flag=True, help="Replay without checking, also what would fail again.")
 @click.option("--include-superseded", is_flag=True, help="Also those whose topic has a newer record of the same key.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @worker_options
 @_kafka_options
 @output_option

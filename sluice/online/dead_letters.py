@@ -24,7 +24,8 @@ class DeadLetterAccess:
         self._name = name
         self._properties = properties
         self._worker_file = worker_file
-        self.is_local = local or not _has_dead_letters(client, name)
+        self._left = None if local else _count_left(client, name)
+        self.is_local = self._left is None
 
     def letters(self, *, limit: int, selection: Mapping[str, Any], with_trace: bool = False) -> dict[str, Any]:
         """Returns the newest dead letters, and the size of the queue."""
@@ -55,8 +56,10 @@ class DeadLetterAccess:
             total["checked"] += answer["checked"]
             total["replayed"] += answer["replayed"]
             total["letters"] += answer["letters"]
-            on_progress(total["checked"], 0 if answer["complete"] else total["checked"] + 1, "replaying")
-            if answer["complete"] or (limit is not None and total["checked"] >= limit):
+            is_done = answer["complete"] or (limit is not None and total["checked"] >= limit)
+            goal = total["checked"] if is_done else max(total["checked"] + 1, min(self._left or 0, limit or 1 << 31))
+            on_progress(total["checked"], goal, "")
+            if is_done:
                 return {**answer, **total}
             if answer["next"] == following and not answer["checked"]:
                 raise ConnectError(
@@ -101,16 +104,16 @@ def connectors_with_queues(client: ConnectClient) -> dict[str, str]:
     return {name: topic for name, topic in topics.items() if topic is not None}
 
 
-def _has_dead_letters(client: ConnectClient, name: str) -> bool:
-    """Whether the worker has the resource. Raises NotFoundError for an unknown connector."""
+def _count_left(client: ConnectClient, name: str) -> int | None:
+    """Returns how many dead letters are left to replay; None if the worker does not have the resource. Raises NotFoundError for
+    an unknown connector."""
     try:
-        client.dead_letters(name, limit=0)
+        return int(client.dead_letters(name, limit=0)["left"])
     except NotFoundError as e:
         if e.message in ("HTTP 404 Not Found", "HTTP 404"):
             client.connector(name)
-            return False
+            return None
         raise
-    return True
 
 
 def _query(selection: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,12 +103,14 @@ def test_online_commands_work_with_an_apache_worker(
         code, _, err = sluice("history", "lines")
         assert (code, "keeps no history: it is one of Apache Kafka Connect" in err) == (1, True)
         # The worker has no resource for dead letters; the command reads the queue that the worker has written.
-        dead = {**sink, "file": str(tmp_path / "dead.txt"), "errors.tolerance": "all", "topics": "online-commands",
-                "errors.deadletterqueue.topic.name": "online-dlq", "errors.deadletterqueue.topic.replication.factor": "1",
-                "errors.deadletterqueue.context.headers.enable": "true", "transforms": "cast",
-                "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value", "transforms.cast.spec": "int32"}  # fmt: skip
+        dead = {
+            **sink, "file": str(tmp_path / "dead.txt"), "errors.tolerance": "all", "transforms": "cast",
+            "errors.deadletterqueue.topic.name": "online-dlq", "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true", "transforms.cast.spec": "int32",
+            "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+        }  # fmt: skip
         worker.client.create("dead", dead)
-        direct = ("--bootstrap-server", broker.bootstrap, "--worker", worker.config_file)
+        direct = ("--bootstrap-server", broker.bootstrap, "--worker", tmp_path / "apache.properties")
 
         def letters() -> list[str]:
             return sluice("dlq", "show", "dead", *direct, "-o", "json")[1].splitlines()

@@ -24,6 +24,7 @@ _VALUES = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<uuid>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b"), "<time>"),
     (re.compile(r"'[^']*'"), "'...'"),
+    (re.compile(r"\bvalue \([^)]*\)", re.I), "value (...)"),
     (re.compile(r'"[^"]*"'), '"..."'),
     (re.compile(r"\b0x[0-9a-f]+\b|\b(?=\w*\d)[0-9a-f]{12,}\b", re.I), "<hex>"),
     (re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])"), "<number>"),

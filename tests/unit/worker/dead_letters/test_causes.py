@@ -58,6 +58,7 @@ def test_a_record_that_failed_twice_has_the_context_of_its_last_failure() -> Non
     [
         ("Field 'amount' is bad: 17", "Field '...' is bad: <number>", "amount"),
         ('For input string: "12x"', 'For input string: "..."', None),
+        ("Value (12x) was out of range", "value (...) was out of range", None),
         ("field does not exist: id", "field does not exist: id", None),
         ("row 2026-11-26T08:00:00Z of 0b8f4c2e-1111-4222-8333-444455556666", "row <time> of <uuid>", None),
         ('null value in column "price" violates', 'null value in column "..." violates', "price"),
