@@ -34,6 +34,8 @@ POINTS = (
     "jdbc.committed",  # the transaction is committed, the consumer group's offsets are not
     "errors.reported",  # an errant record was sent to the dead letter queue and is not acknowledged
     "errors.acknowledged",  # the dead letter queue has acknowledged it, no offset is committed or stored
+    "dead_letters.written",  # a replay has written dead letters, and its transaction is not committed
+    "dead_letters.replayed",  # the transaction is committed, the next one has not begun
     "sink.precommitted",  # the task has returned its durable offsets, the group's offsets are not committed
     "cluster.tasks_written",  # a leader has written a connector's task configs, but not the commit record
     "cluster.tasks_stopped",  # a worker has stopped revoked tasks and has not rejoined the group

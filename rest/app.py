@@ -22,6 +22,7 @@ from rest.middleware.response_headers import ResponseHeadersMiddleware
 from rest.openapi import ConnectApi
 from rest.responses import http_error_response
 from rest.routes.connectors import add_connectors_routes
+from rest.routes.dead_letters import add_dead_letters_routes
 from rest.routes.diagnosis import add_diagnosis_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
@@ -65,6 +66,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_verification_routes,
     add_history_routes,
     add_logs_routes,
+    add_dead_letters_routes,
     add_internal_routes,
 )
 ADMIN: tuple[AddRoutes, ...] = (add_loggers_routes,)

@@ -226,6 +226,19 @@ class ConnectClient:
         path = "/sluice/diagnosis" if name is None else f"/sluice{_path(name, 'diagnosis')}"
         return self._dict("GET", path)
 
+    def dead_letters(self, name: str, **query: Any) -> dict[str, Any]:
+        """Returns the newest dead letters (``letters``) and the size of the queue. The query: limit, cause, partition, offsets,
+        replayed, trace."""
+        return self._dict("GET", f"/sluice{_path(name, 'dead-letters')}", query=_query_of(query))
+
+    def dead_letter_causes(self, name: str, **query: Any) -> dict[str, Any]:
+        """Returns dead letters grouped by cause. The query: partition, offsets, replayed."""
+        return self._dict("GET", f"/sluice{_path(name, 'dead-letters', 'causes')}", query=_query_of(query))
+
+    def replay_dead_letters(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks or replays dead letters; repeat with ``next`` until the answer is ``complete``."""
+        return self._dict("POST", f"/sluice{_path(name, 'dead-letters', 'replay')}", dict(request))
+
     def signal(self, name: str, type_: str, data: Mapping[str, Any] | None = None, *, signal_id: str | None = None) -> str:
         """Sends a signal to the connector's tasks on this worker; returns its ID."""
         body = {"id": signal_id, "type": type_, "data": None if data is None else dict(data)}
@@ -367,6 +380,11 @@ class ConnectClient:
 
 def _path(name: str, *rest: str) -> str:
     return "/".join(("/connectors", quote(name, safe=""), *rest))
+
+
+def _query_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = {key: _flag(value) if isinstance(value, bool) else value for key, value in values.items()}
+    return [(key, str(value)) for key, value in found.items() if value is not None and value != ""]
 
 
 def _flag(value: bool) -> str:

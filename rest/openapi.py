@@ -128,6 +128,78 @@ SCHEMAS: dict[str, Schema] = {
         {"name": STRING, "connector": ref("State"), "tasks": array_of(ref("TaskState")), "type": _CONNECTOR_TYPE}
     ),
     "ConnectorTopics": map_of(_object({"topics": array_of(STRING)})),
+    "DeadLetter": _object(
+        {
+            "partition": INTEGER,
+            "offset": INTEGER,
+            "timestamp_ms": nullable(INTEGER),
+            "cause": STRING,
+            "replayed": BOOLEAN,
+            "context": map_of(nullable(STRING)),
+            "key": nullable(OPEN_OBJECT),
+            "value": nullable(OPEN_OBJECT),
+            "headers": array_of(_object({"key": STRING, "value": nullable(OPEN_OBJECT)})),
+        }
+    ),
+    "DeadLetterCause": _object(
+        {
+            "id": STRING,
+            "count": INTEGER,
+            "first_ms": nullable(INTEGER),
+            "last_ms": nullable(INTEGER),
+            "stage": nullable(STRING),
+            "class": nullable(STRING),
+            "transform": nullable(STRING),
+            "exception_class": nullable(STRING),
+            "field": nullable(STRING),
+            "message": nullable(STRING),
+            "hint": nullable(STRING),
+            "example": OPEN_OBJECT,
+        }
+    ),
+    "DeadLetterCauses": _object(
+        {
+            "connector": STRING,
+            "topic": STRING,
+            "letters": INTEGER,
+            "complete": BOOLEAN,
+            "causes": array_of(ref("DeadLetterCause")),
+        }
+    ),
+    "DeadLetterCheck": _object(
+        {
+            "partition": INTEGER,
+            "offset": INTEGER,
+            "verdict": one_of("passes", "dropped", "unverified", "fails", "superseded"),
+            "error": nullable(OPEN_OBJECT),
+            "before": nullable(OPEN_OBJECT),
+            "after": nullable(OPEN_OBJECT),
+        }
+    ),
+    "DeadLetterReplay": _object(
+        {
+            "connector": STRING,
+            "topic": STRING,
+            "dry_run": BOOLEAN,
+            "checked": INTEGER,
+            "replayed": INTEGER,
+            "verdicts": map_of(INTEGER),
+            "complete": BOOLEAN,
+            "next": map_of(INTEGER),
+            "letters": array_of(ref("DeadLetterCheck")),
+        }
+    ),
+    "DeadLetters": _object(
+        {
+            "connector": STRING,
+            "topic": STRING,
+            "records": INTEGER,
+            "left": INTEGER,
+            "newest_ms": nullable(INTEGER),
+            "complete": BOOLEAN,
+            "letters": array_of(ref("DeadLetter")),
+        }
+    ),
     "Error": _object({"error_code": INTEGER, "message": nullable(STRING)}),
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
     "Diagnosis": _object(
@@ -333,6 +405,9 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),
     ("get", f"{_SLUICE}/logs"): OperationResponses({200: ref("LogLines")}, (400, 404)),
+    ("get", f"{_SLUICE}/dead-letters"): OperationResponses({200: ref("DeadLetters")}, (400, 404)),
+    ("get", f"{_SLUICE}/dead-letters/causes"): OperationResponses({200: ref("DeadLetterCauses")}, (400, 404)),
+    ("post", f"{_SLUICE}/dead-letters/replay"): OperationResponses({200: ref("DeadLetterReplay")}, (400, 404)),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
@@ -370,10 +445,27 @@ _PREVIEW_BODY = {
         },
     },
 }
+_REPLAY_BODY = {
+    "type": "object",
+    "properties": {
+        "dry_run": {"type": "boolean", "description": "only check; the default"},
+        "config": {**CONFIG, "description": "edits of the configuration, for a dry run; null removes a key"},
+        "selection": {
+            "type": "object",
+            "properties": {"cause": STRING, "partition": INTEGER, "offsets": STRING, "with_replayed": BOOLEAN},
+        },
+        "limit": INTEGER,
+        "to": {"type": "string", "description": "another topic than the original one"},
+        "check": {"type": "boolean", "description": "leave those that would fail again; the default"},
+        "include_superseded": BOOLEAN,
+        "next": {**map_of(INTEGER), "description": "that of a response that was not complete"},
+    },
+}
 _BODIES: dict[tuple[str, str], Schema] = {
     ("put", "/admin/loggers/{logger}"): _LEVEL_BODY,
     ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
     ("post", "/sluice/preview"): _PREVIEW_BODY,
+    ("post", f"{_SLUICE}/dead-letters/replay"): _REPLAY_BODY,
 }
 
 

@@ -148,6 +148,10 @@ class Executor(Protocol):
         """Runs records through the transformations of a config as :func:`worker.preview.stages.preview_stages` does. Blocks as
         long as the plugins do, and as reading a topic takes."""
 
+    def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answers a request about the connector's dead letters (:func:`worker.dead_letters.engine.answer`). Blocks for as long as
+        Kafka and the plugins need, up to about a minute."""
+
     def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:
         """Creates an instance and, if the target is STARTED, starts it. The future fails with the error of the start, which is
         reported as a state too."""

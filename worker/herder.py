@@ -241,6 +241,17 @@ class LoggerOperations(Protocol):
         """Sets a level on every worker of the cluster (KIP-976). Returns before the others have followed."""
 
 
+class DeadLetterOperations(Protocol):
+    """The dead letter queues of connectors."""
+
+    def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
+        """Answers a request as :func:`worker.dead_letters.engine.answer` does, with the connector's configuration and edits of
+        it; None removes a key.
+
+        Raises BadRequestError for invalid requests, IllegalStateError for a connector without a queue.
+        """
+
+
 class LogOperations(Protocol):
     """Where the log lines of connectors are."""
 
@@ -269,6 +280,7 @@ class Herder(
     ClusterInternal,
     LoggerOperations,
     LogOperations,
+    DeadLetterOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

@@ -44,6 +44,9 @@ _SLUICE = "/sluice/connectors/{connector}"
 PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("GET", "/"): _VIEW_ANY,
     ("GET", "/health"): _VIEW_ANY,
+    ("GET", "/health/live"): _VIEW_ANY,
+    ("GET", "/health/ready"): _VIEW_ANY,
+    ("GET", "/metrics"): _VIEW_WORKER,
     ("GET", "/openapi.json"): _VIEW_ANY,
     ("GET", "/connectors"): _VIEW_ANY,
     ("POST", "/connectors"): _ADMIN_ANY,
@@ -79,9 +82,16 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("GET", "/sluice/progress"): _VIEW_ANY,
     ("GET", f"{_SLUICE}/progress"): _VIEW,
     ("GET", f"{_SLUICE}/logs"): _VIEW,
+    # Dead letters are data of the topics.
+    ("GET", f"{_SLUICE}/dead-letters"): _OPERATE,
+    ("GET", f"{_SLUICE}/dead-letters/causes"): _OPERATE,
+    # A replay writes to topics, and its check runs code that edits of the configuration may name.
+    ("POST", f"{_SLUICE}/dead-letters/replay"): _ADMIN,
     ("GET", "/sluice/diagnosis"): _VIEW_ANY,
     ("GET", f"{_SLUICE}/diagnosis"): _VIEW,
     ("POST", f"{_SLUICE}/signals"): _OPERATE,
+    ("GET", f"{_SLUICE}/verification"): _VIEW,
+    ("POST", f"{_SLUICE}/verification"): _OPERATE,
     ("GET", f"{_SLUICE}/history"): _VIEW,
     ("GET", f"{_SLUICE}/history/{{version}}"): _VIEW,
     ("POST", f"{_SLUICE}/rollback"): _ADMIN,

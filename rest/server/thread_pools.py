@@ -51,7 +51,7 @@ def request_kind(method: str, path: str) -> RequestKind:
         return RequestKind.METRICS
     if path in ("/", "/health") or path.startswith("/admin"):
         return RequestKind.WORKER
-    if path.endswith(("/offsets", "/diagnosis")) or path.startswith("/connector-plugins/"):
+    if path.endswith(("/offsets", "/diagnosis")) or "/dead-letters" in path or path.startswith("/connector-plugins/"):
         return RequestKind.CONFIGURE
     if method == "GET":
         return RequestKind.READ

@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "plugins": Command("sluice.cli.worker_admin:plugins", "List the connectors that a worker can run."),
     "loggers": Command("sluice.cli.worker_admin:loggers", "Show and set the levels of a worker's loggers."),
     "logs": Command("sluice.cli.logs:logs", "Show the log lines of a connector, from all workers."),
+    "dlq": Command("sluice.cli.dlq:dlq", "Show dead letters, group them by cause, and replay them."),
     "context": Command("sluice.cli.worker:context", "Name clusters, and choose the current one."),
     "auth": Command("sluice.cli.auth:auth", "Create users and tokens for workers, and show who you are at one."),
     "topic": Command("sluice.cli.topic:topic", "List, create, alter, delete, read, and write topics."),

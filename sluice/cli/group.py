@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
-from sluice.cli.output import as_dict, emit, notice, output_option, print_json, print_table
+from sluice.cli.output import as_dict, emit, forms_option, notice, output_option, print_forms, print_json, print_table
 
 if TYPE_CHECKING:
     from worker.kafka.admin import KafkaAdmin
@@ -28,11 +28,12 @@ def group() -> None:
 
 @group.command("ls")
 @bootstrap_options
-@output_option
+@forms_option
 def list_groups(bootstrap_server: str, command_config: Path | None, output: str) -> None:
     """List consumer groups and their states."""
     rows = _admin(bootstrap_server, command_config).group_names()
-    emit(output, [{"group": name, "state": state} for name, state in rows], ["group", "state"], rows)
+    value = [{"group": name, "state": state} for name, state in rows]
+    print_forms(output, value, ["group", "state"], rows, name="group")
 
 
 @group.command()

@@ -14,8 +14,29 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_IN_YAML = "sluice.output.yaml"
+
+
 def output_option(function: F) -> F:
-    """Adds ``-o/--output text|json`` to a command; it receives ``output: str``."""
+    """Adds ``-o/--output text|json|yaml`` to a command; it receives ``output: str``, which is ``json`` for YAML too:
+    :func:`print_json` then prints YAML."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json", "yaml"]),
+        default="text",
+        callback=_note_yaml,
+        help="Form of the data on stdout.",
+    )(function)
+
+
+def _note_yaml(ctx: click.Context, _: click.Parameter, value: str) -> str:
+    ctx.meta[_IN_YAML] = value == "yaml"
+    return "json" if value == "yaml" else value
+
+
+def lines_option(function: F) -> F:
+    """Adds ``-o/--output text|json`` to a command that prints records, one per line."""
     return click.option(
         "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the data on stdout."
     )(function)
@@ -33,23 +54,43 @@ def forms_option(function: F) -> F:
 
 
 def print_forms(
-    output: str, value: Sequence[Mapping[str, Any]], columns: Sequence[str], rows: Sequence[Sequence[object]]
+    output: str,
+    value: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    name: str = "name",
 ) -> None:
-    """Prints things with a ``name`` as JSON, YAML, names, or a table, depending on ``-o``."""
+    """Prints things as JSON, YAML, names, or a table, depending on ``-o``; ``name`` is the member with the name."""
     if output == "yaml":
-        import yaml
-
-        print(yaml.safe_dump(list(value), sort_keys=False, allow_unicode=True), end="", flush=True)
+        _print_yaml(list(value))
     elif output == "name":
         for one in value:
-            print(one["name"], flush=True)
+            print(one[name], flush=True)
     else:
         emit(output, list(value), columns, rows)
 
 
 def print_json(value: object) -> None:
-    """Prints one JSON document on one line of stdout."""
-    print(json.dumps(value, ensure_ascii=False, default=str), flush=True)
+    """Prints one JSON document on one line of stdout; with ``-o yaml``, a YAML document."""
+    context = click.get_current_context(silent=True)
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if context is not None and context.meta.get(_IN_YAML):
+        # What only JSON's encoder can express becomes the same text in both forms.
+        _print_yaml(json.loads(text))
+    else:
+        print(text, flush=True)
+
+
+def _print_yaml(value: object) -> None:
+    """Prints one YAML document; several are a stream."""
+    import yaml
+
+    context = click.get_current_context(silent=True)
+    is_first = context is None or not context.meta.get(f"{_IN_YAML}.printed")
+    if context is not None:
+        context.meta[f"{_IN_YAML}.printed"] = True
+    start = None if is_first else True
+    print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=start), end="", flush=True)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -14,7 +14,7 @@ import click
 
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import ConnectRecord
-from sluice.cli.output import output_option, wants_color
+from sluice.cli.output import lines_option, wants_color
 from worker.preview.conversion import Message, PreviewConverters
 from worker.preview.errors import PreviewFailure
 from worker.preview.record_diff import FieldChange, FieldValue, diff_records, flatten_record
@@ -39,7 +39,7 @@ _SAMPLES = 3
 @click.option("--base64", "is_base64", is_flag=True, help="With --raw: keys and values are base64, for binary data.")
 @click.option("--key-separator", metavar="TEXT", help="With --raw: the part of a line before TEXT is the message key.")
 @click.option("--topic", help="Topic of records that do not name one. Default: the connector's first topic.")
-@output_option
+@lines_option
 def preview(
     connector: str,
     records: str | None,

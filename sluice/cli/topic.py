@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties, key_values
-from sluice.cli.output import as_dict, emit, notice, output_option, print_json, print_table
+from sluice.cli.output import (
+    as_dict,
+    emit,
+    forms_option,
+    lines_option,
+    notice,
+    output_option,
+    print_forms,
+    print_json,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from worker.kafka.admin import KafkaAdmin
@@ -31,16 +41,15 @@ def topic() -> None:
 @topic.command("ls")
 @click.option("--internal", is_flag=True, help="Include topics whose names start with two underscores.")
 @bootstrap_options
-@output_option
+@forms_option
 def list_topics(internal: bool, bootstrap_server: str, command_config: Path | None, output: str) -> None:
     """List topics by name."""
     names = _admin(bootstrap_server, command_config).topic_names()
     names = [name for name in names if internal or not name.startswith("__")]
     if output == "json":
         print_json(names)
-    else:
-        for name in names:
-            print(name)
+        return
+    print_forms("yaml" if output == "yaml" else "name", [{"name": name} for name in names], (), ())
 
 
 @topic.command()
@@ -169,7 +178,7 @@ def offsets(name: str, bootstrap_server: str, command_config: Path | None, outpu
     help="print.key, print.value, print.partition, print.offset, print.timestamp, print.headers, key.separator, null.literal.",
 )
 @bootstrap_options
-@output_option
+@lines_option
 def consume(
     name: str,
     from_beginning: bool,

@@ -12,7 +12,7 @@ import click
 
 from connect.errors import ConfigError, ConnectError, NotFoundError
 from connect.suggestions import did_you_mean
-from sluice.cli.output import emit, notice, output_option
+from sluice.cli.output import forms_option, notice, print_forms
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
@@ -173,13 +173,14 @@ def context() -> None:
 
 
 @context.command("ls")
-@output_option
+@forms_option
 def list_contexts(output: str) -> None:
     """List contexts; the current one has a star."""
     stored = read_contexts()
     found = [(name, one["url"], name == stored["current"]) for name, one in sorted(stored["contexts"].items())]
     value = [{"name": name, "url": url, "current": is_current} for name, url, is_current in found]
-    emit(output, value, ["name", "url", "current"], [[name, url, "*" if is_current else None] for name, url, is_current in found])
+    rows = [[name, url, "*" if is_current else None] for name, url, is_current in found]
+    print_forms(output, value, ["name", "url", "current"], rows)
 
 
 @context.command("set")

@@ -49,13 +49,13 @@ def set_logger(logger: str, level: str, cluster: bool, url: str | None, context_
 @click.command()
 @click.option("--all", "shows_all", is_flag=True, help="Also transformations, predicates, and converters.")
 @worker_options
-@output_option
+@forms_option
 def plugins(shows_all: bool, url: str | None, context_name: str | None, output: str) -> None:
     """List the connectors that a worker can run."""
     with connect_to(url, context_name) as client:
         found = sorted(client.plugins(connectors_only=not shows_all), key=lambda one: (one["type"], one["class"]))
     rows = [[one["class"], one["type"], one.get("version")] for one in found]
-    emit(output, found, ["class", "type", "version"], rows)
+    print_forms(output, found, ["class", "type", "version"], rows, name="class")
 
 
 @click.command()

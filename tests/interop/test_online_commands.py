@@ -102,6 +102,28 @@ def test_online_commands_work_with_an_apache_worker(
         assert sluice("restart", "lines")[0] == sluice("restart", "lines", "--failed")[0] == 0
         code, _, err = sluice("history", "lines")
         assert (code, "keeps no history: it is one of Apache Kafka Connect" in err) == (1, True)
+        # The worker has no resource for dead letters; the command reads the queue that the worker has written.
+        dead = {
+            **sink, "file": str(tmp_path / "dead.txt"), "errors.tolerance": "all", "transforms": "cast",
+            "errors.deadletterqueue.topic.name": "online-dlq", "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true", "transforms.cast.spec": "int32",
+            "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+        }  # fmt: skip
+        worker.client.create("dead", dead)
+        direct = ("--bootstrap-server", broker.bootstrap, "--worker", tmp_path / "apache.properties")
+
+        def letters() -> list[str]:
+            return sluice("dlq", "show", "dead", *direct, "-o", "json")[1].splitlines()
+
+        worker.wait_for(lambda: len(letters()) == 2, 60, "dead letters")
+        assert json.loads(letters()[0])["context"]["topic"] == "online-commands"
+        code, out, err = sluice("dlq", "group", "dead", *direct, "-o", "json")
+        assert [(one["count"], one["transform"]) for one in json.loads(out)] == [(2, "cast")], err
+        code, out, err = sluice("dlq", "replay", "dead", *direct, "--yes", "--apply", "--set", "transforms=")
+        assert (code, out) == (0, "2 of 2 dead letters were replayed\n"), err
+        worker.wait_for(lambda: (tmp_path / "dead.txt").exists(), 60, "the file of the sink")
+        worker.wait_for(lambda: (tmp_path / "dead.txt").read_text() == "one\ntwo\n", 60, "the replayed records")
+        worker.client.delete("dead")
         code, _, err = sluice("logs", "lines")
         assert (code, "keeps no lines of single connectors (read its log files): it is one of Apache" in err) == (1, True)
         assert "FileStreamSource" in sluice("plugins")[1]

@@ -158,6 +158,9 @@ class ExecutorProcess:
                 return self._query(lambda: self._local.plugins(connectors_only=arguments["connectors_only"]))
             case "plugin_config":
                 return self._query(lambda: self._local.plugin_config(arguments["plugin"], arguments["version"]))
+            case "dead_letters":
+                spec, request = connector_of_plain(arguments["spec"]), arguments["request"]
+                return self._query(lambda: self._local.dead_letters(spec, request))
             case "progress":
                 return self._query(lambda: progress_to_plain(self._local.progress(id_of_plain(arguments["task"]))))
             case "figures":

@@ -110,6 +110,12 @@ class LocalExecutor:
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]:
         return plugin_config(plugin, self._plugin_index, version)
 
+    def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+        # Imported when it is needed: few workers are ever asked.
+        from worker.executors.dead_letter_requests import answer_dead_letter_request
+
+        return answer_dead_letter_request(self._config, self._plugins, self._mask, spec, request)
+
     # --- connectors
 
     def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:

@@ -11,9 +11,9 @@ from typing import Any
 from connect.errors import BadRequestError, ConfigError, ConnectError, PluginNotFoundError
 from worker.config.isolation import parse_isolation
 from worker.config.plugin_path import validate_environment
-from worker.executor import ConnectorFacts
+from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.channel import ChannelClosedError
-from worker.executors.messages import facts_of_plain, json_objects
+from worker.executors.messages import connector_to_plain, facts_of_plain, json_objects
 from worker.executors.process_registry import ProcessRegistry
 from worker.model import PreviewRequest
 
@@ -88,6 +88,13 @@ class PluginQueries:
         return json_objects(
             _answer(self._processes.first.call("plugin_config", plugin=plugin, version=version), _QUERY_TIMEOUT_S)
         )
+
+    def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+        """As :meth:`worker.executor.Executor.dead_letters`."""
+        environment = parse_isolation(spec.config, self._environments).environment
+        asked = self._processes.for_query(environment).call("dead_letters", spec=connector_to_plain(spec), request=dict(request))
+        (found,) = json_objects([_answer(asked, _QUERY_TIMEOUT_S)])
+        return found
 
 
 def _answer(asked: Future[Any], timeout_s: float) -> Any:

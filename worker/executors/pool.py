@@ -112,6 +112,9 @@ class ExecutorPool:
     def plugin_config(self, plugin: str, version: str | None) -> list[dict[str, Any]]:
         return self._queries.plugin_config(plugin, version)
 
+    def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
+        return self._queries.dead_letters(spec, request)
+
     # --- connectors
 
     def start_connector(self, start_id: int, spec: ConnectorSpec, target: TargetState) -> Future[None]:

@@ -33,6 +33,7 @@ from worker.observability.worker_metrics.collector import WorkerMetrics
 from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
+from worker.operations.dead_letters import DeadLetterRequests
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries
@@ -67,6 +68,7 @@ class HerderOperations(ABC):
         self._mask = config.providers.mask
         self._resolver = values
         self._check = ConfigValidator(executor, values, self._mask)
+        self._dead_letters = DeadLetterRequests(executor, values, self._mask)
         self._history = history
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
@@ -206,6 +208,11 @@ class HerderOperations(ABC):
 
     def _delete_from(self, origin: Origin, name: str) -> None:
         self.delete_connector(name, origin=origin)
+
+    # --- dead letters
+
+    def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
+        return self._dead_letters.answer(name, self._stored_config(name), request, edits or {})
 
     # --- offsets and topics
 

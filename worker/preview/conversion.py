@@ -9,7 +9,7 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.data.headers import Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
-from connect.record import CREATE_TIME, ConnectRecord, SinkRecord
+from connect.record import CREATE_TIME, ConnectRecord, SchemaAndValue, SinkRecord
 from worker.preview.errors import PreviewFailure, build_failure
 from worker.tasks.converters import converter_settings
 
@@ -74,6 +74,11 @@ class PreviewConverters:
         return SinkRecord(
             message.topic, 0, key_schema, key, value_schema, value, offset, 0, CREATE_TIME, headers if message.headers else None
         )  # fmt: skip
+
+    def decode_part(self, part: str, topic: str, data: bytes, headers: Headers) -> SchemaAndValue:
+        """Converts the ``key`` or the ``value`` alone. Raises what the converter raises."""
+        converter = self._key if part == "key" else self._value
+        return converter.to_connect_data(topic, data, headers)
 
     def write(self, record: ConnectRecord) -> Message | PreviewFailure:
         """Converts a source's record to a message; returns a failure if a converter raises."""

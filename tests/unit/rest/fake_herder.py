@@ -55,6 +55,7 @@ class FakeHerder:
         self.cluster_levels: dict[str, str] = {}
         self.others: list[str] = []
         self.broker_answers = True
+        self.requested: list[tuple[str, dict[str, Any], Any]] = []
 
     def timeout_message(self) -> str:
         return "Request timed out"
@@ -87,6 +88,10 @@ class FakeHerder:
 
     def _tasks(self, name: str) -> list[TaskId]:
         return [] if self.targets[name] is TargetState.STOPPED else [TaskId(name, 0)]
+
+    def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
+        self.requested.append((self._known(name), dict(request), edits))
+        return {}
 
     def connector_info(self, name: str) -> ConnectorInfo:
         return ConnectorInfo(name, self.configs[self._known(name)], self._tasks(name), "source")

@@ -131,8 +131,12 @@ def test_a_chatty_connector_displaces_its_own_lines_only_and_readers_see_the_gap
 
 
 def test_watchers_are_called_for_their_connector_until_they_leave() -> None:
-    logs, called = RecentLogs(), []
-    with logs.watch("a", lambda: called.append(1)):
+    logs, called = RecentLogs(), list[int]()
+
+    def note() -> None:
+        called.append(1)
+
+    with logs.watch("a", note):
         logs.add([line("b")])
         assert called == []
         logs.add([line("a"), line("a")])
@@ -180,10 +184,7 @@ def test_handlers_keep_lines_of_all_threads_and_ignore_malformed_records(handler
         sent.append(lines)
         acknowledged()
 
-    handlers += [
-        keep_recent_logs(SecretMask()),
-        forward_logs(send, SecretMask()),
-    ]
+    handlers += [keep_recent_logs(SecretMask()), forward_logs(send, SecretMask())]
     log = logging.getLogger("tests.recent_logs")
 
     def work() -> None:

@@ -1,0 +1,379 @@
+"""``sluice dlq``: dead letters of connectors: list, show, group by cause, and replay."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from connect.errors import ConfigError
+from sluice.cli.connection import DEFAULT_BOOTSTRAP, client_properties, key_values
+from sluice.cli.connectors import complete_names
+from sluice.cli.errors import FAILED, OK
+from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json, progress
+from sluice.cli.worker import connect_to, worker_options
+
+if TYPE_CHECKING:
+    from rest.client import ConnectClient
+    from sluice.online.dead_letters import DeadLetterAccess
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAME = click.argument("name", shell_complete=complete_names)
+_WAIT_S = 60.0
+_SHOWN_CHARACTERS = 200
+
+
+def _kafka_options(function: F) -> F:
+    """Options for reading the queue from here instead of through the worker."""
+    server = click.option(
+        "--bootstrap-server",
+        help="Read the queue from these Kafka brokers instead of through the worker. Needed for workers of Apache Kafka Connect; "
+        "default for them: SLUICE_BOOTSTRAP_SERVERS, or localhost:9092.",
+    )
+    config = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path),
+        help="Properties file with client settings, for example for security.",
+    )
+    worker = click.option(
+        "--worker", "worker_file", type=click.Path(path_type=Path), help="Worker file with the default converters."
+    )
+    return server(config(worker(function)))
+
+
+def _selection_options(function: F) -> F:
+    cause = click.option("--cause", "--group", "cause", metavar="CAUSE", help="Only this cause; see sluice dlq group.")
+    partition = click.option("--partition", type=click.IntRange(0), help="Only this partition of the queue.")
+    offsets = click.option("--offsets", metavar="N-M,...", help="Only these offsets of the queue.")
+    return cause(partition(offsets(function)))
+
+
+def _access(
+    client: ConnectClient, name: str, bootstrap_server: str | None, command_config: Path | None, worker_file: Path | None
+) -> DeadLetterAccess:
+    from sluice.online.dead_letters import DeadLetterAccess
+
+    def properties() -> dict[str, str]:
+        server = bootstrap_server or os.environ.get("SLUICE_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
+        return client_properties(server, command_config)
+
+    return DeadLetterAccess(client, name, properties, worker_file, local=bootstrap_server is not None)
+
+
+@click.group()
+def dlq() -> None:
+    """Show the dead letters of connectors, group them by cause, and replay them."""
+
+
+@dlq.command("ls")
+@worker_options
+@_kafka_options
+@forms_option
+def list_queues(
+    url: str | None,
+    context_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    worker_file: Path | None,
+    output: str,
+) -> None:
+    """List the connectors that have a dead letter queue, with its size."""
+    from connect.errors import NotFoundError
+    from sluice.online.dead_letters import connectors_with_queues
+
+    found = []
+    with connect_to(url, context_name) as client:
+        for name, topic in connectors_with_queues(client).items():
+            try:
+                access = _access(client, name, bootstrap_server, command_config, worker_file)
+                answer = access.letters(limit=1, selection={"with_replayed": True})
+            except NotFoundError:  # the topic is created with the first task
+                answer = {"records": 0, "left": 0, "newest_ms": None}
+            row = {"records": answer["records"], "left": answer["left"], "newest": _time(answer["newest_ms"])}
+            found.append({"name": name, "topic": topic, **row})
+    columns = ["name", "topic", "records", "left", "newest"]
+    print_forms(output, found, columns, [[one[column] for column in columns] for one in found])
+
+
+@dlq.command()
+@_NAME
+@_selection_options
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many of the newest ones.")
+@click.option("--all", "shows_all", is_flag=True, help="Also those that were replayed.")
+@click.option("--trace", is_flag=True, help="With the stack traces.")
+@worker_options
+@_kafka_options
+@output_option
+def show(
+    name: str,
+    cause: str | None,
+    partition: int | None,
+    offsets: str | None,
+    limit: int,
+    shows_all: bool,
+    trace: bool,
+    url: str | None,
+    context_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    worker_file: Path | None,
+    output: str,
+) -> None:
+    """Show the newest dead letters of connector NAME: where each came from, why it failed, and what is in it.
+
+    Keys and values are decoded by the connector's converters where these can. With -o json, each dead letter is a line.
+    """
+    selection = {"cause": cause, "partition": partition, "offsets": offsets, "with_replayed": shows_all}
+    with connect_to(url, context_name) as client:
+        access = _access(client, name, bootstrap_server, command_config, worker_file)
+        answer = access.letters(limit=limit, selection=selection, with_trace=trace)
+    for letter in answer["letters"]:
+        if output == "json":
+            print_json(letter)
+        else:
+            print("\n".join(letter_lines(letter)), flush=True)
+    _tell_incomplete(answer)
+    if output != "json":
+        notice(f"{len(answer['letters'])} shown; {answer['topic']} has {answer['records']}, of which {answer['left']} are left")
+
+
+@dlq.command()
+@_NAME
+@click.option("--partition", type=click.IntRange(0), help="Only this partition of the queue.")
+@click.option("--offsets", metavar="N-M,...", help="Only these offsets of the queue.")
+@click.option("--all", "shows_all", is_flag=True, help="Also those that were replayed.")
+@worker_options
+@_kafka_options
+@forms_option
+def group(
+    name: str,
+    partition: int | None,
+    offsets: str | None,
+    shows_all: bool,
+    url: str | None,
+    context_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    worker_file: Path | None,
+    output: str,
+) -> None:
+    """Group the dead letters of connector NAME by cause, the most frequent first, with a hint for each."""
+    selection = {"partition": partition, "offsets": offsets, "with_replayed": shows_all}
+    with connect_to(url, context_name) as client, progress("reading") as report:
+        access = _access(client, name, bootstrap_server, command_config, worker_file)
+        answer = access.causes(selection, report)
+    causes = [{"name": one["id"], **one} for one in answer["causes"]]
+    rows = [
+        [one["id"], one["count"], _time(one["first_ms"]), _time(one["last_ms"]), one["stage"], _plugin(one), one["field"],
+         _short(one["message"])]
+        for one in causes
+    ]  # fmt: skip
+    print_forms(output, causes, ["cause", "count", "first", "last", "stage", "plugin", "field", "message"], rows)
+    _tell_incomplete(answer)
+    if output == "text":
+        for one in causes:
+            if one["hint"]:
+                notice(f"{one['id']}: {one['hint']}")
+
+
+@dlq.command()
+@_NAME
+@_selection_options
+@click.option("--config", "config_file", type=click.Path(), help="File with an edited configuration of the connector.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", callback=key_values, help="Edit of its configuration.")
+@click.option("--dry-run", is_flag=True, help="Only check which would pass now, and show each before and after.")
+@click.option("--apply", "is_applied", is_flag=True, help="Give the connector the edited configuration first.")
+@click.option("--to", metavar="TOPIC", help="Write to this topic instead of the original ones.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many dead letters, the oldest first.")
+@click.option("--no-check", is_flag=True, help="Replay without checking, also what would fail again.")
+@click.option("--include-superseded", is_flag=True, help="Also those whose topic has a newer record of the same key.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
+@worker_options
+@_kafka_options
+@output_option
+def replay(
+    name: str,
+    cause: str | None,
+    partition: int | None,
+    offsets: str | None,
+    config_file: str | None,
+    changes: Mapping[str, str],
+    dry_run: bool,
+    is_applied: bool,
+    to: str | None,
+    limit: int | None,
+    no_check: bool,
+    include_superseded: bool,
+    yes: bool,
+    url: str | None,
+    context_name: str | None,
+    bootstrap_server: str | None,
+    command_config: Path | None,
+    worker_file: Path | None,
+    output: str,
+) -> int:
+    """Write dead letters of connector NAME back to their topics, in the order of the queue, so that it reads them again.
+
+    Each is first run through the connector's converters and transformations; what would fail again stays in the queue. --config
+    and --set check against an edited configuration. An interrupted replay continues where it ended, without duplicates.
+    """
+    selection = {"cause": cause, "partition": partition, "offsets": offsets}
+    request: dict[str, Any] = {
+        "dry_run": True, "selection": selection, "to": to, "check": not no_check, "include_superseded": include_superseded,
+    }  # fmt: skip
+    with connect_to(url, context_name) as client:
+        live = client.config(name)
+        edits = _edits(live, config_file, changes)
+        if edits and not dry_run and not is_applied:
+            raise click.UsageError(
+                f"Connector {name} has another configuration ({', '.join(sorted(edits))}), with which records would fail again: "
+                "use --dry-run, or --apply to change it first"
+            )
+        access = _access(client, name, bootstrap_server, command_config, worker_file)
+        if dry_run or not yes:
+            with progress("checking") as report:
+                checked = access.replay(request, edits, report, limit)
+            if dry_run:
+                _show_checks(checked, output)
+                return OK
+            if not _count_to_replay(checked):
+                _show_checks(checked, output)
+                return OK if not checked["checked"] else FAILED
+            notice(_summary(checked))
+            where = f"topic {to}" if to else "their topics"
+            click.confirm(f"Replay {_count_to_replay(checked)} dead letters into {where}?", abort=True, err=True)
+        if edits:
+            client.patch_config(name, edits)
+            client.wait_for(name, timeout_s=_WAIT_S)
+        with progress("replaying") as report:
+            done = access.replay({**request, "dry_run": False}, {}, report, limit)
+    if output == "json":
+        print_json(done)
+    else:
+        print(f"{done['replayed']} of {done['checked']} dead letters were replayed", flush=True)
+        notice(_summary(done))
+    return OK
+
+
+def _edits(live: Mapping[str, str | None], config_file: str | None, changes: Mapping[str, str]) -> dict[str, str | None]:
+    """Returns what differs from the connector's configuration; None removes a key."""
+    edits: dict[str, str | None] = dict(changes)
+    if config_file is not None:
+        from connect.config.connector_file import parse_connector_file
+
+        wanted = parse_connector_file(config_file).config
+        if "connector.class" not in wanted:
+            raise ConfigError(f"{config_file} is no configuration of a connector: it has no connector.class; use --set for edits")
+        edits = {**dict.fromkeys(live), **wanted, **edits}
+    return {key: value for key, value in edits.items() if key != "name" and value != live.get(key)}
+
+
+def _count_to_replay(answer: Mapping[str, Any]) -> int:
+    return sum(answer["verdicts"].get(verdict, 0) for verdict in ("passes", "unverified", "unchecked", "dropped"))
+
+
+def _summary(answer: Mapping[str, Any]) -> str:
+    texts = {
+        "passes": "pass",
+        "unchecked": "were not checked",
+        "unverified": "pass, but failed in the sink or at the broker, which is not checked",
+        "dropped": "are dropped by a transformation",
+        "fails": "fail again and stay in the queue",
+        "superseded": "stay because their topic has a newer record of the same key (--include-superseded)",
+    }
+    counts = [f"{answer['verdicts'][name]} {text}" for name, text in texts.items() if answer["verdicts"].get(name)]
+    return "; ".join(counts) or "no dead letters are left"
+
+
+def _show_checks(answer: Mapping[str, Any], output: str) -> None:
+    if output == "json":
+        print_json(answer)
+        return
+    for one in answer["letters"]:
+        print("\n".join(check_lines(one)), flush=True)
+    notice(_summary(answer))
+
+
+def check_lines(one: Mapping[str, Any]) -> list[str]:
+    """Returns the lines of one checked dead letter: verdict, error, and what the transformations change."""
+    lines = [f"{one['partition']}:{one['offset']} {one['verdict']}"]
+    if error := one["error"]:
+        where = f" in {error['transform']}" if error["transform"] else f" in {error['stage']}" if "." in error["stage"] else ""
+        lines.append(f"    {error['class']}{where}: {error['message']}")
+    before, after = _flat(one["before"]), _flat(one["after"])
+    if one["after"] is None:
+        return lines + [f"      {path} = {_short(value)}" for path, value in before.items() if path.startswith(("key", "value"))]
+    for path in sorted({*before, *after}):
+        if before.get(path) != after.get(path):
+            mark = "+" if path not in before else "-" if path not in after else "~"
+            sides = [_short(side[path]) for side in (before, after) if path in side]
+            lines.append(f"    {mark} {path} = {' -> '.join(str(side) for side in sides)}")
+    return lines
+
+
+def _flat(node: Any, path: str = "") -> dict[str, str]:
+    """Returns the leaves of a record's JSON by path, without schemas."""
+    if isinstance(node, Mapping):
+        found: dict[str, str] = {}
+        for name, member in node.items():
+            if name == "schema":
+                continue
+            below = path if name == "payload" else f"{path}.{name}" if path else str(name)
+            found |= _flat(member, below)
+        return found
+    return {} if node is None and not path else {path: json.dumps(node, ensure_ascii=False)}
+
+
+def letter_lines(letter: Mapping[str, Any]) -> list[str]:
+    """Returns the lines of one dead letter."""
+    context = letter["context"]
+    head = f"{letter['partition']}:{letter['offset']}  {_time(letter['timestamp_ms']) or '-'}  cause {letter['cause']}"
+    lines = [head + ("  (replayed)" if letter["replayed"] else "")]
+    if context["topic"] is not None:
+        lines.append(f"    from    {context['topic']}-{context['partition']} at {context['offset']}, task {context['task']}")
+    if context["stage"] is not None:
+        lines.append(f"    failed  {context['stage']} in {context['class']}")
+        lines.append(f"    error   {context['exception_class']}: {context['message']}")
+    lines += [f"    {part:<7} {_shown(letter[part])}" for part in ("key", "value")]
+    lines += [f"    header  {header['key']} = {_shown(header['value'])}" for header in letter["headers"]]
+    if trace := context.get("trace"):
+        lines += [f"        {line}" for line in trace.rstrip().splitlines()]
+    return lines
+
+
+def _shown(part: Mapping[str, Any] | None) -> str:
+    if part is None:
+        return "null"
+    if "decoded" in part:
+        return _short(json.dumps(part["decoded"], ensure_ascii=False)) or ""
+    return _short(part.get("text") if "text" in part else part.get("hex")) or ""
+
+
+def _short(text: Any) -> str | None:
+    if text is None:
+        return None
+    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(text))
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
+
+
+def _plugin(cause: Mapping[str, Any]) -> str | None:
+    name = cause["class"]
+    simple = None if name is None else str(name).rpartition(".")[2]
+    return f"{cause['transform']} ({simple})" if cause["transform"] else simple
+
+
+def _time(at_ms: int | None) -> str | None:
+    if at_ms is None or at_ms < 0:
+        return None
+    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _tell_incomplete(answer: Mapping[str, Any]) -> None:
+    if not answer["complete"]:
+        notice("the queue is too long to be read within one request: this is a part of it; --bootstrap-server reads all of it")
