@@ -45,7 +45,7 @@ from worker.executors.messages import (
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import TargetState, TaskSignal
-from worker.observability.log_setup import set_up_logging
+from worker.observability.log_setup import find_log_format, set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.task_figures import figures_to_plain
 
@@ -184,7 +184,7 @@ class ExecutorProcess:
     def _begin(self, arguments: Mapping[str, Any]) -> list[str]:
         """Configures the process. Returns the secret keys among the worker's settings."""
         self._mask.learn(texts(arguments["secrets"]))
-        set_up_logging(self._mask)
+        set_up_logging(self._mask, format=find_log_format(arguments["props"]))
         for namespace, level in arguments["levels"]:
             self._loggers.set_worker_logger(namespace, level)
         props = arguments["props"]
