@@ -1,15 +1,18 @@
-"""600 connectors, a sixth of them sinks, on one distributed worker: time of ``GET /metrics`` and of
-``GET /connectors?expand=status``."""
+"""600 connectors, a sixth of them sinks, on one distributed worker: wall and CPU time of ``GET /metrics`` and of
+``GET /connectors?expand=status``. On a busy machine, only the CPU times mean something."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import TypeVar
 
-from benchmarks.cluster import FILE_SINK, FILE_SOURCE, BenchCluster, seconds_until
+from benchmarks.cluster import FILE_SINK, FILE_SOURCE, BenchCluster, ClusterWorker, seconds_until
 from benchmarks.environment import BenchmarkEnvironment, environment
+
+T = TypeVar("T")
 
 COUNT = 600
 ROUNDS = 30
@@ -28,6 +31,13 @@ def connectors(here: BenchmarkEnvironment) -> Iterator[Mapping[str, str]]:
             yield {"connector.class": FILE_SINK, "tasks.max": "1", "file": str(sink), "topics": "lines"}
 
 
+def cores_used(worker: ClusterWorker, work: Callable[[], T]) -> tuple[float, T]:
+    """Returns the cores that all processes of the worker used meanwhile, and the result of the work."""
+    cpu_s, started_at = worker.process.cpu_s(), time.monotonic()
+    result = work()
+    return (worker.process.cpu_s() - cpu_s) / (time.monotonic() - started_at), result
+
+
 def main() -> None:
     with environment() as here:
         here.create_topic("lines")
@@ -37,9 +47,10 @@ def main() -> None:
             started_s = seconds_until(worker, partial(worker.all_running, COUNT), 600)
             time.sleep(SETTLE_S)
             worker.milliseconds("/metrics", 1)  # the first scrape imports and creates what it needs
-            scrape = worker.milliseconds("/metrics", ROUNDS)
+            idle_cores = cores_used(worker, lambda: time.sleep(SETTLE_S))[0]
+            scrape_cores, scrape = cores_used(worker, lambda: worker.milliseconds("/metrics", ROUNDS))
             _, page = worker.ask("GET", "/metrics")
-            status = worker.milliseconds("/connectors?expand=status", ROUNDS)
+            status_cores, status = cores_used(worker, lambda: worker.milliseconds("/connectors?expand=status", ROUNDS))
             _, statuses = worker.ask("GET", "/connectors?expand=status")
     line = {
         "benchmark": "metrics_scrape",
@@ -47,10 +58,13 @@ def main() -> None:
         "samples": sum(not text.startswith(b"#") for text in page.splitlines()),
         "scrape_p50_ms": round(scrape[len(scrape) // 2], 1),
         "scrape_max_ms": round(scrape[-1], 1),
+        "scrape_cpu_ms": round((scrape_cores - idle_cores) * sum(scrape) / len(scrape), 1),
         "scrape_bytes": len(page),
         "expand_status_p50_ms": round(status[len(status) // 2], 1),
         "expand_status_max_ms": round(status[-1], 1),
+        "expand_status_cpu_ms": round((status_cores - idle_cores) * sum(status) / len(status), 1),
         "expand_status_bytes": len(statuses),
+        "idle_cores": round(idle_cores, 4),
         "last_running_after_s": round(started_s, 1),
         "asked": ASKED,
     }

@@ -47,7 +47,7 @@ from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import TargetState, TaskSignal
 from worker.observability.log_setup import find_log_format, set_up_logging
 from worker.observability.loggers import Loggers
-from worker.observability.metrics.task_figures import figures_to_plain
+from worker.observability.metrics.task_figures import encode_figures
 
 log = logging.getLogger(__name__)
 
@@ -215,9 +215,9 @@ class ExecutorProcess:
         future.add_done_callback(lambda _: self._queries.release())
         return future
 
-    def _figures(self, timeout_s: float) -> dict[str, Any]:
+    def _figures(self, timeout_s: float) -> bytes:
         (found,) = self._local.figures(timeout_s)
-        return figures_to_plain(found.tasks)
+        return encode_figures(found.tasks)
 
     def _validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         try:
