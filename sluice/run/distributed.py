@@ -48,7 +48,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _run(worker_file: str, stop: threading.Event, watchdog: ShutdownWatchdog, started_at: float) -> int:
     from worker.config.secrets import SecretMask
-    from worker.observability.log_setup import set_up_logging
+    from worker.observability.log_setup import follow_log_format, set_up_logging
     from worker.observability.recent_logs import keep_recent_logs
 
     mask = SecretMask()
@@ -66,7 +66,9 @@ def _run(worker_file: str, stop: threading.Event, watchdog: ShutdownWatchdog, st
 
         props = dict(read_properties(worker_file))
         mask.add(props)
+        follow_log_format(mask, props)
         config = WorkerConfig.for_cluster(props, mask)
+        follow_log_format(mask, config.originals)
         watchdog.set_graceful_timeout(config.task_shutdown_graceful_timeout_ms / 1000)
 
         from rest.forwarding.leader_client import RestLeaderClient

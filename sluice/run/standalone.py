@@ -55,7 +55,7 @@ def _run(
     worker_file: str, connector_files: Sequence[str], stop: threading.Event, watchdog: ShutdownWatchdog, started_at: float
 ) -> int:
     from worker.config.secrets import SecretMask
-    from worker.observability.log_setup import set_up_logging
+    from worker.observability.log_setup import follow_log_format, set_up_logging
     from worker.observability.recent_logs import keep_recent_logs
 
     mask = SecretMask()
@@ -67,7 +67,9 @@ def _run(
 
         props = dict(read_properties(worker_file))
         mask.add(props)
+        follow_log_format(mask, props)
         config = WorkerConfig.standalone(props, mask)
+        follow_log_format(mask, config.originals)
         watchdog.set_graceful_timeout(config.task_shutdown_graceful_timeout_ms / 1000)
 
         from rest.rest_server import RestServer

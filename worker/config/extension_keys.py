@@ -11,7 +11,7 @@ from typing import Any
 
 from connect.config.definition import ConfigKey, Importance, Validator, Width
 from connect.config.types import ConfigType
-from connect.config.validators import at_least
+from connect.config.validators import at_least, one_of
 from connect.strict import STRICT_KEY
 from worker.config.isolation import ISOLATION_KEYS
 
@@ -103,6 +103,7 @@ CONNECTOR_EXTENSION_KEYS = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS,
 CONNECTORS_DIR = "connectors.dir"
 HISTORY_SIZE = "config.history.size"
 HISTORY_TOPIC = "config.history.topic"
+LOG_FORMAT = "log.format"
 
 WORKER_EXTENSION_KEYS = (
     *(
@@ -126,6 +127,17 @@ WORKER_EXTENSION_KEYS = (
         importance=_LOW,
         doc="How many configurations of each connector are stored for inspection and rollback, including the current one.",
         validator=at_least(1),
+    ),
+    ConfigKey(
+        LOG_FORMAT,
+        _STRING,
+        None,
+        importance=_LOW,
+        doc=(
+            "Format of log lines: text, as in Apache, or json, one object per line. Default: the environment variable "
+            "SLUICE_LOG_FORMAT, else text."
+        ),
+        validator=one_of(None, "text", "json"),
     ),
 )
 """For workers of both modes."""

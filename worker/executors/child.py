@@ -45,9 +45,9 @@ from worker.executors.messages import (
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import PreviewRequest, TargetState, TaskSignal
-from worker.observability.log_setup import set_up_logging
+from worker.observability.log_setup import find_log_format, set_up_logging
 from worker.observability.loggers import Loggers
-from worker.observability.metrics.task_figures import figures_to_plain
+from worker.observability.metrics.task_figures import encode_figures
 from worker.observability.recent_logs import forward_logs
 
 log = logging.getLogger(__name__)
@@ -202,7 +202,7 @@ class ExecutorProcess:
     def _begin(self, arguments: Mapping[str, Any]) -> list[str]:
         """Configures the process. Returns the secret keys among the worker's settings."""
         self._mask.learn(texts(arguments["secrets"]))
-        set_up_logging(self._mask)
+        set_up_logging(self._mask, format=find_log_format(arguments["props"]))
         forward_logs(self._send_lines, self._mask)
         for namespace, level in arguments["levels"]:
             self._loggers.set_worker_logger(namespace, level)
@@ -237,9 +237,9 @@ class ExecutorProcess:
         future.add_done_callback(lambda _: self._queries.release())
         return future
 
-    def _figures(self, timeout_s: float) -> dict[str, Any]:
+    def _figures(self, timeout_s: float) -> bytes:
         (found,) = self._local.figures(timeout_s)
-        return figures_to_plain(found.tasks)
+        return encode_figures(found.tasks)
 
     def _validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         try:

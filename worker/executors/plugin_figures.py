@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
@@ -117,7 +118,9 @@ def _valid(metrics: Sequence[Metric], mask: SecretMask) -> Sequence[Metric]:
         ):
             log.debug("Ignoring the metric %s, which is invalid", metric.name)
             continue
-        labels = {name: mask.mask(str(value))[:_MAX_LABEL] for name, value in metric.labels.items()}
         value = metric.value if isinstance(metric.value, HistogramFigures) else float(metric.value)
+        if isinstance(value, float) and not math.isfinite(value):
+            continue  # unknown
+        labels = {name: mask.mask(str(label))[:_MAX_LABEL] for name, label in metric.labels.items()}
         found.setdefault((metric.name, tuple(labels.items())), replace(metric, value=value, labels=labels))
     return list(found.values())

@@ -12,7 +12,7 @@ from connect.errors import ConnectError
 from worker.executor import ExecutorFigures
 from worker.executors.process_registry import ProcessRegistry
 from worker.executors.work_registry import WorkRegistry
-from worker.observability.metrics.task_figures import TaskFigures, figures_of_plain
+from worker.observability.metrics.task_figures import TaskFigures, decode_figures
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class PoolFigures:
         found = [ExecutorFigures(one.key, one.pid, True, ()) for one in handles if not one.ready.done()]
         for handle, answer in asked:
             try:
-                tasks: Sequence[TaskFigures] = figures_of_plain(answer.result(max(0.0, deadline - time.monotonic())))
+                tasks: Sequence[TaskFigures] = decode_figures(answer.result(max(0.0, deadline - time.monotonic())))
                 answered = True
                 with self._lock:
                     self._last[handle.key] = tasks

@@ -2,25 +2,78 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
-from typing import TextIO
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final, TextIO
 
+from worker.config.extension_keys import LOG_FORMAT
 from worker.config.secrets import SecretMask
 from worker.observability.log_context import ContextFilter
 
-_FORMAT = "[%(asctime)s] %(levelname)s %(connector_context)s%(message)s (%(name)s)"
+LOG_FORMAT_VARIABLE: Final = "SLUICE_LOG_FORMAT"
+"""The environment variable that applies if the key is not set, and to lines before the worker's file is read."""
+
+_TEXT = "[%(asctime)s] %(levelname)s %(connector_context)s%(message)s (%(name)s)"
+
+
+class LogFormat(Enum):
+    """How a line looks."""
+
+    TEXT = "text"
+    """Apache's layout."""
+    JSON = "json"
+
+
+def find_log_format(props: Mapping[str, str]) -> LogFormat:
+    """Returns the format of a worker's properties, else that of the environment. An invalid value counts as absent: the worker's
+    ConfigDef reports it."""
+    for value in (props.get(LOG_FORMAT), os.environ.get(LOG_FORMAT_VARIABLE)):
+        if value and value.strip().lower() in (one.value for one in LogFormat):
+            return LogFormat(value.strip().lower())
+    return LogFormat.TEXT
 
 
 class _MaskingFormatter(logging.Formatter):
     """Masks secrets in the formatted text, including arguments and tracebacks."""
 
     def __init__(self, mask: SecretMask) -> None:
-        super().__init__(_FORMAT)
+        super().__init__(_TEXT)
         self._mask = mask
 
     def format(self, record: logging.LogRecord) -> str:
         return self._mask.mask(super().format(record))
+
+
+class _JsonFormatter(logging.Formatter):
+    """One JSON object per line. Members without a value are left out."""
+
+    def __init__(self, mask: SecretMask) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        connector, task = getattr(record, "instance", None) or (None, None)
+        trace = self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] is not None else None
+        stack = self.formatStack(record.stack_info) if record.stack_info else None
+        members: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "connector": connector,
+            "task": task,
+            # Before JSON escapes characters of a secret, which would hide it from the mask.
+            "message": self._mask.mask(record.getMessage()),
+            "trace": None if trace is None else self._mask.mask(trace),
+            "stack": None if stack is None else self._mask.mask(stack),
+            "thread": record.threadName,
+            "process": record.process,
+        }
+        return json.dumps({name: value for name, value in members.items() if value is not None}, ensure_ascii=False)
 
 
 def _without_connection_attempts(record: logging.LogRecord) -> bool:
@@ -31,10 +84,12 @@ def _without_connection_attempts(record: logging.LogRecord) -> bool:
     return not (text.startswith("FAIL") and ("Connect to" in text or "Disconnected" in text))
 
 
-def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Sends all logs to ``stream`` (default: stderr) in Apache's layout."""
+def set_up_logging(
+    mask: SecretMask, level: int = logging.INFO, stream: TextIO | None = None, format: LogFormat | None = None
+) -> None:
+    """Sends all logs to ``stream`` (default: stderr) in this format (default: that of the environment)."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_MaskingFormatter(mask))
+    set_log_format(handler, mask, find_log_format({}) if format is None else format)
     handler.addFilter(ContextFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -44,3 +99,14 @@ def set_up_logging(mask: SecretMask, level: int = logging.INFO, stream: TextIO |
     # The worker logs startup and shutdown itself.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.captureWarnings(True)
+
+
+def set_log_format(handler: logging.Handler, mask: SecretMask, format: LogFormat) -> None:
+    """Changes the format of a handler."""
+    handler.setFormatter(_JsonFormatter(mask) if format is LogFormat.JSON else _MaskingFormatter(mask))
+
+
+def follow_log_format(mask: SecretMask, props: Mapping[str, str]) -> None:
+    """Changes the format of all handlers to that of a worker's properties, as soon as they are known."""
+    for handler in logging.getLogger().handlers:
+        set_log_format(handler, mask, find_log_format(props))

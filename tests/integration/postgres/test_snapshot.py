@@ -291,6 +291,8 @@ def test_progress_counts_tables_and_rows(source: Any) -> None:
     task = source.start()
     source.until("snapshot")
     before = task.progress()
+    metrics = {one.name: one.value for one in task.metrics()}
+    assert (metrics["postgres_snapshot_tables"], metrics["postgres_snapshot_tables_done"]) == (5, 0)
     source.until("streaming")
     after = task.progress()
     assert (before["tables_total"], before["tables_done"], before["rows_estimate"]) == (5, 0, 6)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from itertools import accumulate
 
 from connect.metrics import HistogramFigures, MetricKind
-from worker.observability.metrics.families import MetricFamily, Value, with_label
+from worker.observability.metrics.families import MetricFamily, Value
 
 
 class Format(Enum):
@@ -64,28 +65,24 @@ def render(families: Iterable[MetricFamily], format: Format) -> bytes:
 
 
 def _samples(name: str, labels: Sequence[str], values: Sequence[Value]) -> str:
+    numbers: Sequence[object] = values
+    if not math.isfinite(sum(values)):  # type: ignore[arg-type]  # histograms are written elsewhere
+        numbers = [value if math.isfinite(value) else _Special(value) for value in values]  # type: ignore[arg-type]
     return "".join(
         [
             f"{name}{{{rendered}}} {value!r}\n" if rendered else f"{name} {value!r}\n"
-            for rendered, value in zip(labels, map(_finite, values), strict=True)
+            for rendered, value in zip(labels, numbers, strict=True)
         ]
     )
 
 
-def _finite(value: Value) -> object:
-    """Returns something whose ``repr`` is the value in Prometheus's formats: nearly always the value itself."""
-    if value.__class__ is int or (value.__class__ is float and math.isfinite(value)):  # a number
-        return value
-    return _Special(float(value))  # type: ignore[arg-type]  # histograms are written elsewhere
-
-
 class _Special:
-    """A value whose text is not Python's."""
+    """A value whose text is not Python's: infinity, or not a number."""
 
     __slots__ = ("_text",)
 
     def __init__(self, value: float) -> None:
-        self._text = "NaN" if math.isnan(value) else repr(value) if math.isfinite(value) else "+Inf" if value > 0 else "-Inf"
+        self._text = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
     def __repr__(self) -> str:
         return self._text
@@ -93,12 +90,15 @@ class _Special:
 
 def _add_histograms(parts: list[str], family: MetricFamily) -> None:
     name = family.name
+    ends: dict[tuple[float, ...], list[str]] = {}
     for labels, value in zip(family.labels, family.values, strict=True):
         if not isinstance(value, HistogramFigures):
             continue
-        total = 0
-        for bound, count in zip((*map(repr, value.bounds), "+Inf"), value.counts, strict=True):
-            total += count
-            parts.append(f"{name}_bucket{{{with_label(labels, 'le', bound)}}} {total}\n")
+        bounds = tuple(value.bounds)
+        if bounds not in ends:
+            ends[bounds] = [f'le="{bound}"}} ' for bound in (*map(repr, bounds), "+Inf")]
+        start = f"{name}_bucket{{{labels}," if labels else f"{name}_bucket{{"
+        counts = list(accumulate(value.counts))
+        parts.append("".join([f"{start}{end}{count}\n" for end, count in zip(ends[bounds], counts, strict=True)]))
         rendered = f"{{{labels}}}" if labels else ""
-        parts.append(f"{name}_sum{rendered} {value.total!r}\n{name}_count{rendered} {total}\n")
+        parts.append(f"{name}_sum{rendered} {value.total!r}\n{name}_count{rendered} {counts[-1]}\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from operator import attrgetter
 
 from connect.metrics import MetricKind
 from worker.observability.metrics.families import MetricFamily, Value, gauge, merged, render_labels, with_label
@@ -29,7 +31,8 @@ class TaskMetric:
     name: str
     apache: str
     help: str
-    read: Callable[[TaskFigures], Value]
+    attribute: str
+    """Of :class:`TaskFigures`, with dots."""
     kind: MetricKind = MetricKind.GAUGE
     tasks: Tasks = Tasks.ALL
 
@@ -37,94 +40,96 @@ class TaskMetric:
 def _apache(
     group: str,
     attribute: str,
-    read: Callable[[TaskFigures], Value],
+    figure: str,
     help: str,
     *,
     tasks: Tasks = Tasks.ALL,
 ) -> TaskMetric:
     name = f"kafka_connect_{group.removesuffix('-metrics')}_{attribute}".replace("-", "_")
     kind = MetricKind.COUNTER if attribute.endswith("-total") else MetricKind.GAUGE
-    return TaskMetric(name, f"{group}: {attribute}", help, read, kind, tasks)
+    return TaskMetric(name, f"{group}: {attribute}", help, figure, kind, tasks)
 
 
 _TASK, _SOURCE, _SINK, _ERROR = "connector-task-metrics", "source-task-metrics", "sink-task-metrics", "task-error-metrics"
 
 
-def _source(attribute: str, read: Callable[[TaskFigures], Value], help: str) -> TaskMetric:
-    return _apache(_SOURCE, attribute, read, help, tasks=Tasks.SOURCES)
+def _source(attribute: str, figure: str, help: str) -> TaskMetric:
+    return _apache(_SOURCE, attribute, figure, help, tasks=Tasks.SOURCES)
 
 
-def _sink(attribute: str, read: Callable[[TaskFigures], Value], help: str) -> TaskMetric:
-    return _apache(_SINK, attribute, read, help, tasks=Tasks.SINKS)
+def _sink(attribute: str, figure: str, help: str) -> TaskMetric:
+    return _apache(_SINK, attribute, figure, help, tasks=Tasks.SINKS)
 
 
 TASK_METRICS: tuple[TaskMetric, ...] = (
-    _apache(_TASK, "running-ratio", lambda t: t.numbers.running_ratio, "Fraction of time that the task has been running."),
-    _apache(_TASK, "pause-ratio", lambda t: t.numbers.pause_ratio, "Fraction of time that the task has been paused."),
-    _apache(_TASK, "batch-size-max", lambda t: t.numbers.batch_size_max, "Largest recent batch, in records."),
-    _apache(_TASK, "batch-size-avg", lambda t: t.numbers.batch_size_avg, "Average recent batch, in records."),
-    _apache(_TASK, "offset-commit-max-time-ms", lambda t: t.numbers.commit_time_max_ms, "Longest recent offset commit."),
-    _apache(_TASK, "offset-commit-avg-time-ms", lambda t: t.numbers.commit_time_avg_ms, "Average recent offset commit."),
+    _apache(_TASK, "running-ratio", "numbers.running_ratio", "Fraction of time that the task has been running."),
+    _apache(_TASK, "pause-ratio", "numbers.pause_ratio", "Fraction of time that the task has been paused."),
+    _apache(_TASK, "batch-size-max", "numbers.batch_size_max", "Largest recent batch, in records."),
+    _apache(_TASK, "batch-size-avg", "numbers.batch_size_avg", "Average recent batch, in records."),
+    _apache(_TASK, "offset-commit-max-time-ms", "numbers.commit_time_max_ms", "Longest recent offset commit."),
+    _apache(_TASK, "offset-commit-avg-time-ms", "numbers.commit_time_avg_ms", "Average recent offset commit."),
     _apache(
-        _TASK, "offset-commit-success-percentage", lambda t: t.numbers.commit_success_ratio,
+        _TASK, "offset-commit-success-percentage", "numbers.commit_success_ratio",
         "Fraction (0 to 1) of recent offset commits that succeeded.",
     ),
     _apache(
-        _TASK, "offset-commit-failure-percentage", lambda t: t.numbers.commit_failure_ratio,
+        _TASK, "offset-commit-failure-percentage", "numbers.commit_failure_ratio",
         "Fraction (0 to 1) of recent offset commits that failed.",
     ),
-    _source("source-record-poll-total", lambda t: t.numbers.incoming_total, "Records polled, before transformations."),
-    _source("source-record-poll-rate", lambda t: t.numbers.incoming_rate, "Records polled per second, recently."),
-    _source("source-record-write-total", lambda t: t.numbers.outgoing_total, "Records written to Kafka and acknowledged."),
-    _source("source-record-write-rate", lambda t: t.numbers.outgoing_rate, "Records written to Kafka per second, recently."),
-    _source("poll-batch-max-time-ms", lambda t: t.numbers.batch_time_max_ms, "Longest recent poll that returned records."),
-    _source("poll-batch-avg-time-ms", lambda t: t.numbers.batch_time_avg_ms, "Average recent poll that returned records."),
-    _source("source-record-active-count", lambda t: t.numbers.active_count, "Records that Kafka has not acknowledged yet."),
-    _source("source-record-active-count-max", lambda t: t.numbers.active_max, "Most unacknowledged records, recently."),
-    _source("source-record-active-count-avg", lambda t: t.numbers.active_avg, "Average unacknowledged records, recently."),
-    _source("transaction-size-min", lambda t: t.numbers.transaction_min, "Smallest recent transaction, in records."),
-    _source("transaction-size-max", lambda t: t.numbers.transaction_max, "Largest recent transaction, in records."),
-    _source("transaction-size-avg", lambda t: t.numbers.transaction_avg, "Average recent transaction, in records."),
-    _sink("sink-record-read-total", lambda t: t.numbers.incoming_total, "Records read from Kafka, before transformations."),
-    _sink("sink-record-read-rate", lambda t: t.numbers.incoming_rate, "Records read from Kafka per second, recently."),
-    _sink("sink-record-send-total", lambda t: t.numbers.outgoing_total, "Records put into the task."),
-    _sink("sink-record-send-rate", lambda t: t.numbers.outgoing_rate, "Records put into the task per second, recently."),
-    _sink("sink-record-lag-max", lambda t: t.numbers.lag_max, "Largest lag of a partition (never set by Apache)."),
-    _sink("partition-count", lambda t: t.numbers.partitions, "Assigned topic partitions."),
-    _sink("offset-commit-seq-no", lambda t: t.numbers.commit_seq_no, "Sequence number of the last offset commit."),
-    _sink("offset-commit-completion-total", lambda t: t.numbers.completions_total, "Offset commits that succeeded."),
-    _sink("offset-commit-completion-rate", lambda t: t.numbers.completions_rate, "Offset commits per second, recently."),
-    _sink("offset-commit-skip-total", lambda t: t.numbers.skips_total, "Offset commits whose answers came too late."),
-    _sink("offset-commit-skip-rate", lambda t: t.numbers.skips_rate, "Late answers to offset commits per second, recently."),
-    _sink("put-batch-max-time-ms", lambda t: t.numbers.batch_time_max_ms, "Longest recent put."),
-    _sink("put-batch-avg-time-ms", lambda t: t.numbers.batch_time_avg_ms, "Average recent put."),
-    _sink("sink-record-active-count", lambda t: t.numbers.active_count, "Records put whose offsets are not committed yet."),
-    _sink("sink-record-active-count-max", lambda t: t.numbers.active_max, "Most uncommitted records, recently."),
-    _sink("sink-record-active-count-avg", lambda t: t.numbers.active_avg, "Average uncommitted records, recently."),
-    _apache(_ERROR, "total-record-failures", lambda t: t.errors.failures, "Operations on records that failed."),
-    _apache(_ERROR, "total-record-errors", lambda t: t.errors.errors, "Records that failed after all retries."),
-    _apache(_ERROR, "total-records-skipped", lambda t: t.errors.skipped, "Records skipped because of errors."),
-    _apache(_ERROR, "total-retries", lambda t: t.errors.retries, "Retried operations."),
-    _apache(_ERROR, "total-errors-logged", lambda t: t.errors.logged, "Errors of records that were logged."),
-    _apache(_ERROR, "deadletterqueue-produce-requests", lambda t: t.errors.dead_letters, "Records sent to the DLQ."),
+    _source("source-record-poll-total", "numbers.incoming_total", "Records polled, before transformations."),
+    _source("source-record-poll-rate", "numbers.incoming_rate", "Records polled per second, recently."),
+    _source("source-record-write-total", "numbers.outgoing_total", "Records written to Kafka and acknowledged."),
+    _source("source-record-write-rate", "numbers.outgoing_rate", "Records written to Kafka per second, recently."),
+    _source("poll-batch-max-time-ms", "numbers.batch_time_max_ms", "Longest recent poll that returned records."),
+    _source("poll-batch-avg-time-ms", "numbers.batch_time_avg_ms", "Average recent poll that returned records."),
+    _source("source-record-active-count", "numbers.active_count", "Records that Kafka has not acknowledged yet."),
+    _source("source-record-active-count-max", "numbers.active_max", "Most unacknowledged records, recently."),
+    _source("source-record-active-count-avg", "numbers.active_avg", "Average unacknowledged records, recently."),
+    _source("transaction-size-min", "numbers.transaction_min", "Smallest recent transaction, in records."),
+    _source("transaction-size-max", "numbers.transaction_max", "Largest recent transaction, in records."),
+    _source("transaction-size-avg", "numbers.transaction_avg", "Average recent transaction, in records."),
+    _sink("sink-record-read-total", "numbers.incoming_total", "Records read from Kafka, before transformations."),
+    _sink("sink-record-read-rate", "numbers.incoming_rate", "Records read from Kafka per second, recently."),
+    _sink("sink-record-send-total", "numbers.outgoing_total", "Records put into the task."),
+    _sink("sink-record-send-rate", "numbers.outgoing_rate", "Records put into the task per second, recently."),
+    _sink("sink-record-lag-max", "numbers.lag_max", "Largest lag of a partition (never set by Apache)."),
+    _sink("partition-count", "numbers.partitions", "Assigned topic partitions."),
+    _sink("offset-commit-seq-no", "numbers.commit_seq_no", "Sequence number of the last offset commit."),
+    _sink("offset-commit-completion-total", "numbers.completions_total", "Offset commits that succeeded."),
+    _sink("offset-commit-completion-rate", "numbers.completions_rate", "Offset commits per second, recently."),
+    _sink("offset-commit-skip-total", "numbers.skips_total", "Offset commits whose answers came too late."),
+    _sink("offset-commit-skip-rate", "numbers.skips_rate", "Late answers to offset commits per second, recently."),
+    _sink("put-batch-max-time-ms", "numbers.batch_time_max_ms", "Longest recent put."),
+    _sink("put-batch-avg-time-ms", "numbers.batch_time_avg_ms", "Average recent put."),
+    _sink("sink-record-active-count", "numbers.active_count", "Records put whose offsets are not committed yet."),
+    _sink("sink-record-active-count-max", "numbers.active_max", "Most uncommitted records, recently."),
+    _sink("sink-record-active-count-avg", "numbers.active_avg", "Average uncommitted records, recently."),
+    _apache(_ERROR, "total-record-failures", "errors.failures", "Operations on records that failed."),
+    _apache(_ERROR, "total-record-errors", "errors.errors", "Records that failed after all retries."),
+    _apache(_ERROR, "total-records-skipped", "errors.skipped", "Records skipped because of errors."),
+    _apache(_ERROR, "total-retries", "errors.retries", "Retried operations."),
+    _apache(_ERROR, "total-errors-logged", "errors.logged", "Errors of records that were logged."),
+    _apache(_ERROR, "deadletterqueue-produce-requests", "errors.dead_letters", "Records sent to the DLQ."),
     _apache(
-        _ERROR, "deadletterqueue-produce-failures", lambda t: t.errors.dead_letter_failures,
+        _ERROR, "deadletterqueue-produce-failures", "errors.dead_letter_failures",
         "Records that could not be written to the DLQ.",
     ),
     _apache(
-        _ERROR, "last-error-timestamp", lambda t: t.errors.last_error_ms or 0,
+        _ERROR, "last-error-timestamp", "errors.last_error_ms",
         "When a record failed last, in ms since 1970; 0 if none has.",
     ),
     TaskMetric(
         f"{PREFIX}task_bytes_total", "", "Bytes of keys and values: written to Kafka by a source, read from Kafka by a sink.",
-        lambda t: t.numbers.bytes_total, MetricKind.COUNTER,
+        "numbers.bytes_total", MetricKind.COUNTER,
     ),
     TaskMetric(
         f"{PREFIX}task_metrics_current", "", "1 if the connector's code answered this scrape; 0 if its own metrics are older.",
-        lambda t: 1 if t.are_current else 0,
+        "are_current",
     ),
 )  # fmt: skip
 """Metrics with one sample per task."""
+
+_READERS = [(one, attrgetter(one.attribute)) for one in TASK_METRICS]
 
 POLL_TIMES, PUT_TIMES = f"{PREFIX}source_poll_seconds", f"{PREFIX}sink_put_seconds"
 COMMIT_TIMES, LAG = f"{PREFIX}offset_commit_seconds", f"{PREFIX}sink_lag_records"
@@ -138,8 +143,9 @@ def task_families(tasks: Sequence[TaskFigures]) -> list[MetricFamily]:
     groups = {Tasks.ALL: tasks, Tasks.SOURCES: sources, Tasks.SINKS: sinks}
     rendered = {kind: [task_labels(one.id.connector, one.id.task) for one in group] for kind, group in groups.items()}
     families = [
-        MetricFamily(one.name, one.kind, one.help, rendered[one.tasks], [one.read(task) for task in groups[one.tasks]])
-        for one in TASK_METRICS
+        # Zero for a time that is unknown; 1 and 0 for a claim.
+        MetricFamily(one.name, one.kind, one.help, rendered[one.tasks], [+(value or 0) for value in map(read, groups[one.tasks])])
+        for one, read in _READERS
     ]
     families.append(_histogram(POLL_TIMES, "Time of each poll that returned records.", sources, lambda t: t.batch_times))
     families.append(_histogram(PUT_TIMES, "Time of each put.", sinks, lambda t: t.batch_times))
@@ -152,6 +158,7 @@ def task_families(tasks: Sequence[TaskFigures]) -> list[MetricFamily]:
     return families
 
 
+@lru_cache(4096)
 def task_labels(connector: str, task: int) -> str:
     """Returns the rendered labels of a task."""
     return render_labels({"connector": connector, "task": str(task)})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
+
+import orjson
 
 from connect.errors import DataError
 from connect.metrics import HistogramFigures, Metric, MetricKind
@@ -95,6 +98,29 @@ class TaskFigures:
     """Those of the connector's own task."""
     are_current: bool = True
     """Whether the connector's own metrics are those of this scrape; False if its code did not answer in time."""
+
+
+def encode_figures(all_figures: Sequence[TaskFigures]) -> bytes:
+    """Returns the figures as JSON: in one piece, because the general encoding of messages takes ten times as long."""
+    plain = figures_to_plain(all_figures)
+    try:
+        return orjson.dumps(plain)
+    except TypeError:
+        return json.dumps(plain).encode()  # a name with half of a surrogate pair, or a number of more than 64 bits
+
+
+def decode_figures(encoded: Any) -> list[TaskFigures]:
+    """Raises DataError for anything that :func:`encode_figures` does not return: an executor is not trusted."""
+    if not isinstance(encoded, bytes):
+        raise DataError("not the figures of an executor")
+    try:
+        plain = orjson.loads(encoded)
+    except orjson.JSONDecodeError:
+        try:
+            plain = json.loads(encoded)
+        except ValueError as e:
+            raise DataError(f"not the figures of an executor: {e}") from e
+    return figures_of_plain(plain)
 
 
 def figures_to_plain(all_figures: Sequence[TaskFigures]) -> dict[str, Any]:

@@ -42,10 +42,11 @@ class _Sample:
 class SampledWindow:
     """The values of the last ``samples`` periods. One thread records; any may read. Times are ``time.monotonic()``."""
 
-    __slots__ = ("_samples", "_settings")
+    __slots__ = ("_samples", "_settings", "_span_s")
 
     def __init__(self, settings: WindowSettings) -> None:
         self._settings = settings
+        self._span_s = settings.sample_s * settings.samples
         self._samples: tuple[_Sample, ...] = ()
 
     def record(self, value: float, now: float) -> None:
@@ -66,21 +67,20 @@ class SampledWindow:
 
     def summary(self, now: float) -> WindowSummary:
         """Returns what the values of the window amount to."""
-        settings = self._settings
-        oldest = now - settings.sample_s * settings.samples
-        samples = [sample for sample in self._samples if sample.started_at > oldest]
-        count = sum([sample.count for sample in samples])
+        samples, oldest = self._samples, now - self._span_s
+        if not samples or samples[-1].started_at <= oldest:
+            return NO_VALUES
+        if samples[0].started_at <= oldest:
+            samples = tuple(sample for sample in samples if sample.started_at > oldest)
+        first = samples[0]
+        count, total, largest, smallest = first.count, first.total, first.largest, first.smallest
+        for sample in samples[1:]:
+            if sample.count:
+                count, total = count + sample.count, total + sample.total
+                largest, smallest = max(largest, sample.largest), min(smallest, sample.smallest)
         if not count:
             return NO_VALUES
         # As Kafka's Rate: a window that has just begun counts as if all but one of its samples were full.
-        elapsed_s = now - samples[0].started_at
-        full = int(elapsed_s / settings.sample_s) if settings.sample_s else 0
-        elapsed_s += max(0, settings.samples - 1 - full) * settings.sample_s
-        total = sum([sample.total for sample in samples])
-        return WindowSummary(
-            count,
-            total / elapsed_s if elapsed_s > 0 else 0.0,
-            total / count,
-            max([sample.largest for sample in samples]),
-            min([sample.smallest for sample in samples]),
-        )
+        settings, elapsed_s = self._settings, now - first.started_at
+        elapsed_s += max(0, settings.samples - 1 - int(elapsed_s / settings.sample_s)) * settings.sample_s
+        return WindowSummary(count, total / elapsed_s if elapsed_s > 0 else 0.0, total / count, largest, smallest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from worker.executor import ExecutorFigures
 from worker.model import State
@@ -14,6 +15,19 @@ from worker.observability.worker_metrics.worker_view import RebalanceView, Worke
 
 TASK_STATUS, CONNECTOR_STATUS = "kafka_connect_connector_status", "sluice_connector_status"
 _COUNTED = (State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED, State.RESTARTING)
+
+
+_shown = {state: state.value.lower() for state in State}.__getitem__
+
+
+@lru_cache(2048)
+def _connector_label(name: str) -> str:
+    return render_labels({"connector": name})
+
+
+@lru_cache(256)
+def _class_labels(type: str, class_name: str, version: str) -> str:
+    return render_labels({"connector_type": type, "connector_class": class_name, "connector_version": version})
 
 
 def worker_families(view: WorkerView, starts: StartFigures, executors: Sequence[ExecutorFigures]) -> Iterator[MetricFamily]:
@@ -56,9 +70,8 @@ def _connectors(view: WorkerView) -> Iterator[MetricFamily]:
     status = gauge(CONNECTOR_STATUS, "The state of a connector; always 1.")
     info = gauge("kafka_connect_connector_info", "Type, class, and version of a connector; always 1.")
     for one in view.connectors:
-        status.add(1, {"connector": one.name, "status": one.state.value.lower()})
-        facts = {"connector_type": one.type, "connector_class": one.class_name, "connector_version": one.version}
-        info.add(1, {"connector": one.name, **facts})
+        status.add(1, with_label(_connector_label(one.name), "status", _shown(one.state)))
+        info.add(1, f"{_connector_label(one.name)},{_class_labels(one.type, one.class_name, one.version)}")
     yield status
     yield info
 
@@ -67,7 +80,7 @@ def _tasks(view: WorkerView, starts: StartFigures) -> Iterator[MetricFamily]:
     status = gauge(TASK_STATUS, "The state of a task; always 1.")
     counts: dict[str, Counter[State]] = {}
     for task, state in view.tasks:
-        status.add(1, with_label(task_labels(task.connector, task.task), "status", state.value.lower()))
+        status.add(1, with_label(task_labels(task.connector, task.task), "status", _shown(state)))
         counts.setdefault(task.connector, Counter())[state] += 1
     yield status
     yield from _task_counts(counts)
@@ -75,7 +88,7 @@ def _tasks(view: WorkerView, starts: StartFigures) -> Iterator[MetricFamily]:
     tasks = counter("sluice_task_restarts_total", "Starts of a task on this worker after its first one.")
     for instance, restarts in starts.restarts.items():
         if isinstance(instance, str):
-            connectors.add(restarts, {"connector": instance})
+            connectors.add(restarts, _connector_label(instance))
         else:
             tasks.add(restarts, task_labels(instance.connector, instance.task))
     yield connectors
@@ -83,7 +96,7 @@ def _tasks(view: WorkerView, starts: StartFigures) -> Iterator[MetricFamily]:
 
 
 def _task_counts(counts: Mapping[str, Counter[State]]) -> Iterator[MetricFamily]:
-    labels = {name: render_labels({"connector": name}) for name in counts}
+    labels = {name: _connector_label(name) for name in counts}
     total = gauge("kafka_connect_worker_connector_total_task_count", "Tasks of a connector on this worker.")
     for name, found in counts.items():
         total.add(sum(found.values()), labels[name])

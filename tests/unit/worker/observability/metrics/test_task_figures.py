@@ -16,6 +16,8 @@ from worker.observability.metrics.task_figures import (
     TaskFigures,
     TaskNumbers,
     TaskPlugins,
+    decode_figures,
+    encode_figures,
     figures_of_plain,
     figures_to_plain,
 )
@@ -46,10 +48,21 @@ def figures(name: str, plugins: TaskPlugins | None = PLUGINS) -> TaskFigures:
 
 def test_figures_come_out_as_they_went_in() -> None:
     sent = [figures("a"), figures("b"), figures("c", None)]
-    plain = wire.decode(wire.encode(figures_to_plain(sent)))
-    assert figures_of_plain(plain) == sent
+    assert decode_figures(wire.decode(wire.encode(encode_figures(sent)))) == sent
+    plain = figures_to_plain(sent)
     assert len(plain["plugins"]) == 1
     assert len(plain["shapes"]) == 2
+
+
+def test_names_that_are_no_unicode_are_sent_too() -> None:
+    sent = [figures("half of a pair: \ud800")]
+    assert decode_figures(encode_figures(sent)) == sent
+
+
+@pytest.mark.parametrize("encoded", [None, {}, b"", b"[]", b"\xff", b'{"tasks": 1, "plugins": [], "shapes": []}'])
+def test_anything_but_figures_is_rejected(encoded: object) -> None:
+    with pytest.raises(DataError):
+        decode_figures(encoded)
 
 
 @pytest.mark.parametrize(

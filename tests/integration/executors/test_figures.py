@@ -1,0 +1,25 @@
+"""Figures of tasks in several processes, one of which hangs."""
+
+from __future__ import annotations
+
+from tests.integration.executors.conftest import Pool, eventually
+from worker.model import TaskId
+
+
+def test_process_that_hangs_is_reported_with_its_last_figures_beside_the_others(pool: Pool) -> None:
+    hangs, works = pool.spec("hangs", does="hold@poll", task__isolation="dedicated"), pool.spec("works")
+    pool.running_task(hangs)
+    pool.running_task(works)
+    found = {one.process: one for one in pool.executor.figures(10)}
+    assert {one.id for one in found["dedicated-hangs"].tasks} == {TaskId("hangs", 0)}
+    assert all(one.answered and one.pid for one in found.values())
+
+    pool.allow("hangs")
+    eventually(lambda: any(not one.answered for one in pool.executor.figures(0.3)), "a process that holds the GIL")
+    found = {one.process: one for one in pool.executor.figures(5)}
+    assert not found["dedicated-hangs"].answered
+    assert [one.id for one in found["dedicated-hangs"].tasks] == [TaskId("hangs", 0)]
+    (shared,) = (one for one in found.values() if one.tasks and one.process != "dedicated-hangs")
+    assert shared.answered
+    assert shared.tasks[0].id == TaskId("works", 0)
+    assert shared.tasks[0].numbers.running_ratio > 0
