@@ -282,7 +282,8 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 def _responses(path: str, responses: OperationResponses, has_body: bool) -> dict[str, Any]:
     found = {status: _good(status, schema) for status, schema in responses.good.items()}
-    errors = {*responses.errors, 401, 403, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
+    always = (401, 403, 406, 415, 500, 503)
+    errors = {*responses.errors, *always, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
     for status in errors:
         found[status] = _error(status)
     if path == "/health":

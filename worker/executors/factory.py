@@ -20,7 +20,7 @@ def make_executor(
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor
 
-        return LocalExecutor(config, plugins or Plugins.discover(), services, listener, mask)
+        return LocalExecutor(config, (plugins or Plugins.discover()).restricted(config.plugin_rules), services, listener, mask)
     from worker.executors.pool import ExecutorPool
 
     return ExecutorPool(config, services, listener, mask)

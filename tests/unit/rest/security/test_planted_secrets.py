@@ -1,5 +1,5 @@
-"""A hundred planted secrets, in configurations, credentials, tokens, headers, and failures, appear in no answer to callers who are
-not admin, in no log, in no audit entry, and in no error."""
+"""A hundred planted secrets, in configurations, credentials, tokens, headers, and failures, appear in no answer to callers who
+are not admin, in no log, in no audit entry, and in no error."""
 
 from __future__ import annotations
 
@@ -184,12 +184,7 @@ def test_hidden_values_that_come_back(serve: Serve, fake: FakeHerder) -> None:
 
 
 def test_secrets_of_the_worker_are_in_no_error() -> None:
-    needed = {
-        "bootstrap.servers": "x:1",
-        "key.converter": "String",
-        "value.converter": "String",
-        "offset.storage.file.filename": "o",
-    }
+    needed = {**PLAIN}
     value = secret()[:20]
     for key in ("rest.authentication.session.secret", "rest.authentication.oidc.client.secret"):
         props = {**needed, key: value, "rest.authentication": "oidc", "rest.authentication.oidc.issuer": "ftp://x"}
