@@ -27,6 +27,7 @@ from connect.converters.api import Converter, HeaderConverter
 from connect.errors import ConfigError, PluginNotFoundError
 from connect.extras import require_extra
 from connect.plugin_entry import Kind, PluginEntry
+from connect.plugin_rules import PluginRules
 from connect.suggestions import nearest
 from connect.transforms.api import Predicate, Transformation
 
@@ -115,7 +116,10 @@ class PluginDesc:
 class Plugins:
     """The installed plugins. Immutable and thread-safe."""
 
-    def __init__(self, descs: Iterable[PluginDesc]) -> None:
+    def __init__(self, descs: Iterable[PluginDesc], rules: PluginRules | None = None, refused: Plugins | None = None) -> None:
+        """``rules`` decide about paths that no distribution registers. ``refused`` has the plugins that the rules left out."""
+        self._rules = rules or PluginRules()
+        self._refused = refused
         self._descs = sorted(descs, key=lambda d: (d.class_name, d.kind.value))
         self._by_name: dict[tuple[Kind, str], PluginDesc] = {}
         shared: set[tuple[Kind, str]] = set()
@@ -134,6 +138,14 @@ class Plugins:
     def discover(cls) -> Plugins:
         """Returns the plugins of every installed distribution. Read once per process; imports nothing heavy."""
         return _discover()
+
+    def restricted(self, rules: PluginRules) -> Plugins:
+        """Returns the plugins that the rules allow. Naming another one is an error that says so."""
+        if rules.is_open:
+            return self
+        allowed = [desc for desc in self._descs if rules.allows((*desc.names(), *desc.short_names()))]
+        kept = {(desc.kind, desc.path) for desc in allowed}
+        return Plugins(allowed, rules, Plugins(desc for desc in self._descs if (desc.kind, desc.path) not in kept))
 
     def all(self) -> list[PluginDesc]:
         """Returns every plugin, sorted by displayed name."""
@@ -164,6 +176,7 @@ class Plugins:
         found = self._by_name.get((kind, name.strip()))
         if found is not None:
             return found
+        self._require_allowed(kind, name.strip())
         module, colon, attribute = name.strip().partition(":")
         if colon and all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
             desc = PluginDesc(kind, f"{module}:{attribute}", (), (), _default_type(kind), "unknown", "")
@@ -171,6 +184,14 @@ class Plugins:
                 desc = _typed_by_class(desc, self.load(desc))
             return desc
         raise PluginNotFoundError(self._unknown(kind, name))
+
+    def _require_allowed(self, kind: Kind, name: str) -> None:
+        # Before the class is imported, which runs its module.
+        is_refused = self._refused is not None and (kind, name) in self._refused._by_name
+        if is_refused or (":" in name and not self._rules.allows_path(name)):
+            raise PluginNotFoundError(
+                f"The {_NOUNS[kind]} {name} is not allowed on this worker: see plugin.allow and plugin.deny of the worker"
+            )
 
     def find(self, name: str) -> PluginDesc:
         """Returns the plugin of that name, of any kind; connectors first. Raises PluginNotFoundError."""

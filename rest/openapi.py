@@ -330,7 +330,8 @@ _TEXTS = {
     202: "Accepted; states change later",
     204: "Done",
     400: "The request is invalid; or the path is ambiguous (explained in HTML for GET, HEAD and POST, without a body for others)",
-    403: "Disabled",
+    401: "The worker has authentication, and the request has no valid credentials",
+    403: "Disabled, or the caller's roles do not allow it",
     404: "Not found",
     405: "The path does not support this method",
     406: "Accept excludes JSON",
@@ -501,7 +502,8 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 
 def _responses(path: str, responses: OperationResponses, has_body: bool) -> dict[str, Any]:
     found = {status: _good(status, schema, responses.media_type) for status, schema in responses.good.items()}
-    errors = {*responses.errors, 406, 415, 500, 503, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
+    always = (401, 403, 406, 415, 500, 503)
+    errors = {*responses.errors, *always, *((400,) if "{" in path else ()), *((408, 409, 413) if has_body else (409,))}
     for status in errors:
         found[status] = _error(status)
     if path.startswith("/health"):

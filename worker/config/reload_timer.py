@@ -5,20 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 
 from connect.config.providers.references import Expiry
 
 _MIN_DELAY_S = 0.1
 """Minimum delay, so that values without any lifetime do not restart connectors continuously."""
+_MAX_RESTART_S = 30.0
+"""How long the next connector waits for the restart of one."""
 
 
 class ReloadTimer:
     """One thread for all connectors. The creator starts and closes it; other methods may be called from any thread."""
 
-    def __init__(self, reload: Callable[[str, bool], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reload: Callable[[str, bool], Future[None] | None], clock: Callable[[], float] = time.monotonic) -> None:
         """``reload`` gets a connector's name and whether to restart it only if values changed.
 
-        It is called on the timer's thread and must not block.
+        It is called on the timer's thread and must not block. The next connector is reloaded when the future that it returns is
+        done, so that a secret that many connectors share does not restart them all at once.
         """
         self._reload = reload
         self._clock = clock
@@ -54,10 +58,21 @@ class ReloadTimer:
                     ready[connector] = all(over)
                     self._due[connector] = [(due, only) for due, only in times if due > now]
         for connector, only_if_changed in ready.items():
-            self._reload(connector, only_if_changed)
+            self._wait_for(self._reload(connector, only_if_changed))
         with self._changed:
             later = [due for times in self._due.values() for due, _ in times]
         return max(0.0, min(later) - self._clock()) if later else None
+
+    def _wait_for(self, restarted: Future[None] | None) -> None:
+        if restarted is None:
+            return
+        restarted.add_done_callback(lambda _: self._wake())
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or restarted.done(), _MAX_RESTART_S)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Stops the thread."""

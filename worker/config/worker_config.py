@@ -19,6 +19,7 @@ from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, Range, at_least, one_of
 from connect.errors import ConfigError
+from connect.plugin_rules import PluginRules
 from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
 from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
 from worker.config.providers import ConfigProviders
@@ -66,6 +67,15 @@ _COMMON = (
         "plugin.path", _LIST, None, _LOW,
         "Directories with additional plugins. Each is appended to Python's path, so that classes can be named as "
         "package.module:Class and packages installed into it are found.",
+    ),
+    _key(
+        "plugin.allow", _LIST, "*", _LOW,
+        "Plugins that connector configurations may name: patterns (*, ?) for Java names, Python paths, or aliases, separated by "
+        "commas. Functions of your own need the plugins that call them, such as connect.functions.*.",
+    ),
+    _key(
+        "plugin.deny", _LIST, "", _LOW,
+        "Plugins that connector configurations may not name, although plugin.allow contains them.",
     ),
     _key(
         "plugin.discovery", _STRING, "hybrid_warn", _LOW,
@@ -236,6 +246,7 @@ class WorkerConfig:
     offset_flush_interval_ms: int
     offset_flush_timeout_ms: int
     plugin_path: tuple[str, ...]
+    plugin_rules: PluginRules
     override_policy: str
     override_allowlist: frozenset[str]
     topic_creation_enable: bool
@@ -301,6 +312,7 @@ class WorkerConfig:
             offset_flush_interval_ms=parsed["offset.flush.interval.ms"],
             offset_flush_timeout_ms=parsed["offset.flush.timeout.ms"],
             plugin_path=tuple(parsed["plugin.path"] or ()),
+            plugin_rules=_plugin_rules(parsed),
             override_policy=parsed["connector.client.config.override.policy"],
             override_allowlist=frozenset(parsed["connector.client.config.override.allowlist"]),
             topic_creation_enable=parsed["topic.creation.enable"],
@@ -348,6 +360,14 @@ class WorkerConfig:
             # admin.listeners* configures REST, not admin clients.
             if key.startswith(prefix) and not key.startswith("admin.listeners")
         }
+
+
+def _plugin_rules(parsed: Mapping[str, Any]) -> PluginRules:
+    allow = tuple(parsed["plugin.allow"])
+    if allow != ("*",):
+        # The worker's own converters need not be repeated.
+        allow += tuple(parsed[role] for role in ("key.converter", "value.converter", "header.converter"))
+    return PluginRules(allow, tuple(parsed["plugin.deny"]))
 
 
 def _default_executors() -> int:

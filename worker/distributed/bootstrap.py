@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from connect.errors import ConnectError
@@ -160,8 +160,8 @@ def assemble(
     def interrupt_member() -> None:
         member.interrupt()
 
-    def reload(name: str, only_if_changed: bool) -> None:
-        provider_reload.reload(name, only_if_changed)
+    def reload(name: str, only_if_changed: bool) -> Future[None]:
+        return provider_reload.reload(name, only_if_changed)
 
     def reconfigure(name: str) -> None:
         publisher.reconfigure(name)

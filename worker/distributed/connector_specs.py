@@ -57,9 +57,9 @@ class ProviderReload:
         self._instances = instances
         self._reconciler = reconciler
 
-    def reload(self, name: str, only_if_changed: bool) -> None:
-        """Restarts the instances of a connector that run here. Any thread."""
-        self._pool.submit(self._look_up, name, only_if_changed)
+    def reload(self, name: str, only_if_changed: bool) -> Future[None]:
+        """Restarts the instances of a connector that run here. Any thread. Done when they have been told to stop."""
+        return self._pool.submit(self._look_up, name, only_if_changed)
 
     def _look_up(self, name: str, only_if_changed: bool) -> None:
         config = self._config.state.config(name)

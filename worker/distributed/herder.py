@@ -110,8 +110,7 @@ class DistributedHerder(HerderOperations):
             if not group.is_ready:
                 return Health("starting", f"Worker is still starting up.{doing}")
             return Health(
-                "unhealthy",
-                f"Worker was unable to handle this request and may be unable to handle other requests.{doing}",
+                "unhealthy", f"Worker was unable to handle this request and may be unable to handle other requests.{doing}"
             )
         if not group.is_ready:
             return Health("starting", "Worker is still starting up.")
@@ -309,8 +308,7 @@ class DistributedHerder(HerderOperations):
         self._fence(name)
 
     def _verify(self, signature: RequestSignature | None) -> None:
-        must_sign = self._parts.config.rest_security.is_authenticating
-        if must_sign or self._parts.group.current.protocol in (None, Protocol.SESSIONED):
+        if self._parts.config.rest_security.is_authenticating or self._parts.group.current.protocol in (None, Protocol.SESSIONED):
             self.verify_request(signature)
 
     def sign_request(self, text: bytes) -> RequestSignature | None:

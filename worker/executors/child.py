@@ -210,7 +210,7 @@ class ExecutorProcess:
         make = WorkerConfig.for_cluster if arguments["distributed"] else WorkerConfig.standalone
         config = make(props, self._mask)
         extend_python_path(config.plugin_path)
-        plugins = Plugins.discover()
+        plugins = Plugins.discover().restricted(config.plugin_rules)
         # A connector's own environment need not have the dependencies of the worker's converters.
         secret_keys = load_worker_secret_keys(config, plugins) if arguments["check_converters"] else set()
         self._mask.add(props, secret_keys)

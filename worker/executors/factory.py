@@ -20,7 +20,8 @@ def make_executor(
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor
 
-        return LocalExecutor(config, plugins or Plugins.discover(), services, listener, mask, checks_stalls=True)
+        allowed = (plugins or Plugins.discover()).restricted(config.plugin_rules)
+        return LocalExecutor(config, allowed, services, listener, mask, checks_stalls=True)
     from worker.executors.pool import ExecutorPool
 
     return ExecutorPool(config, services, listener, mask)

@@ -353,9 +353,9 @@ class StandaloneHerder(HerderOperations):
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         return self._get(name)[1]
 
-    def _reload(self, name: str, only_if_changed: bool) -> None:
-        if (connector := self._find(name)) is not None:
-            connector.submit(lambda: connector.reload(only_if_changed=only_if_changed)).add_done_callback(_log_failure)
+    def _reload(self, name: str, only_if_changed: bool) -> Future[None] | None:
+        connector = self._find(name)
+        return None if connector is None else _logged(connector.submit(lambda: connector.reload(only_if_changed=only_if_changed)))
 
     def _restart_failed(self, name: str, task: int | None) -> None:
         if (connector := self._find(name)) is not None:
@@ -415,6 +415,11 @@ def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
     for key in config.keys() - given.keys():
         raise ConnectError(f"Non-string value found in original settings for key {key}: null")
     return given
+
+
+def _logged(future: Future[None]) -> Future[None]:
+    future.add_done_callback(_log_failure)
+    return future
 
 
 def _log_failure(future: Future[Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
+from concurrent.futures import Future
 
 from connect.config.providers.references import Expiry
 from connect.testing import ManualClock
@@ -71,3 +73,42 @@ def test_the_thread_tells_and_ends() -> None:
     assert not any(thread.name == "config-reload" for thread in threading.enumerate())
     timer.schedule("c", [expiry(100)])
     assert timer.run_due() is None
+
+
+def test_connectors_that_share_a_secret_restart_one_after_the_other() -> None:
+    clock = ManualClock()
+    restarts: dict[str, Future[None]] = {name: Future() for name in ("a", "b", "c")}
+    began: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def reload(name: str, only_if_changed: bool) -> Future[None]:
+        began.put(name)
+        return restarts[name]
+
+    timer = ReloadTimer(reload, clock.monotonic)
+    for name in restarts:
+        timer.schedule(name, [Expiry("p", "", 1000, True)])
+    clock.advance(1)
+    timer.start()
+    try:
+        for name in restarts:
+            assert began.get(timeout=30) == name
+            assert began.empty(), "the next one waits"
+            restarts[name].set_result(None)
+    finally:
+        timer.close()
+
+
+def test_shutdown_does_not_wait_for_a_restart() -> None:
+    clock = ManualClock()
+    began = threading.Event()
+
+    def reload(name: str, only_if_changed: bool) -> Future[None]:
+        began.set()
+        return Future()
+
+    timer = ReloadTimer(reload, clock.monotonic)
+    timer.schedule("a", [Expiry("p", "", 1000, True)])
+    clock.advance(1)
+    timer.start()
+    assert began.wait(30)
+    timer.close()
