@@ -59,15 +59,8 @@ class PipelineProgress:
     def wait(self, position: int) -> None:
         """Returns once the tables have everything before the position. Raises CatchUpTimeoutError after the deadline, and
         ConnectError if a connector fails."""
+        ends = self.wait_for_source(position)
         shown = self._source.describe_position(position)
-        self._notice(f"waiting until {self._source_name} has stored an offset behind {shown}")
-        if not self._wait(lambda: self._stored() >= position):
-            raise CatchUpTimeoutError(
-                f"{self._source_name} has not stored an offset behind {shown}; its last one is "
-                f"{self._source.describe_position(self._stored())}. A source stores offsets every offset.flush.interval.ms of "
-                "its worker, and Debezium in a quiet database only with heartbeat.interval.ms. Use a longer --timeout"
-            )
-        ends = self._ends()
         self._notice(f"waiting until {self._sink_name} has committed all records before")
         seen: dict[tuple[str, int], tuple[int, float]] = {}
         if not self._wait(lambda: not self._missing(ends, seen)):
@@ -76,6 +69,19 @@ class PipelineProgress:
                 f"{self._sink_name} has not committed all records before {shown}; it lags in {where}. A sink commits offsets "
                 "every offset.flush.interval.ms of its worker. Use a longer --timeout"
             )
+
+    def wait_for_source(self, position: int) -> Offsets:
+        """Returns the ends of the partitions once everything before the position is in Kafka. Raises the errors of
+        :meth:`wait`."""
+        shown = self._source.describe_position(position)
+        self._notice(f"waiting until {self._source_name} has stored an offset behind {shown}")
+        if not self._wait(lambda: self._stored() >= position):
+            raise CatchUpTimeoutError(
+                f"{self._source_name} has not stored an offset behind {shown}; its last one is "
+                f"{self._source.describe_position(self._stored())}. A source stores offsets every offset.flush.interval.ms of "
+                "its worker, and Debezium in a quiet database only with heartbeat.interval.ms. Use a longer --timeout"
+            )
+        return self.ends()
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
         def holds() -> bool:
@@ -91,7 +97,7 @@ class PipelineProgress:
         entries = self._client.offsets(self._source_name)
         return max((self._source.position_of(entry["offset"]) for entry in entries if entry.get("offset")), default=0)
 
-    def _ends(self) -> Offsets:
+    def ends(self) -> Offsets:
         """The ends of all partitions that have records."""
         keys = []
         for topic in sorted(self._topics):

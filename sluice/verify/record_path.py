@@ -138,6 +138,30 @@ class RecordPath:
             known = self._fillers[id(schema)] = schema, fill
         return known[1]
 
+    @property
+    def reads_messages(self) -> bool:
+        """Whether the sink's converters are known."""
+        return self._read is not None
+
+    def read_messages(self, messages: Sequence[tuple[str, int, int, bytes | None, bytes | None]]) -> list[SinkRecord]:
+        """Returns what the sink gets of messages (topic, partition, offset, key, value). Leaves out what fails or is dropped."""
+        key_reader, value_reader = self._readers[_KEY], self._readers[_VALUE]
+        assert key_reader is not None
+        assert value_reader is not None
+        found: list[SinkRecord] = []
+        for topic, partition, offset, key, value in messages:
+            try:
+                read_key, read_value = key_reader.to_connect_data(topic, key), value_reader.to_connect_data(topic, value)
+                record = SinkRecord(
+                    topic, partition, read_key.schema, read_key.value, read_value.schema, read_value.value, offset, 0, CREATE_TIME
+                )
+                result = apply_steps(self._sink_steps, record)
+            except Exception:  # the sink reports it, or fails, and so does not write it
+                continue
+            if isinstance(result, SinkRecord):
+                found.append(result)
+        return found
+
     def write_bytes(self, records: Sequence[SourceRecord]) -> list[tuple[str, bytes | None, bytes | None]]:
         """Returns topic, key, and value of the messages that the source writes. Raises ConfigError without converters."""
         if self._write is None:

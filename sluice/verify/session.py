@@ -25,14 +25,17 @@ from rest.client import ConnectClient
 from sluice.verify.full_comparison import MOST_CANDIDATES, find_candidates
 from sluice.verify.model import DifferenceKind, TableResult, VerificationResult
 from sluice.verify.pairs import ConnectorPair, reads_topic
-from sluice.verify.positions import CatchUpTimeoutError, PipelineProgress
+from sluice.verify.positions import CatchUpTimeoutError, Offsets, PipelineProgress
 from sluice.verify.record_path import RecordPath
+from sluice.verify.row_history import read_history
 from sluice.verify.settlement import Settlement
 from sluice.verify.table_rows import FormKey, TablePlan, TableReader, columns_of, merge_plans, plan_table
 
 Progress = Callable[[int, int, str], None]
 """Takes rows that were read, rows in total, and the name of the table."""
 _LISTED_COLUMNS = 5
+_HISTORY_AFTER_ROUNDS = 3
+"""Rows that change in more rounds than that are settled by their versions in the topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,7 @@ class Verification:
     def _settle(self, jobs: Sequence[_TableJob], position: PipelineProgress, deadline: float) -> None:
         if not any(job.settlement is not None and job.settlement.open for job in jobs):
             return
+        starts = [position.ends()]
         snapshot = self.source.snapshot()
         try:
             for job in jobs:
@@ -262,24 +266,39 @@ class Verification:
             while True:
                 reached = snapshot.position
                 snapshot.close()
-                try:
-                    position.wait(reached)
-                except CatchUpTimeoutError:
-                    break  # the rows that are left are not settled
+                position.wait(reached)
                 for job in jobs:
                     self._read_target(job)
                 if not self._open_rows(jobs):
                     break
+                starts.append(position.ends())
                 snapshot = self.source.snapshot()
                 for job in jobs:
                     found = _settlement(job).read_after(snapshot)
                     self._note(job, found.differences, found.unavailable)
+                if len(starts) > _HISTORY_AFTER_ROUNDS and self.path.reads_messages and self._open_rows(jobs):
+                    # From a round earlier on: versions that were not visible yet are among them.
+                    self._explain(jobs, starts[-3], position.wait_for_source(snapshot.position))
                 if not self._open_rows(jobs) or time.monotonic() >= deadline:
                     break
+        except CatchUpTimeoutError:
+            pass  # the rows that are left are not settled
         finally:
             snapshot.close()
         for job in jobs:
             job.result.unsettled = len(_settlement(job).open)
+
+    def _explain(self, jobs: Sequence[_TableJob], starts: Offsets, ends: Offsets) -> None:
+        """Settles rows that change at every look by their versions in the topics."""
+        for job in jobs:
+            settlement = _settlement(job)
+            if not settlement.open:
+                continue
+            assert job.reader is not None
+            changing = [key for key, one in settlement.open.items() if one.seen is None]
+            versions = read_history(self.path, job.reader, self._options.kafka, starts, ends, set(changing))
+            found = settlement.explain(versions)
+            self._note(job, found.differences, found.unavailable)
 
     def _read_target(self, job: _TableJob) -> None:
         settlement = _settlement(job)

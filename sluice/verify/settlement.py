@@ -18,7 +18,7 @@ when it was there in several rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,6 +145,35 @@ class Settlement:
             else:
                 result.differences.append(difference)
         return result
+
+    def explain(self, versions: Mapping[FormKey, Sequence[_Row | None]]) -> RoundResult:
+        """Decides rows by the versions that they have had since before the first snapshot of the round. The target has one of
+        them, and a row that is none of them differs."""
+        result = RoundResult()
+        for key, known in versions.items():
+            one = self.open.get(key)
+            if one is None or len(one.actual) > 1:
+                continue
+            actual = one.actual[0] if one.actual else None
+            latest = None
+            rows: list[_Row | None] = [None if one.before is None else one.before.row]
+            for version in known:
+                latest = self._complete(version, latest or rows[0])
+                rows.append(latest)
+            if actual in rows:
+                del self.open[key]
+                result.equal += 1
+            else:
+                del self.open[key]
+                if (difference := self._describe(one)) is not None:
+                    result.differences.append(difference)
+        return result
+
+    def _complete(self, version: _Row | None, older: _Row | None) -> _Row | None:
+        """A version with the values of an older one in place of placeholders for unavailable values."""
+        if version is None or older is None:
+            return version
+        return tuple(old if new in self._placeholders else new for new, old in zip(version, older, strict=True))
 
     # --- the source
 

@@ -126,7 +126,7 @@ class TableReader:
         for name in self.plan.columns[self.plan.key_size :]:
             if name not in target.columns and self._sink.ignores_missing_columns:
                 notes.append(f"column {name} is not in the table, and schema.evolution leaves it out")
-            elif not self._forms_of(name, self.plan.schemas.get(name)).is_comparable:
+            elif not self.forms_of(name, self.plan.schemas.get(name)).is_comparable:
                 notes.append(f"column {name} is not compared: its types have no common form")
             else:
                 found.append(name)
@@ -137,7 +137,8 @@ class TableReader:
     def key_names(self) -> tuple[str, ...]:
         return self.plan.columns[: self.plan.key_size]
 
-    def _forms_of(self, name: str, schema: Schema | None) -> ColumnForms:
+    def forms_of(self, name: str, schema: Schema | None) -> ColumnForms:
+        """Returns how values of a column are compared, if they have this schema."""
         place = (name, id(schema))
         known = self._forms.get(place)
         if known is None or known[0] is not schema:
@@ -147,7 +148,7 @@ class TableReader:
 
     def kind_of(self, name: str) -> str:
         """Returns in which form the values of a column are compared."""
-        return self._forms_of(name, self.plan.schemas.get(name)).kind
+        return self.forms_of(name, self.plan.schemas.get(name)).kind
 
     # --- the source
 
@@ -191,12 +192,18 @@ class TableReader:
             yield FormRows(*found, table.name, keys, [rows.versions[place] for place in origin])
         self.dropped += len(good) - written
 
+    def expected_of(self, records: Sequence[SinkRecord]) -> Iterator[FormRows]:
+        """Yields the rows of the table that the sink has after it has written records."""
+        for expected in self._sink.expect(records):
+            if expected.table == self.plan.target:
+                yield FormRows(*self._expected_forms(expected))
+
     def _expected_forms(self, expected: ExpectedRows) -> tuple[list[list[Form]], list[Sequence[Any]]]:
         forms: list[list[Form]] = []
         values: list[Sequence[Any]] = []
         for name in self.columns:
             schema, column = expected.columns.get(name, (None, [None] * len(expected.records)))
-            forms.append(self._forms_of(name, schema).of_expected(column))
+            forms.append(self.forms_of(name, schema).of_expected(column))
             values.append(column)
         return forms, values
 
@@ -205,7 +212,7 @@ class TableReader:
     def actual(self, only: KeyFilter | None = None) -> Iterator[FormRows]:
         """Yields the rows that the target has."""
         present = [name for name in self.columns if name in self._target.columns]
-        actual_forms = {name: self._forms_of(name, self.plan.schemas.get(name)) for name in present}
+        actual_forms = {name: self.forms_of(name, self.plan.schemas.get(name)) for name in present}
         for batch in self._target.rows(present, only):
             count = len(batch[present[0]])
             nothing: list[Form] = [None] * count
@@ -228,7 +235,7 @@ class TableReader:
         """Finds by example which column of the target's key is which column of the source's."""
         found: list[int] = []
         for name, column in zip(self.key_names, forms, strict=True):
-            actual = self._forms_of(name, self.plan.schemas.get(name)).actual
+            actual = self.forms_of(name, self.plan.schemas.get(name)).actual
             matching = [
                 place
                 for place in range(len(keys[0]))

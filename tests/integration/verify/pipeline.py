@@ -1,0 +1,116 @@
+"""A database, a worker with a source and a sink, and a writer that changes the database all the time."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psycopg
+
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+
+TABLE = """
+CREATE TABLE items (
+    id bigint PRIMARY KEY, name text, note text DEFAULT 'none', price numeric(12,3), any_number numeric, ratio double precision,
+    part real, made timestamp, seen timestamptz, day date, at time, data bytea, doc jsonb, code uuid, list int[], ok boolean
+);
+INSERT INTO items SELECT i, 'item ' || i, CASE mod(i, 3) WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'note' END, i / 7.0, i / 3.0, i / 11.0,
+    i / 13.0, timestamp '2024-01-01' + i * interval '1.000001 s', timestamptz '2024-01-01 00:00Z' + i * interval '1.5 s',
+    date '2024-01-01' + mod(i, 1000), time '10:00' + i * interval '0.001 s', int8send(i),
+    jsonb_build_object('n', i, 'x', i / 3.0), gen_random_uuid(), ARRAY[i, NULL, -i], mod(i, 2) = 0
+FROM generate_series(1, {rows}) i;
+"""
+
+
+class Pipeline:
+    """Use within :func:`run_pipeline`."""
+
+    def __init__(self, worker: WorkerProcess, broker: EmbeddedBroker, database: str, rows: int) -> None:
+        self.worker = worker
+        self.broker = broker
+        self.database = database
+        self.rows = rows
+
+    @property
+    def words(self) -> list[str]:
+        """The options of ``sluice verify``."""
+        properties = str(self.worker.home / f"{self.worker.name}.properties")
+        return ["--url", self.worker.url, "--bootstrap-server", self.broker.bootstrap, "--worker-config", properties]
+
+    def start(self, source: Mapping[str, str], sink: Mapping[str, str]) -> None:
+        self.worker.client.put_config("source", source)
+        self.worker.client.put_config("sink", sink)
+        self.worker.client.wait_for("source", timeout_s=120)
+        self.worker.client.wait_for("sink", timeout_s=120)
+
+    @contextlib.contextmanager
+    def writes(self, first: int) -> Iterator[None]:
+        """Changes rows from the key ``first`` on, and one row again and again."""
+        stop = threading.Event()
+
+        def write() -> None:
+            rng = random.Random(1)
+            with psycopg.connect(self.database, autocommit=True) as connection:
+                number = 0
+                while not stop.wait(0.01):
+                    number += 1
+                    key = rng.randint(first + 1, self.rows)
+                    connection.execute("UPDATE items SET name = name || '.', price = price + 1 WHERE id = %s", (key,))
+                    connection.execute("UPDATE items SET ratio = ratio + 1 WHERE id = %s", (first,))
+                    if number % 3 == 0:
+                        connection.execute("DELETE FROM items WHERE id = %s", (rng.randint(first + 1, self.rows),))
+                    if number % 5 == 0:
+                        connection.execute("INSERT INTO items (id, name) VALUES (%s, 'new')", (self.rows + number,))
+
+        thread = threading.Thread(target=write, name="writes")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+@contextlib.contextmanager
+def run_pipeline(broker: EmbeddedBroker, database: str, home: Path, rows: int) -> Iterator[Pipeline]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(TABLE.format(rows=rows))
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "offset.storage.file.filename": str(home / "offsets"),
+        "offset.flush.interval.ms": "200",
+    }
+    worker = WorkerProcess(SLUICE_STANDALONE, home, "worker", settings)
+    worker.start()
+    try:
+        worker.wait_until_up()
+        yield Pipeline(worker, broker, database, rows)
+    finally:
+        for name in worker.client.connectors():
+            worker.client.delete(name)
+        worker.stop()
+
+
+def source_config(server: EmbeddedPostgres, database: str, prefix: str) -> dict[str, str]:
+    config = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "topic.prefix": prefix,
+        "database.hostname": server.host,
+        "database.port": str(server.port),
+        "database.user": server.user,
+        "database.password": server.password,
+        "database.dbname": database,
+        "slot.name": prefix,
+        "slot.drop.on.stop": "true",
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": "public\\.items",
+        "heartbeat.interval.ms": "200",
+    }
+    return {key: value for key, value in config.items() if value}
