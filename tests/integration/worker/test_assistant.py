@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
+from rest.polling import wait_until
+from sluice.embedded.ports import free_ports
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
 from tests.integration.executors.plugins import PATH
 
@@ -121,3 +125,39 @@ def test_assistant_looks_checks_and_changes_only_if_allowed_and_never_sees_secre
     everything = "\n".join(shown)
     assert [one for one in _SECRETS if one in everything] == []
     assert "[hidden]" in everything
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.timeout(120)
+def test_http_serves_the_tools_and_ends_on_a_signal(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    words = [
+        "-c",
+        "from sluice.cli import main; main()",
+        "mcp",
+        "--url",
+        "http://127.0.0.1:9",
+        "--http",
+        str(port),
+        "--root",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: _accepts(port), 50)
+
+        async def ask() -> set[str]:
+            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+                return {tool.name for tool in (await client.list_tools()).tools}
+
+        names = asyncio.run(ask())
+        assert {"diagnose", "lint"} <= names
+        assert "restart" not in names
+    finally:
+        process.terminate()
+        _, notices = process.communicate(timeout=20)
+    assert f"at http://127.0.0.1:{port}/mcp, read-only" in notices

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +11,18 @@ import pytest
 from mcp import Client
 
 from rest.client import ConnectClient
-from rest.polling import wait_until
 from sluice.assistant.commands import CommandRunner
 from sluice.assistant.masking import OutputMask
 from sluice.assistant.server import build_server
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
-from sluice.embedded.ports import free_ports
 
 _NOBODY = "http://127.0.0.1:9"
 
 
 def _text(result: Any) -> str:
     return str(result.content[0].text)
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _client() -> ConnectClient:
@@ -79,24 +69,3 @@ def test_mask_hides_secrets_wherever_they_appear() -> None:
 def test_http_listens_on_this_machine_only(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(build(COMMANDS), ["mcp", "--url", _NOBODY, "--http", address]) == 2
     assert "there is no authentication" in capsys.readouterr().err
-
-
-@pytest.mark.timeout(60)
-def test_http_serves_the_tools_and_ends_on_a_signal(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
-    words = ["-c", "from sluice.cli import main; main()", "mcp", "--url", _NOBODY, "--http", str(port), "--root", str(tmp_path)]
-    process = subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True)
-    try:
-        assert wait_until(lambda: _accepts(port), 50)
-
-        async def ask() -> set[str]:
-            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
-                return {tool.name for tool in (await client.list_tools()).tools}
-
-        names = asyncio.run(ask())
-        assert {"diagnose", "lint"} <= names
-        assert "restart" not in names
-    finally:
-        process.terminate()
-        _, notices = process.communicate(timeout=20)
-    assert f"at http://127.0.0.1:{port}/mcp, read-only" in notices

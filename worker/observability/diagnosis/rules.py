@@ -373,12 +373,8 @@ def _config(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
             connector, "reads-own-dlq", _ERROR, f"the sink reads its own dead letter queue {queue}",
             "each failed record fails again, without end", "Remove it from topics.", "sluice describe {name}", key="topics",
         )  # fmt: skip
-    if (
-        cluster.is_sluice is False
-        and connector.type == "sink"
-        and connector.has_offsets is False
-        and connector.state == "RUNNING"
-    ):
+    is_running = any(task.state == "RUNNING" for task in connector.tasks)
+    if not cluster.is_sluice and connector.type == "sink" and connector.has_offsets is False and is_running:
         yield _problem(
             connector, "no-offsets", _NOTE, "the sink has committed no offsets yet",
             "it is new, its topics are empty or misspelled, or it does not get through its first batch", "Check topics.",
