@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from connect.errors import ConnectError, NotFoundError, UnreachableError
-from connect.suggestions import did_you_mean
+from connect.errors import ConnectError, UnreachableError
 from sluice.cli.errors import FAILED, OK
 from sluice.cli.output import forms_option, notice, print_forms, print_table
 from sluice.cli.worker import connect_to, worker_options
+from sluice.online.connectors import WILDCARDS, connector_row, describe_connector, select
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
 
 _COLUMNS = ("name", "type", "state", "tasks", "failed", "worker", "class")
-_WILDCARDS = frozenset("*?[")
 
 
 def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
@@ -34,23 +32,6 @@ def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) ->
 _PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
 
 
-def matching(names: Collection[str], pattern: str) -> list[str]:
-    """Returns the name that is the pattern, else those that it matches (``*``, ``?``, ``[...]``), in order."""
-    return [pattern] if pattern in names else [name for name in sorted(names) if fnmatch.fnmatchcase(name, pattern)]
-
-
-def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Returns the names that patterns match (:func:`matching`), each once. Raises NotFoundError for a pattern without any."""
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        own = matching(names, pattern)
-        if not own:
-            near = did_you_mean(pattern, names, "; ")
-            raise NotFoundError(f"No connector {'matches' if _WILDCARDS & set(pattern) else 'is named'} {pattern}{near}")
-        found |= dict.fromkeys(own)
-    return list(found)
-
-
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[NAME...]", shell_complete=complete_names)
 @click.option("--failed", is_flag=True, help="Only connectors with a failure.")
@@ -61,7 +42,7 @@ def get(patterns: tuple[str, ...], failed: bool, url: str | None, context_name: 
     with connect_to(url, context_name) as client:
         expanded = client.connectors_expanded("status", "info")
     names = select(list(expanded), patterns) if patterns else sorted(expanded)
-    rows = [_row(name, expanded[name]) for name in names]
+    rows = [connector_row(name, expanded[name]) for name in names]
     rows = [row for row in rows if row["failed"] or not failed]
     rows.sort(key=lambda row: (not row["failed"], row["name"]))
     print_forms(output, rows, _COLUMNS, [[_cell(row[name]) for name in _COLUMNS] for row in rows])
@@ -69,21 +50,6 @@ def get(patterns: tuple[str, ...], failed: bool, url: str | None, context_name: 
 
 def _cell(value: Any) -> Any:
     return ",".join(map(str, value)) or None if isinstance(value, list) else value
-
-
-def _row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    from sluice.online.rates import summary_of
-
-    one = summary_of(name, found)
-    return {
-        "name": name,
-        "type": one.type,
-        "state": one.state,
-        "tasks": f"{one.running}/{one.tasks}",
-        "failed": list(one.failed),
-        "worker": found.get("status", {}).get("connector", {}).get("worker_id"),
-        "class": str(found.get("info", {}).get("config", {}).get("connector.class", "")).rpartition(".")[2] or None,
-    }
 
 
 @click.command()
@@ -94,7 +60,7 @@ def describe(patterns: tuple[str, ...], url: str | None, context_name: str | Non
     """Show state, tasks, errors, configuration, topics, and offsets of connectors. Secrets are hidden."""
     with connect_to(url, context_name) as client:
         names = select(client.connectors(), patterns)
-        found = [_description(client, name) for name in names]
+        found = [describe_connector(client, name) for name in names]
     if output != "text":
         print_forms(output, found, (), ())
         return
@@ -102,32 +68,6 @@ def describe(patterns: tuple[str, ...], url: str | None, context_name: str | Non
         if at:
             print()
         _print_description(one)
-
-
-def _description(client: ConnectClient, name: str) -> dict[str, Any]:
-    from sluice.online.secret_keys import secret_keys_of, shown_config
-
-    config = client.config(name)
-    status = client.status(name)
-    return {
-        "name": name,
-        "type": status.get("type"),
-        "connector": status["connector"],
-        "tasks": status["tasks"],
-        "config": shown_config(config, secret_keys_of(client, config)),
-        "topics": _unless_refused(lambda: client.topics(name)),
-        "offsets": _unless_refused(lambda: client.offsets(name)),
-    }
-
-
-def _unless_refused(read: Callable[[], Any]) -> Any:
-    """None if the worker does not tell: Apache's versions differ, and topic tracking can be off."""
-    try:
-        return read()
-    except UnreachableError:
-        raise
-    except ConnectError:
-        return None
 
 
 def _print_description(one: Mapping[str, Any]) -> None:
@@ -219,7 +159,7 @@ def restart(patterns: tuple[str, ...], failed: bool, task: int | None, url: str 
 @worker_options
 def delete(patterns: tuple[str, ...], yes: bool, url: str | None, context_name: str | None) -> int:
     """Delete connectors. Their offsets remain: a connector with the same name continues there."""
-    if not yes and any(_WILDCARDS & set(pattern) for pattern in patterns):
+    if not yes and any(WILDCARDS & set(pattern) for pattern in patterns):
         with connect_to(url, context_name) as client:
             names = select(client.connectors(), patterns)
         click.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.connectors import complete_names, matching
+from sluice.cli.connectors import complete_names
 from sluice.cli.output import output_option, print_json, print_table, wants_color
 from sluice.cli.worker import connect_to, worker_options
+from sluice.online.connectors import matching
 
 if TYPE_CHECKING:
     from rich.console import Group

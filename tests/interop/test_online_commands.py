@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mcp import Client, StdioServerParameters
 
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
@@ -28,7 +31,18 @@ def sluice(capsys: pytest.CaptureFixture[str]) -> Sluice:
     return call
 
 
-@pytest.mark.timeout(180)
+async def _ask_assistant(url: str, root: Path) -> list[str]:
+    """Returns what has problems, as ``sluice mcp`` tells an assistant."""
+    words = ["-c", "from sluice.cli import main; main()", "mcp", "--url", url, "--root", str(root)]
+    server = StdioServerParameters(command=sys.executable, args=words, env={"PYTHONPATH": str(Path.cwd())})
+    async with Client(server, read_timeout_seconds=60) as client:
+        (described,) = (await client.call_tool("describe", {"name": "broken"})).content
+        assert '"password": "[hidden]"' in getattr(described, "text", "")
+        (answer,) = (await client.call_tool("diagnose", {"name": "broken"})).content
+    return [one["name"] for one in json.loads(getattr(answer, "text", ""))["problems"]]
+
+
+@pytest.mark.timeout(240)
 def test_online_commands_work_with_an_apache_worker(
     broker: EmbeddedBroker, sluice: Sluice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +143,19 @@ def test_online_commands_work_with_an_apache_worker(
         assert "FileStreamSource" in sluice("plugins")[1]
         assert sluice("loggers", "set", "org.apache.kafka.connect", "WARN")[0] == 0
         assert '"name": "org.apache.kafka.connect", "level": "WARN"' in sluice("loggers", "ls", "-o", "json")[1]
+        # The diagnosis goes by what Apache's REST API tells, and says what it does not.
+        code, out, err = sluice("diagnose")
+        assert (code, out, "not looked at: whether running tasks move" in err) == (0, "nothing is wrong\n", True), out
+        broken = {**sink, "file": "/nowhere/copy.txt", "password": "planted-secret"}
+        worker.client.create("broken", broken)
+        worker.wait_for(lambda: sluice("diagnose", "broken", "-o", "name")[1] == "broken\n", 60, "the failed sink")
+        (problem,) = json.loads(sluice("diagnose", "broken", "-o", "json")[1])["problems"]
+        assert (problem["name"], problem["code"], problem["command"]) == (
+            "broken/0", "file-missing", "sluice restart broken --failed",
+        )  # fmt: skip
+        assert "nothing is wrong" not in sluice("diagnose")[1]
+        assert asyncio.run(_ask_assistant(worker.client.url, files)) == ["broken/0"]
+        assert sluice("delete", "broken")[0] == 0
         assert sluice("delete", "lines", "copy") == (0, "lines was deleted\ncopy was deleted\n", "")
         assert sluice("get", "-o", "name")[1] == ""
     finally:

@@ -18,6 +18,7 @@ _UNASSIGNED_MS = 60_000
 _REBALANCES, _REBALANCES_MS = 5, 600_000
 _RESTARTS = 3
 _RECENT_ERROR_MS = 3_600_000
+_TABLE_COMMIT_MS = 300_000
 _WAL_BYTES = 1_000_000_000
 _WAITING_PHASES = {
     "reconnecting": "the source has lost its connection to the database and tries again",
@@ -220,6 +221,29 @@ def _slot(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Pr
             )  # fmt: skip
 
 
+def _table_commits(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:
+    """Lake tables whose commits do not end: put() goes on meanwhile."""
+    interval_ms = max(_TABLE_COMMIT_MS, 2 * _number(connector.text("commit.interval.ms")))
+    for task in connector.tasks:
+        tables = None if task.progress is None else task.progress.details.get("tables")
+        for name, table in tables.items() if isinstance(tables, dict) else ():
+            match table:
+                case {"pending": int(pending), "last_commit_ms": int(last_ms)} if (
+                    pending and cluster.at_ms - last_ms > interval_ms
+                ):
+                    yield _problem(
+                        connector, "table-commit-late", _ERROR,
+                        f"task {task.task} has {pending} records for table {name}, last committed at {instant(last_ms)}",
+                        "a commit does not end: the store, the catalog, or Spark does not answer, or another writer conflicts",
+                        "See the worker's log, and check the store and the catalog.",
+                        f"sluice restart {{name}} --task {task.task}", task=task.task, key="commit.interval.ms", since_ms=last_ms,
+                    )  # fmt: skip
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
+
+
 def _errant_records(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:
     for task in connector.tasks:
         errors = None if task.progress is None else task.progress.errors
@@ -349,12 +373,8 @@ def _config(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
             connector, "reads-own-dlq", _ERROR, f"the sink reads its own dead letter queue {queue}",
             "each failed record fails again, without end", "Remove it from topics.", "sluice describe {name}", key="topics",
         )  # fmt: skip
-    if (
-        cluster.is_sluice is False
-        and connector.type == "sink"
-        and connector.has_offsets is False
-        and connector.state == "RUNNING"
-    ):
+    is_running = any(task.state == "RUNNING" for task in connector.tasks)
+    if not cluster.is_sluice and connector.type == "sink" and connector.has_offsets is False and is_running:
         yield _problem(
             connector, "no-offsets", _NOTE, "the sink has committed no offsets yet",
             "it is new, its topics are empty or misspelled, or it does not get through its first batch", "Check topics.",
@@ -388,6 +408,6 @@ def _shared(cluster: ClusterSnapshot) -> Iterator[Problem]:
             )  # fmt: skip
 
 
-_LOCAL_RULES: tuple[Rule, ...] = (_stalled, _silent_source, _slot, _errant_records)
+_LOCAL_RULES: tuple[Rule, ...] = (_stalled, _silent_source, _slot, _table_commits, _errant_records)
 """Rules over figures that only the worker of a task has."""
 _RULES: tuple[Rule, ...] = (_failed, _restarting, _unassigned, _target_state, _plugin, _topics, _config, *_LOCAL_RULES)

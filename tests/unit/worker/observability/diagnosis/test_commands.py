@@ -1,4 +1,4 @@
-"""Each command that a diagnosis names exists, with its options."""
+"""Each command that a diagnosis names exists, with its options, and each of its codes is documented."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from sluice.cli.app import build
 from worker.observability.diagnosis import rules
 from worker.observability.diagnosis.error_causes import CAUSES
 
-_IN_RULES = re.findall(r'f?"(sluice [^"]+)"', Path(rules.__file__).read_text(encoding="utf-8"))
+_TEXT = Path(rules.__file__).read_text(encoding="utf-8")
+_IN_RULES = re.findall(r'f?"(sluice [^"]+)"', _TEXT)
+_IN_CALLS = re.findall(r'(?:_problem\(\s*\w+,|make\()\s*"([a-z-]+)"', _TEXT)
+_CODES = {one.code for one in CAUSES} | set(_IN_CALLS)
 _COMMANDS = sorted({one.command for one in CAUSES} | set(_IN_RULES))
 
 
@@ -28,3 +31,9 @@ def test_command_parses(command: str) -> None:
         assert sub is not None, command
         found = sub
     found.make_context(found.name, list(words), resilient_parsing=False)
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    assert len(_CODES) > 50
+    assert [code for code in sorted(_CODES) if f"`{code}`" not in page] == []

@@ -156,6 +156,15 @@ def test_live_figures_of_sources_and_errors_count() -> None:
     assert find(connector(task(0, progress=old))) == []
 
 
+def test_table_that_is_not_committed_is_found_while_put_goes_on() -> None:
+    tables = {"orders": {"pending": 3, "last_commit_ms": _NOW - 400_000}, "quiet": {"pending": 0, "last_commit_ms": 1}}
+    waits = task(0, progress=TaskProgress(details={"tables": tables}))
+    (problem,) = find(connector(waits))
+    assert (problem.finding.code, problem.since_ms) == ("table-commit-late", _NOW - 400_000)
+    assert "3 records for table orders" in problem.finding.message
+    assert find(connector(waits, config={"commit.interval.ms": "300000"})) == []
+
+
 def test_two_connectors_that_share_a_slot_or_group_are_both_named() -> None:
     slot = {"slot.name": "s", "database.hostname": "h"}
     sources = [connector(name=name, type="source", config=slot) for name in "ab"]
