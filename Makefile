@@ -76,6 +76,6 @@ $(STAMPS)/services: $(STAMPS)/packages sluice/embedded/jar_sets.py
 	@touch $@
 
 # Servers that only tests start, fetched before, so that no test waits for a download.
-$(STAMPS)/test-services: $(STAMPS)/services tests/support/jar_sets.py
+$(STAMPS)/test-services: $(STAMPS)/services tests/support/jar_sets.py tests/support/chromium.py
 	@$(BIN)/python -m tests.support.fetch
 	@touch $@

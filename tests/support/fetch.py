@@ -4,7 +4,7 @@ tests.support.fetch``."""
 from __future__ import annotations
 
 from sluice.embedded.jars import ensure_jars
-from tests.support import mariadb, registry
+from tests.support import chromium, mariadb, registry
 from tests.support.jar_sets import DEBEZIUM, MARIADB_MACHINE, this_machine
 
 
@@ -15,6 +15,7 @@ def main() -> None:
     registry.ensure_program()
     if this_machine() == MARIADB_MACHINE:
         mariadb.ensure_program()
+    chromium.ensure_chromium()
 
 
 if __name__ == "__main__":

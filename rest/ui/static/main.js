@@ -6,7 +6,8 @@ import { Overview } from "./overview.js";
 import { worker as api } from "./lib/api.js";
 import { WorkerContext } from "./lib/context.js";
 import { html, render, useEffect, useRef, useState } from "./lib/preact.js";
-import { navigate, useRoute } from "./lib/router.js";
+import { currentRoute, navigate, useRoute } from "./lib/router.js";
+import { refresh } from "./lib/store.js";
 import { Dialog } from "./parts/dialog.js";
 import { Loading, Note } from "./parts/basics.js";
 import { ThemeButton } from "./parts/theme_button.js";
@@ -162,6 +163,8 @@ const Logo = () => html`
   </svg>
 `;
 
+// The list is asked for before it is known which kind of worker answers.
+if (currentRoute().parts.length === 0) refresh();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.replaceChildren();
 render(html`<${App} />`, root);

@@ -112,7 +112,7 @@ function Tables({ tables, where }) {
   const columns = preferred.filter((key) => all.has(key));
   return html`
     <${Card} title=${`Tables${where}`} id="tables" hint=${format.plural(names.length, "table")}>
-      <div class="scroll" tabindex="0" role="region" aria-label="Tables">
+      <div class="scroll" tabindex="0" role="region" aria-label="Figures by table">
         <table class="data">
           <thead><tr><th scope="col">Table</th>${columns.map((key) => html`<th key=${key} scope="col" class="figure">${label(key.replace(/_ms$/, ""))}</th>`)}</tr></thead>
           <tbody>

@@ -22,7 +22,7 @@ export function ConfigPanel({ name, config, configError }) {
   return html`
     <${Card} title="Configuration" id="config" actions=${html`<${FileButtons} name=${name} config=${config} passwordKeys=${secret.value} />${edit}`}>
       <div class="pad"><input type="search" placeholder="Search keys and values" aria-label="Search keys and values" value=${search} onInput=${(event) => setSearch(event.target.value)} /></div>
-      <div class="scroll" tabindex="0" role="region" aria-label="Configuration">
+      <div class="scroll" tabindex="0" role="region" aria-label="Keys and values">
         <table class="data config">
           <thead class="visually-hidden"><tr><th scope="col">Key</th><th scope="col">Value</th></tr></thead>
           <tbody>${keys.map((key) => html`<tr key=${key}><th scope="row">${key}</th><td>${shown(key, config[key], secret.value)}</td></tr>`)}</tbody>

@@ -1,4 +1,4 @@
-/** Findings about what is wrong, of one connector or of all. */
+/** What is wrong, of one connector or of all: cause, and what fixes it. */
 import { optional, path, send } from "../lib/api.js";
 import * as format from "../lib/format.js";
 import { usePolling } from "../lib/polling.js";
@@ -8,53 +8,62 @@ import { Absent, Card, CopyButton, ErrorNote, Loading } from "../parts/basics.js
 
 const REFRESH_MS = 15_000;
 
-/** @typedef {{code: string, severity: string, what: string, since_ms: number | null, cause: string | null, fix: string | null, command: string | null, connector?: string, task?: number | null}} FindingOf */
+/**
+ * @typedef {{code: string, severity: string, message: string, cause: string | null, suggestion: string | null, command: string | null,
+ *   since_ms: number | null, connector: string | null, task: number | null}} Problem
+ */
 
-/** @param {any} answer @returns {FindingOf[]} */
-const findingsOf = (answer) => (Array.isArray(answer) ? answer : (answer?.findings ?? []));
+/** @param {any} answer @returns {Problem[]} */
+export const problemsOf = (answer) => answer?.problems ?? [];
 
 /** @param {string} address */
-function useFindings(address) {
+function useProblems(address) {
   return usePolling(async () => (await optional("diagnosis", () => send("GET", address))) ?? null, REFRESH_MS, [address]);
 }
 
 /** @param {{value: any, error: Error | null, where: string}} props */
-const Findings = ({ value, error, where }) => {
+const Problems = ({ value, error, where }) => {
   if (value === undefined) return error ? html`<${ErrorNote} error=${error} />` : html`<${Loading} />`;
   if (value === null) return html`<${Absent}>This worker does not diagnose.<//>`;
-  const findings = findingsOf(value);
+  const problems = problemsOf(value);
   return html`
     <${ErrorNote} error=${error} />
-    <${Card} title="Findings" id="findings" hint=${format.plural(findings.length, "finding")}>
-      ${findings.length === 0
+    <${Card} title="Problems" id="problems" hint=${problems.length ? format.number(problems.length) : "none"}>
+      ${problems.length === 0
         ? html`<p class="muted pad">Nothing is wrong with ${where} as far as the worker can see.</p>`
-        : findings.map((finding, at) => html`<${Finding} key=${`${finding.code}/${finding.connector}/${at}`} finding=${finding} />`)}
+        : problems.map((problem, at) => html`<${ProblemView} key=${`${problem.code}/${problem.connector}/${problem.task}/${at}`} problem=${problem} />`)}
     <//>
+    ${value.unseen?.length > 0 && html`<${Card} title="Not examined" id="unseen"><ul class="pad">${value.unseen.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul><//>`}
   `;
 };
 
 /** @param {import("./page.js").PanelProps} props */
 export function DiagnosisPanel({ name }) {
-  const { value, error } = useFindings(`sluice/${path("connectors", name, "diagnosis")}`);
-  return html`<${Findings} value=${value} error=${error} where=${name} />`;
+  const { value, error } = useProblems(`sluice/${path("connectors", name, "diagnosis")}`);
+  return html`<${Problems} value=${value} error=${error} where=${name} />`;
 }
 
 export function DiagnosisPage() {
-  const { value, error } = useFindings("sluice/diagnosis");
+  const { value, error } = useProblems("sluice/diagnosis");
   useEffect(() => {
     document.title = "Diagnosis – Sluice";
   }, []);
-  return html`<div class="page-head"><h1>Diagnosis</h1></div><${Findings} value=${value} error=${error} where="this cluster" />`;
+  return html`<div class="page-head"><h1>Diagnosis</h1></div><${Problems} value=${value} error=${error} where="this cluster" />`;
 }
 
-/** @param {{finding: FindingOf}} props */
-export const Finding = ({ finding }) => html`
-  <article class="finding finding-${String(finding.severity).toLowerCase()}">
-    <h3><span class="badge badge-${/error|critical/i.test(finding.severity) ? "failed" : "restarting"}">${finding.severity}</span> ${finding.what}</h3>
-    ${finding.connector && html`<p><a href=${href(["connectors", finding.connector])}>${finding.connector}</a>${finding.task === null || finding.task === undefined ? "" : `, task ${finding.task}`}</p>`}
-    ${finding.since_ms && html`<p class="sub">since ${format.dateTime(finding.since_ms)} (${format.ago(finding.since_ms)})</p>`}
-    ${finding.cause && html`<p><strong>Cause:</strong> ${finding.cause}</p>`}
-    ${finding.fix && html`<p><strong>What to do:</strong> ${finding.fix}</p>`}
-    ${finding.command && html`<p class="command"><code>${finding.command}</code> <${CopyButton} text=${() => finding.command ?? ""} /></p>`}
+const BADGES = { error: "failed", warning: "restarting" };
+
+/** @param {{problem: Problem}} props */
+export const ProblemView = ({ problem }) => html`
+  <article class="finding">
+    <h3><span class="badge badge-${BADGES[problem.severity] ?? "stopped"}">${problem.severity}</span> ${problem.message}</h3>
+    <p class="sub">
+      ${problem.connector ? html`<a href=${href(["connectors", problem.connector])}>${problem.connector}</a>` : "worker"}${problem.task === null || problem.task === undefined ? "" : `, task ${problem.task}`}
+      ${problem.since_ms ? ` · since ${format.dateTime(problem.since_ms)} (${format.ago(problem.since_ms)})` : ""}
+      ${` · ${problem.code}`}
+    </p>
+    ${problem.cause && html`<p><strong>Cause:</strong> ${problem.cause}</p>`}
+    ${problem.suggestion && html`<p><strong>What to do:</strong> ${problem.suggestion}</p>`}
+    ${problem.command && html`<p class="command"><code>${problem.command}</code> <${CopyButton} text=${() => problem.command ?? ""} /></p>`}
   </article>
 `;

@@ -110,7 +110,7 @@ export function OffsetsPanel({ name, one, ask }) {
       ${entries.length === 0
         ? html`<p class="muted pad">There are no offsets yet.</p>`
         : html`
-          <div class="scroll" tabindex="0" role="region" aria-label="Offsets">
+          <div class="scroll" tabindex="0" role="region" aria-label="Offsets by partition">
             <table class="data offsets">
               <thead><tr><th scope="col">Partition</th><th scope="col">${isSink ? "Next offset" : "Offset"}</th></tr></thead>
               <tbody>

@@ -7,7 +7,7 @@ import { html } from "../lib/preact.js";
 import { readTrace } from "../lib/state.js";
 import { follow } from "../parts/actions.js";
 import { Badge, Card, CopyButton } from "../parts/basics.js";
-import { Finding } from "./diagnosis.js";
+import { problemsOf, ProblemView } from "./diagnosis.js";
 
 const DIAGNOSIS_MS = 10_000;
 
@@ -22,7 +22,7 @@ export function TasksPanel({ name, one, readings, again, ask }) {
     worker.isSluice && failed ? DIAGNOSIS_MS : 0,
     [name, failed],
   );
-  const findings = failed ? (diagnosis.value?.findings ?? []) : [];
+  const problems = failed ? problemsOf(diagnosis.value) : [];
   const restart = (/** @type {number} */ id) =>
     ask({
       title: `Restart task ${id} of ${name}?`,
@@ -36,7 +36,7 @@ export function TasksPanel({ name, one, readings, again, ask }) {
     });
   return html`
     ${connector.state === "FAILED" && html`<${Failure} title="The connector failed" state=${connector} />`}
-    ${findings.length > 0 && html`<${Card} title="Likely cause" id="cause">${findings.slice(0, 3).map((/** @type {any} */ finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}<//>`}
+    ${problems.length > 0 && html`<${Card} title="Likely cause" id="cause">${problems.slice(0, 3).map((problem, at) => html`<${ProblemView} key=${`${problem.code}/${at}`} problem=${problem} />`)}<//>`}
     <${Card} title="Tasks" id="tasks" hint=${format.plural(tasks.length, "task")}>
       ${tasks.length === 0
         ? html`<p class="muted pad">${connector.state === "STOPPED" ? "A stopped connector has no tasks." : "There are no tasks yet: the connector is about to create them, or it has nothing to do."}</p>`

@@ -1,11 +1,13 @@
-/** Results of the last verification of a connector's data. */
-import { optional, path, send } from "../lib/api.js";
+/** The last result of `sluice verify` for a connector. */
+import { ApiError, optional, path, send } from "../lib/api.js";
 import * as format from "../lib/format.js";
 import { usePolling } from "../lib/polling.js";
 import { html } from "../lib/preact.js";
 import { Absent, Card, ErrorNote, Facts, Loading } from "../parts/basics.js";
 
 const REFRESH_MS = 15_000;
+
+/** @typedef {{source: string[], target: string, equal: boolean, rows: number, differences: number, unsettled: number, problem: string | null, notes: string[]}} TableResult */
 
 /** @param {import("./page.js").PanelProps} props */
 export function VerificationPanel({ name }) {
@@ -14,22 +16,44 @@ export function VerificationPanel({ name }) {
     REFRESH_MS,
     [name],
   );
+  if (error instanceof ApiError && error.status === 404) return html`<${Absent}>${error.message}<//>`;
   if (value === undefined) return error ? html`<${ErrorNote} error=${error} />` : html`<${Loading} />`;
-  if (value === null) return html`<${Absent}>This worker has no results of verifications. Run <code>sluice verify</code>.<//>`;
-  const tables = Array.isArray(value.tables) ? value.tables : [];
-  const simple = Object.entries(value).filter(([, one]) => one === null || typeof one !== "object");
+  if (value === null) return html`<${Absent}>This worker has no results of verifications.<//>`;
+  /** @type {TableResult[]} */
+  const tables = value.tables ?? [];
   return html`
     <${ErrorNote} error=${error} />
-    <${Card} title="Verification" id="verification">
-      <div class="pad"><${Facts} facts=${simple.map(([key, one]) => [name_(key), key.endsWith("_ms") && one ? format.dateTime(one) : String(one ?? "–")])} /></div>
+    <${Card} title="Verification" id="verification" hint=${value.stored_ms ? format.ago(value.stored_ms) : undefined}>
+      <div class="pad">
+        <p class=${value.equal ? "check check-good" : "check check-error"}><strong>${value.equal ? "Source and target are equal" : "Source and target differ"}</strong></p>
+        <${Facts} facts=${[
+          ["Rows compared", format.number(value.rows)],
+          ["Differences", format.number(value.differences)],
+          ["Unsettled", format.number(value.unsettled)],
+          ["Took", format.duration(value.seconds)],
+          ...(value.source ? [["Source", value.source], ["Sink", value.sink]] : []),
+        ]} />
+      </div>
     <//>
     ${tables.length > 0 && html`
       <${Card} title="Tables" id="verified-tables" hint=${format.plural(tables.length, "table")}>
-        ${tables.map((/** @type {any} */ table, /** @type {number} */ at) => html`<details class="letter" key=${at}><summary>${table.table ?? table.name ?? `Table ${at + 1}`} <span class="sub">${table.state ?? table.status ?? (table.equal === true ? "equal" : "")}</span></summary><pre class="trace" tabindex="0">${JSON.stringify(table, null, 2)}</pre></details>`)}
+        <div class="scroll" tabindex="0" role="region" aria-label="Results by table">
+          <table class="data">
+            <thead><tr><th scope="col">Table</th><th scope="col">Result</th><th scope="col" class="figure">Rows</th><th scope="col" class="figure">Differences</th><th scope="col">Notes</th></tr></thead>
+            <tbody>
+              ${tables.map((table) => html`
+                <tr key=${table.target}>
+                  <th scope="row">${table.target}</th>
+                  <td><span class="badge badge-${table.equal ? "running" : "failed"}">${table.problem ? "not compared" : table.equal ? "equal" : "differs"}</span></td>
+                  <td class="figure">${format.number(table.rows)}</td>
+                  <td class="figure">${format.number(table.differences)}</td>
+                  <td>${[table.problem, ...(table.notes ?? [])].filter(Boolean).join(" ")}</td>
+                </tr>
+              `)}
+            </tbody>
+          </table>
+        </div>
       <//>
     `}
   `;
 }
-
-/** @param {string} key */
-const name_ = (key) => key.charAt(0).toUpperCase() + key.slice(1).replaceAll("_", " ");

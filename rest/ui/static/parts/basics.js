@@ -101,7 +101,7 @@ export function ConfigDiff({ diff, show, all = false }) {
     </tr>
   `;
   return html`
-    <div class="scroll" tabindex="0" role="region" aria-label="Differences">
+    <div class="scroll" tabindex="0" role="region" aria-label="Changed keys">
       <table class="diff">
         <tbody>
           ${rows.map((row) => [

@@ -1,0 +1,80 @@
+"""A browser, and a worker for it: standalone, with the session's broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from sluice.embedded.broker import EmbeddedBroker
+from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
+from tests.support.chromium import ARGUMENTS, require_chromium
+
+TIMEOUT_MS = 30_000
+"""The machine's load decides how long a step takes."""
+
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def _browser() -> Iterator[Browser]:
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(_browser: Browser) -> Iterator[NewPage]:
+    """Opens pages with the options of a browser context. A test fails if a page's script fails or breaks its policy."""
+    contexts = []
+    failures: list[str] = []
+
+    def on_console(message: ConsoleMessage) -> None:
+        # What a worker does not have is 404, which the browser logs.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            failures.append(message.text)
+
+    def open_page(url: str, *, width: int = 1366, height: int = 800, **options: object) -> Page:
+        context = _browser.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
+        contexts.append(context)
+        context.set_default_timeout(TIMEOUT_MS)
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.on("console", on_console)
+        page.goto(url)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert failures == []
+
+
+@pytest.fixture(scope="session")
+def _worker(_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
+    home = tmp_path_factory.mktemp("browser")
+    settings = {
+        "bootstrap.servers": _broker.bootstrap,
+        "key.converter": "JsonConverter",
+        "value.converter": "JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "offset.storage.file.filename": str(home / "offsets"),
+        "offset.flush.interval.ms": "200",
+        "task.executors": "1",
+    }
+    worker = WorkerProcess(SLUICE_STANDALONE, home, "worker", settings)
+    worker.start()
+    worker.wait_until_up()
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture
+def worker(_worker: WorkerProcess, broker: EmbeddedBroker) -> Iterator[WorkerProcess]:
+    """The session's worker, without connectors."""
+    yield _worker
+    for name in _worker.client.connectors():
+        _worker.client.delete(name)
