@@ -1,20 +1,15 @@
-"""A small typed client of the REST API, for the command line, the demo, and tests.
-
-It uses ``http.client``: importing httpx takes longer than a request, and requests to a worker must not go through a proxy.
-"""
+"""A small typed client of the REST API, for the command line, the demo, and tests."""
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote
 
 from connect.errors import (
     AlreadyExistsError,
     BadRequestError,
-    ConfigError,
     ConnectError,
     ForbiddenError,
     NotFoundError,
@@ -22,6 +17,7 @@ from connect.errors import (
 )
 from rest.credentials import ClientCredentials
 from rest.polling import wait_until
+from rest.transport import HttpTransport
 
 DEFAULT_URL = "http://localhost:8083"
 _ERRORS: dict[int, type[ConnectError]] = {
@@ -31,8 +27,6 @@ _ERRORS: dict[int, type[ConnectError]] = {
     404: NotFoundError,
     409: AlreadyExistsError,
 }
-_NOT_REPEATABLE = ("POST", "PATCH")
-"""Sent on a new connection each, since a request on a closed idle connection would have to be repeated."""
 
 
 class ConnectClient:
@@ -44,18 +38,9 @@ class ConnectClient:
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = 95.0, credentials: ClientCredentials | None = None) -> None:
         """``credentials`` are read at the first request. Raises ConfigError for a malformed address or unusable TLS files."""
-        parts = urlsplit(url if "//" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"Invalid worker address {url}: expected http://host:port")
-        self.url = f"{parts.scheme}://{parts.netloc}"
         self._credentials = credentials
-        self._authorization: str | None = None
-        self._connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            tls = None if credentials is None else credentials.tls_context()
-            self._connection = http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=timeout_s, context=tls)
-        else:
-            self._connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
+        self._transport = HttpTransport(url, timeout_s, credentials)
+        self.url = self._transport.url
 
     def at(self, url: str, *, timeout_s: float) -> ConnectClient:
         """Returns a client of another worker of the cluster, with the same credentials."""
@@ -69,7 +54,7 @@ class ConnectClient:
 
     def close(self) -> None:
         """Closes the connection; the next call opens a new one."""
-        self._connection.close()
+        self._transport.close()
 
     # --- worker
 
@@ -312,47 +297,7 @@ class ConnectClient:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
         """Sends one request. Returns status and body: parsed if it is JSON, None if empty. Raises only UnreachableError."""
-        target = f"{path}?{urlencode(query)}" if query else path
-        if self._credentials is not None and self._authorization is None:
-            self._authorization = self._credentials.authorization()
-        authorization = {} if self._authorization is None else {"Authorization": self._authorization}
-        sent = {"Accept": "application/json", **authorization, **(headers or {})}
-        payload = None
-        if body is not None:
-            payload = json.dumps(body).encode()
-            sent.setdefault("Content-Type", "application/json")
-        answer, text = self._exchange(method, target, payload, sent)
-        if not text:
-            return answer.status, None
-        try:
-            return answer.status, json.loads(text)
-        except ValueError:
-            return answer.status, text.decode(errors="replace")
-
-    def _exchange(
-        self, method: str, target: str, payload: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        if method in _NOT_REPEATABLE:
-            self._connection.close()
-        reused = self._connection.sock is not None
-        try:
-            self._connection.request(method, target, payload, dict(headers))
-            answer = self._connection.getresponse()
-            return answer, answer.read()
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as e:
-            self._connection.close()
-            # Most likely the worker closed an idle connection: repeat the request on a new one.
-            if reused:
-                return self._exchange(method, target, payload, headers)
-            raise UnreachableError(f"The worker at {self.url} closed the connection") from e
-        except TimeoutError as e:
-            self._connection.close()
-            raise UnreachableError(f"The worker at {self.url} did not answer within {self._connection.timeout:g} s") from e
-        except (OSError, http.client.HTTPException) as e:
-            self._connection.close()
-            raise UnreachableError(
-                f"No worker responds at {self.url}: {e}. Check that it is running and that the address is correct"
-            ) from e
+        return self._transport.send(method, path, body, query=query, headers=headers)
 
     def _call(self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> Any:
         status, answer = self.send(method, path, body, query=query)
@@ -364,7 +309,7 @@ class ConnectClient:
         message = _message_of(status, answer)
         if status != 401:
             return message
-        if self._authorization is not None:
+        if self._transport.has_credentials:
             return f"The worker at {self.url} does not accept the credentials: {message}"
         return (
             f"The worker at {self.url} needs credentials: set SLUICE_CONNECT_TOKEN, or SLUICE_CONNECT_USER and "

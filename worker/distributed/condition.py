@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
 from worker.distributed.group_session import GroupSession
 from worker.distributed.herder_loop import HerderLoop
 from worker.executor import ConnectorFacts
-from worker.model import HealthCheck, Readiness, State
+from worker.model import Health, HealthCheck, Readiness, State
 from worker.observability.worker_metrics.worker_view import ConnectorView, WorkerView
 from worker.version import server_info
 
+_HEALTH_TIMEOUT_S = 10.0
 _SILENT_S = 120.0
 """How long the herder's thread may be busy until a restart is the remedy. No job takes nearly as long."""
 
@@ -81,3 +84,20 @@ def find_readiness(loop: HerderLoop, group: GroupSession) -> Readiness:
             HealthCheck("rebalance", not awaits, "in progress" if awaits else "complete"),
         ]
     )
+
+
+def find_health(loop: HerderLoop, group: GroupSession) -> Health:
+    """Returns the state of Apache's ``/health``. Waits until the herder's thread has answered, for a few seconds at most."""
+    answered: Future[None] = Future()
+    loop.post(lambda: answered.set_result(None))
+    try:
+        answered.result(_HEALTH_TIMEOUT_S if group.is_ready else 1.0)
+    except FutureTimeout:
+        operation = loop.activity.now()
+        doing = f" {operation.sentence()}" if operation is not None else ""
+        if not group.is_ready:
+            return Health("starting", f"Worker is still starting up.{doing}")
+        return Health("unhealthy", f"Worker was unable to handle this request and may be unable to handle other requests.{doing}")
+    if not group.is_ready:
+        return Health("starting", "Worker is still starting up.")
+    return Health("healthy", "Worker has completed startup and is ready to handle requests.")

@@ -8,15 +8,13 @@ NotLeaderError, and REST forwards the request.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
-from worker.distributed.condition import DistributedCondition
+from worker.distributed.condition import DistributedCondition, find_health
 from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.task_config_publisher import task_configs_changed
@@ -45,8 +43,6 @@ from worker.operations.restart_plan import planned_restart, to_restart
 from worker.storage.config_state import ConfigState
 from worker.storage.offset_store import OffsetStore
 from worker.storage.record_codec import RestartRequest
-
-_HEALTH_TIMEOUT_S = 10.0
 
 
 class DistributedHerder(HerderOperations):
@@ -99,22 +95,7 @@ class DistributedHerder(HerderOperations):
         return self._parts.loop.activity.timed_out()
 
     def health(self) -> Health:
-        loop, group = self._parts.loop, self._parts.group
-        answered: Future[None] = Future()
-        loop.post(lambda: answered.set_result(None))
-        try:
-            answered.result(_HEALTH_TIMEOUT_S if group.is_ready else 1.0)
-        except FutureTimeout:
-            operation = loop.activity.now()
-            doing = f" {operation.sentence()}" if operation is not None else ""
-            if not group.is_ready:
-                return Health("starting", f"Worker is still starting up.{doing}")
-            return Health(
-                "unhealthy", f"Worker was unable to handle this request and may be unable to handle other requests.{doing}"
-            )
-        if not group.is_ready:
-            return Health("starting", "Worker is still starting up.")
-        return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+        return find_health(self._parts.loop, self._parts.group)
 
     def other_workers(self) -> list[str]:
         return sorted(self._parts.status_store.workers() - {self.worker_id})

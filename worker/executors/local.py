@@ -24,7 +24,7 @@ from worker.executors.connector_queues import ConnectorQueues, QueueKind
 from worker.executors.deadlines import Deadlines
 from worker.executors.futures import all_done, done, failed
 from worker.executors.plugin_figures import PluginFiguresReader
-from worker.executors.stall_watch import StallCheck, StallTimer, StallWatch
+from worker.executors.stall_watch import StallCheck, StallWatch
 from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_slot import TaskSlot
@@ -76,14 +76,12 @@ class LocalExecutor:
         self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs
         self._instances: dict[str, ConnectorInstance] = {}
         self._tasks: dict[TaskId, TaskSlot] = {}
-        self._stalls = StallWatch(listener)
-        self._stall_timer = StallTimer(self.check_stalls) if checks_stalls else None
+        self._stalls = StallWatch(listener, self._find_stalls, has_thread=checks_stalls)
         self._plugin_figures = PluginFiguresReader(mask)
 
     def start(self) -> None:
         """Starts the thread that checks for stalls, if there is one. Other threads start when they are needed."""
-        if self._stall_timer is not None:
-            self._stall_timer.start()
+        self._stalls.start()
 
     def wait_until_ready(self) -> None:
         self._mask.add(self._config.originals, load_worker_secret_keys(self._config, self._plugins))
@@ -274,10 +272,13 @@ class LocalExecutor:
 
     def check_stalls(self) -> None:
         """Reports stalls that have begun or ended. Calls no plugin; call it from one thread at a time."""
+        self._stalls.check()
+
+    def _find_stalls(self) -> dict[str | TaskId, StallCheck]:
         with self._lock:
             slots, instances = list(self._tasks.values()), list(self._instances.values())
         found: dict[str | TaskId, StallCheck] = {one.spec.name: StallCheck(one.start_id, one.stall()) for one in instances}
-        self._stalls.update(found | {one.id: StallCheck(one.start_id, one.stall()) for one in slots})
+        return found | {one.id: StallCheck(one.start_id, one.stall()) for one in slots}
 
     def _stall_settings(self, spec: ConnectorSpec) -> StallSettings:
         return StallSettings.of(spec.config, self._config.originals, self._config.offset_flush_interval_ms)
@@ -303,8 +304,7 @@ class LocalExecutor:
 
     def close(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        if self._stall_timer is not None:
-            self._stall_timer.close()
+        self._stalls.close()
         with self._lock:
             tasks = list(self._tasks)
         _wait(self.stop_tasks(tasks), deadline)

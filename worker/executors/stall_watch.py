@@ -29,14 +29,39 @@ class StallCheck:
 
 
 class StallWatch:
-    """Compares each check with the one before. Used by one thread at a time."""
+    """Compares each check with the one before. Checks are made by one thread at a time: that of the caller, or the watch's own
+    for an executor without a control process that pings it. Its owner closes it."""
 
-    def __init__(self, listener: ExecutorListener) -> None:
+    def __init__(
+        self,
+        listener: ExecutorListener,
+        find: Callable[[], Mapping[Instance, StallCheck]],
+        *,
+        has_thread: bool,
+        interval_s: float = _INTERVAL_S,
+    ) -> None:
+        """``find`` returns everything that runs. With ``has_thread``, :meth:`start` starts a thread that checks periodically."""
         self._listener = listener
+        self._find = find
+        self._interval_s = interval_s
         self._stalls: dict[Instance, StallCheck] = {}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalls", daemon=True) if has_thread else None
 
-    def update(self, found: Mapping[Instance, StallCheck]) -> None:
+    def start(self) -> None:
+        """Starts the thread, if there is one."""
+        if self._thread is not None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread. Nothing is reported afterwards."""
+        self._closed.set()
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join()
+
+    def check(self) -> None:
         """Reports and logs the stalls that have begun or ended. What no longer runs here is forgotten."""
+        found = self._find()
         before, self._stalls = self._stalls, {instance: one for instance, one in found.items() if one.stall is not None}
         for instance, one in found.items():
             last = before.get(instance)
@@ -44,6 +69,10 @@ class StallWatch:
             if _reason(known) != _reason(one.stall):
                 _log(instance, known, one.stall)
                 self._listener.on_stall(one.start_id, instance, one.stall)
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._interval_s):
+            self.check()
 
 
 def _reason(stall: Stall | None) -> tuple[str, str] | None:
@@ -59,25 +88,3 @@ def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:
             log.warning("%s has stalled since %s: %s", name, instant(stall.since_ms), stall.message)
         elif before is not None:
             log.warning("%s moves again; it had stalled since %s", name, instant(before.since_ms))
-
-
-class StallTimer:
-    """A thread that checks periodically, for an executor without a control process that pings it. Its owner closes it."""
-
-    def __init__(self, check: Callable[[], None], interval_s: float = _INTERVAL_S) -> None:
-        self._check = check
-        self._interval_s = interval_s
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stalls", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._closed.wait(self._interval_s):
-            self._check()
