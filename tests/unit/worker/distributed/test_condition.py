@@ -36,7 +36,11 @@ def test_worker_is_ready_only_while_it_is_in_its_group_and_no_rebalance_runs() -
 
 def test_worker_that_waits_for_a_broker_at_startup_is_live() -> None:
     loop, proceed = HerderLoop(), threading.Event()
-    loop.start(proceed.wait)
+
+    def wait() -> None:
+        proceed.wait(60)
+
+    loop.start(wait)
     assert find_liveness(loop).is_ready
     proceed.set()
     loop.join(10)
