@@ -143,6 +143,8 @@ def test_session_cookie_is_enough_for_a_forwarded_request(cluster: list[SecuredW
     headers = {"Cookie": cookie, "X-Requested-With": "sluice-ui"}
     assert ask(follower, "PUT", "/connectors/shop-2/config", SOURCE, **headers)[0] == 201
     operator = {"Cookie": security.cookies.start_session(Identity("operator", "bearer"), is_secure=False).partition(";")[0]}
+    # The follower sees what the leader has written once it has read the config topic.
+    assert wait_until(lambda: ask(follower, "GET", "/connectors/shop-2", **operator)[0] == 200, 60)
     shown = ask(follower, "GET", "/connectors/shop-2", **operator)[1]
     assert shown["config"]["db.password"] == "[hidden]"
     assert "s3cret-value" not in json.dumps(ask(follower, "GET", "/connectors/shop-2/tasks", **operator)[1])
