@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connect.errors import NotFoundError
 from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from tests.integration.rest.replay import Answer, Target
@@ -140,3 +141,19 @@ def test_status_has_restarts_only_if_enabled(target: Target, herder: FakeHerder,
     monkeypatch.setattr(herder, "task_status", lambda task: Status(State.FAILED, "w", restarts=Restarts(2, None)))
     task = target.send({"method": "GET", "path": "/connectors/c/tasks/0/status"}).body
     assert task["restarts"] == {"count": 2, "next_ms": None}
+
+
+def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+    client.put_config("verified", {"connector.class": "x"})
+    path = "/sluice/connectors/verified/verification"
+    with pytest.raises(NotFoundError, match="run sluice verify"):
+        client.verification("verified")
+    result = {"equal": False, "rows": 10, "differences": 2, "unsettled": 0, "seconds": 1.5, "tables": []}
+    client.store_verification("verified", result)
+    stored = client.verification("verified")
+    assert {name: stored[name] for name in result} == result
+    assert stored["name"] == "verified"
+    assert stored["stored_ms"] > 0
+    assert post(target, path, {**result, "rows": True}).status == 400
+    assert post(target, path, {"equal": True}).status == 400
+    assert post(target, "/sluice/connectors/unknown/verification", result).status == 404
