@@ -51,6 +51,8 @@ class OpenRow:
     """Table and key in the source, if the source has had the row."""
     before: SourceRow | None = None
     """As of the first snapshot of the round."""
+    earlier: SourceRow | None = None
+    """As of the first snapshot of the last round, if it was another row then."""
     actual: list[_Row] = field(default_factory=list)
     """The rows of the target."""
     actual_values: Sequence[Any] = ()
@@ -126,7 +128,7 @@ class Settlement:
             after = found.get(key)
             if not _is_same(one.before, after):
                 one.seen, one.rounds, one.suspects = None, 0, frozenset()
-                one.before = after
+                one.earlier, one.before = one.before, after
                 continue
             state = (one.before and (one.before.row, one.before.version), tuple(one.actual))
             if state == one.seen:
@@ -155,10 +157,10 @@ class Settlement:
             if one is None or len(one.actual) > 1:
                 continue
             actual = one.actual[0] if one.actual else None
-            latest = None
-            rows: list[_Row | None] = [None if one.before is None else one.before.row]
+            rows = [None if state is None else state.row for state in (one.earlier, one.before)]
+            latest = rows[0]
             for version in known:
-                latest = self._complete(version, latest or rows[0])
+                latest = self._complete(version, latest)
                 rows.append(latest)
             if actual in rows:
                 del self.open[key]

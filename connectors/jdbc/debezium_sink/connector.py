@@ -74,7 +74,7 @@ class DebeziumJdbcSink(BaseJdbcSink):
         return parse_debezium_config(config)[0]
 
     def verification(self, config: Mapping[str, str]) -> VerifiableSink:
-        from connectors.jdbc.verification import JdbcVerification
+        from connectors.jdbc.sink.verification import JdbcVerification
 
         settings, planner = parse_debezium_config(config)
         return JdbcVerification(settings, _planner_for(settings, planner), deletes=planner.deletes)

@@ -96,7 +96,7 @@ class JdbcSink(BaseJdbcSink):
 
     def verification(self, config: Mapping[str, str]) -> VerifiableSink:
         from connectors.jdbc.sink.planner import JdbcSinkPlanner
-        from connectors.jdbc.verification import JdbcVerification
+        from connectors.jdbc.sink.verification import JdbcVerification
 
         settings, planner = parse_sink_config(config, self.flavor)
         return JdbcVerification(settings, lambda dialect: JdbcSinkPlanner(planner, dialect.parse_name), deletes=planner.deletes)

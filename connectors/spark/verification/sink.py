@@ -19,7 +19,7 @@ _SOURCE_FIELDS = ("db", "schema", "table")
 
 
 @dataclass(slots=True)
-class _Group:
+class _RowGroup:
     """Rows of one table whose records have the same schemas."""
 
     table: str
@@ -44,7 +44,7 @@ class SparkVerification:
         self.ignores_missing_columns = settings.schema_evolution in ("none", "lenient")
 
     def expect(self, records: Sequence[SinkRecord]) -> Sequence[ExpectedRows]:
-        groups: dict[tuple[object, ...], _Group] = {}
+        groups: dict[tuple[object, ...], _RowGroup] = {}
         for index, record in enumerate(records):
             value = record.value
             if value is None:
@@ -65,7 +65,7 @@ class SparkVerification:
             place = (table, shape, id(record.key_schema))
             group = groups.get(place)
             if group is None:
-                group = groups[place] = _Group(table, schema, record.key_schema, [], [], [])
+                group = groups[place] = _RowGroup(table, schema, record.key_schema, [], [], [])
             group.rows.append(row)
             group.keys.append(record.key)
             group.records.append(index)
@@ -79,7 +79,7 @@ class SparkVerification:
         database, schema, table = (get(name) if name in known else None for name in _SOURCE_FIELDS)
         return self._config.table_name(topic, database, schema, table)
 
-    def _expected(self, group: _Group) -> ExpectedRows:
+    def _expected(self, group: _RowGroup) -> ExpectedRows:
         settings = self._config.of_table(group.table)
         columns: dict[str, tuple[Schema | None, Sequence[Any]]] = {}
         if group.row is not None and group.row.type is Type.STRUCT:
@@ -102,7 +102,7 @@ class SparkVerification:
         return ExpectedRows(group.table, tuple(renames.get(name, name) for name in key), found, group.records)
 
     @staticmethod
-    def _add_key(group: _Group, columns: dict[str, tuple[Schema | None, Sequence[Any]]]) -> tuple[str, ...]:
+    def _add_key(group: _RowGroup, columns: dict[str, tuple[Schema | None, Sequence[Any]]]) -> tuple[str, ...]:
         """The names of the key's fields; those that the row lacks become columns."""
         first = group.keys[0]
         if isinstance(first, Struct):

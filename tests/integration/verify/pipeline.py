@@ -19,8 +19,9 @@ CREATE TABLE items (
     id bigint PRIMARY KEY, name text, note text DEFAULT 'none', price numeric(12,3), any_number numeric, ratio double precision,
     part real, made timestamp, seen timestamptz, day date, at time, data bytea, doc jsonb, code uuid, list int[], ok boolean
 );
-INSERT INTO items SELECT i, 'item ' || i, CASE mod(i, 3) WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'note' END, i / 7.0, i / 3.0, i / 11.0,
-    i / 13.0, timestamp '2024-01-01' + i * interval '1.000001 s', timestamptz '2024-01-01 00:00Z' + i * interval '1.5 s',
+INSERT INTO items SELECT i, 'item ' || i, CASE mod(i, 3) WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'note' END,
+    i / 7.0, i / 3.0, i / 11.0, i / 13.0,
+    timestamp '2024-01-01' + i * interval '1.000001 s', timestamptz '2024-01-01 00:00Z' + i * interval '1.5 s',
     date '2024-01-01' + mod(i, 1000), time '10:00' + i * interval '0.001 s', int8send(i),
     jsonb_build_object('n', i, 'x', i / 3.0), gen_random_uuid(), ARRAY[i, NULL, -i], mod(i, 2) = 0
 FROM generate_series(1, {rows}) i;

@@ -168,3 +168,19 @@ def test_diagnosis_has_the_problems_of_all_connectors_or_one_without_secrets(cli
     assert [one["name"] for one in client.diagnosis("c")["problems"]] == ["worker"]
     with pytest.raises(NotFoundError, match="Connector x not found"):
         client.diagnosis("x")
+
+
+def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
+    client.put_config("verified", {"connector.class": "x"})
+    path = "/sluice/connectors/verified/verification"
+    with pytest.raises(NotFoundError, match="run sluice verify"):
+        client.verification("verified")
+    result = {"equal": False, "rows": 10, "differences": 2, "unsettled": 0, "seconds": 1.5, "tables": []}
+    client.store_verification("verified", result)
+    stored = client.verification("verified")
+    assert {name: stored[name] for name in result} == result
+    assert stored["name"] == "verified"
+    assert stored["stored_ms"] > 0
+    assert post(target, path, {**result, "rows": True}).status == 400
+    assert post(target, path, {"equal": True}).status == 400
+    assert post(target, "/sluice/connectors/unknown/verification", result).status == 404
