@@ -10,6 +10,7 @@ ALL = (
     "cluster_start",
     "cluster_scale",
     "idle_connectors",
+    "ui_overview",
     "executors",
     "file_source",
     "file_sink",
