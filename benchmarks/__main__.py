@@ -11,6 +11,7 @@ ALL = (
     "cluster_scale",
     "idle_connectors",
     "metrics_scrape",
+    "ui_overview",
     "executors",
     "file_source",
     "file_sink",
