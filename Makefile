@@ -45,7 +45,7 @@ check: $(STAMPS)/packages ## Check formatting, types, imports, and structure
 	$(BIN)/python scripts/check_structure.py
 
 site: $(STAMPS)/packages ## Build the documentation site into site/
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 dist: $(STAMPS)/packages ## Build wheel, sdist, SBOM, license report, and notes of unreleased changes into dist/
 	$(BIN)/python scripts/build_release.py --unreleased

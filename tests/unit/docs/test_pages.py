@@ -54,7 +54,7 @@ def test_relative_links_resolve(page: Path) -> None:
 
 
 def test_every_page_is_listed_in_a_table_of_contents() -> None:
-    for index in (DOCS / "README.md", DOCS / "decisions" / "README.md", DOCS / "development" / "README.md"):
+    for index in (DOCS / "README.md", *(DOCS / folder / "README.md" for folder in ("decisions", "development", "tutorials"))):
         listed = {(index.parent / link).resolve() for link in _links(index)}
         there = {page.resolve() for page in index.parent.glob("*.md")} - {index.resolve()}
         assert there <= listed, f"{index.parent.name} does not list {sorted(p.name for p in there - listed)}"

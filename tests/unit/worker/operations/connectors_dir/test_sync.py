@@ -107,6 +107,53 @@ def test_connectors_are_created_changed_and_deleted_with_their_files(scene: Scen
     assert scene.sync() == []
 
 
+class ConfigMapVolume:
+    """Writes a directory as Kubernetes does for a ConfigMap: links to ``..data``, which is a link to the current version."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.version = 0
+
+    def publish(self, files: Mapping[str, str], *, clean: bool = True) -> None:
+        """Replaces all files at once. Without ``clean``, the links of removed files dangle, as for a moment in a pod."""
+        self.version += 1
+        current = self.folder / f"..2026_11_26_10_00_00.{self.version}"
+        current.mkdir()
+        for name, text in files.items():
+            (current / name).write_text(text)
+            os.utime(current / name, (NOW - 10, NOW - 10))  # all versions are as old as each other
+        (self.folder / "..data_tmp").symlink_to(current.name)
+        (self.folder / "..data_tmp").rename(self.folder / "..data")
+        for name in files:
+            if not (self.folder / name).is_symlink():
+                (self.folder / name).symlink_to(f"..data/{name}")
+        if clean:
+            self.remove_dangling_links()
+
+    def remove_dangling_links(self) -> None:
+        for link in self.folder.iterdir():
+            if link.is_symlink() and not link.exists():
+                link.unlink()
+
+
+def test_directory_of_a_config_map_is_followed(scene: Scene) -> None:
+    volume = ConfigMapVolume(scene.folder)
+    volume.publish({"a.properties": "name=a\nx=1\n", "b.json": '{"name": "b", "x": "1"}', "notes.txt": "no connector"})
+    assert scene.sync() == [("put", "a", None), ("put", "b", None)]
+    assert scene.states() == [("a.properties", "a", "applied"), ("b.json", "b", "applied")]
+    assert scene.sync() == []
+    # The same size and time: only the file behind the links is another one.
+    volume.publish({"a.properties": "name=a\nx=2\n", "b.json": '{"name": "b", "x": "1"}'})
+    assert scene.sync() == [("put", "a", None)]
+    assert scene.target.there["a"] == {"name": "a", "x": "2"}
+    volume.publish({"a.properties": "name=a\nx=2\n"}, clean=False)
+    assert scene.sync() == []
+    volume.remove_dangling_links()
+    assert scene.sync() == [("delete", "b")]
+    volume.publish({})
+    assert scene.sync() == [("delete", "a")]
+
+
 def test_file_that_has_just_changed_waits_for_the_next_scan(scene: Scene) -> None:
     scene.write("a.properties", "name=a\n", age_s=0.1)
     assert scene.sync() == []

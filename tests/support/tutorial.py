@@ -1,0 +1,210 @@
+"""Runs the pages of ``docs/tutorials`` as a reader does: writes their files, runs their commands, and compares the output.
+
+The first word after the language of a fenced block says what to do with it:
+
+========================  ==================================================================================================
+``LANG file=NAME``        The block is the content of a file.
+``bash``                  Commands that must succeed. Variables that they export apply to later blocks.
+``bash fails=N``          Commands that end with exit code N.
+``bash terminal=NAME``    One command that keeps running in a terminal of its own.
+``bash stop=NAME``        The reader presses Ctrl-C in that terminal; the command is only shown.
+``bash setup``            Commands that install or start what the test already has. Only their form is checked.
+``text output``           Lines that the commands before print, in this order; ``...`` stands for any text.
+``text until``            The same, but the commands may fail and are repeated until they print it.
+========================  ==================================================================================================
+
+Any other block is an illustration. A comment ``<!-- wait: URL -->`` waits until the URL responds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_BLOCK = re.compile(r"^(?:```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$|<!-- wait: (?P<wait>\S+) -->$)", re.M | re.S)
+_EXPORT = re.compile(r"^export .*$", re.M)
+_COMMAND_TIMEOUT_S = 120.0
+_UNTIL_TIMEOUT_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One step of a tutorial. ``line`` is where it begins in the page."""
+
+    language: str
+    role: str
+    argument: str
+    text: str
+    line: int
+
+
+def read_blocks(page: Path) -> Iterator[Block]:
+    """Yields the steps of a page in order."""
+    content = page.read_text("utf-8")
+    for found in _BLOCK.finditer(content):
+        line = content.count("\n", 0, found.start()) + 1
+        if found["wait"]:
+            yield Block("wait", "", found["wait"], "", line)
+            continue
+        language, _, rest = found["info"].strip().partition(" ")
+        role, _, argument = rest.partition("=")
+        yield Block(language, role, argument, found["text"], line)
+
+
+class TutorialRun:
+    """One reader's folder and terminals. A context manager that ends what still runs."""
+
+    def __init__(self, page: Path, folder: Path, replacements: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        """``replacements`` are made in all texts of the page, longest first; ``variables`` are added to the environment."""
+        self.page = page
+        self.folder = folder
+        self._replacements = dict(sorted(replacements.items(), key=lambda pair: -len(pair[0])))
+        self._variables = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_CONNECT")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "NO_COLOR": "1",
+            "COLUMNS": "160",
+            "XDG_STATE_HOME": str(folder / ".state"),
+            "XDG_CONFIG_HOME": str(folder / ".config"),
+            **variables,
+        }
+        self._exports: list[str] = []
+        self._terminals: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # All at once: each takes a moment to leave its group.
+        for process in self._terminals.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self._terminals.values():
+            self._end(process)
+
+    def run(self) -> None:
+        """Runs all steps. An AssertionError names the page, the line, and what the commands printed."""
+        last: Block | None = None
+        printed = ""
+        blocks = list(read_blocks(self.page))
+        for position, block in enumerate(blocks):
+            text = self._replaced(block.text)
+            if block.language == "wait":
+                self._wait_for(self._replaced(block.argument), block)
+            elif block.role == "file":
+                path = self.folder / block.argument
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            elif block.language == "bash" and block.role == "terminal":
+                self._open_terminal(block.argument, text)
+            elif block.language == "bash" and block.role == "stop":
+                self._stop_terminal(block)
+            elif block.language == "bash" and block.role in ("", "fails"):
+                repeated = position + 1 < len(blocks) and blocks[position + 1].role == "until"
+                printed, last = self._execute(text, block, may_fail=repeated), block
+            elif block.language == "text" and block.role in ("output", "until"):
+                assert last is not None, self._where(block, "no commands before it")
+                self._compare(text, printed, block, last)
+
+    def _execute(self, text: str, block: Block, *, may_fail: bool = False) -> str:
+        script = "\n".join([*self._exports, text])
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        result = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        expected = int(block.argument) if block.role == "fails" else 0
+        ended = f"exit code {result.returncode}\n{result.stdout}{self._logs()}"
+        assert may_fail or result.returncode == expected, self._where(block, ended)
+        self._exports += _EXPORT.findall(text)
+        return result.stdout
+
+    def _compare(self, expected: str, printed: str, block: Block, last: Block) -> None:
+        pattern = _pattern(expected)
+        deadline = time.monotonic() + (_UNTIL_TIMEOUT_S if block.role == "until" else 0)
+        while not pattern.search(_normal(printed)):
+            problem = f"expected\n{expected}\nbut the commands of line {last.line} printed\n{printed}{self._logs()}"
+            assert time.monotonic() < deadline, self._where(block, problem)
+            printed = self._execute(self._replaced(last.text), last, may_fail=True)
+
+    def _open_terminal(self, name: str, text: str) -> None:
+        script = "\n".join([*self._exports, f"exec {text.strip()}"])
+        with (self.folder / f".{name}.log").open("ab") as log:
+            self._terminals[name] = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", script],
+                cwd=self.folder,
+                env=self._variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _stop_terminal(self, block: Block) -> None:
+        process = self._terminals.pop(block.argument)
+        os.killpg(process.pid, signal.SIGTERM)
+        self._end(process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+    def _wait_for(self, url: str, block: Block) -> None:
+        deadline = time.monotonic() + _UNTIL_TIMEOUT_S
+        while not responds(url):
+            ended = [name for name, process in self._terminals.items() if process.poll() is not None]
+            problem = self._where(block, f"{url} does not respond; ended terminals: {ended}{self._logs()}")
+            assert not ended, problem
+            assert time.monotonic() < deadline, problem
+            time.sleep(0.05)
+
+    def _replaced(self, text: str) -> str:
+        for old, new in self._replacements.items():
+            text = text.replace(old, new)
+        return text
+
+    def _logs(self) -> str:
+        return "".join(f"\n--- {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.folder.glob(".*.log")))
+
+    def _where(self, block: Block, problem: str) -> str:
+        return f"{self.page.name}:{block.line}: {problem}"
+
+
+def responds(url: str) -> bool:
+    """Whether the URL answers a GET request with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _normal(text: str) -> str:
+    return "\n".join(" ".join(line.split()) for line in text.splitlines())
+
+
+def _pattern(expected: str) -> re.Pattern[str]:
+    lines = [_normal(line) for line in expected.splitlines() if line.strip()]
+    escaped = [".*?".join(re.escape(part) for part in line.split("...")) for line in lines]
+    return re.compile(r"[^\n]*(?:\n.*?)?".join(escaped), re.S)
