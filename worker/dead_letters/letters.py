@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from worker.kafka.dead_letter_topic import TopicRecord
+if TYPE_CHECKING:
+    from worker.kafka.dead_letter_topic import TopicRecord  # not at run time: the control process parses requests too
 
 PREFIX: Final = "__connect.errors."
 _SINK_TOPIC, _SOURCE_TOPIC = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.source.topic.name"

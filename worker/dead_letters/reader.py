@@ -86,7 +86,10 @@ class LetterReader:
         """Yields the selected dead letters of the connector in one partition of the queue."""
         if selection.partition not in (None, partition):
             return
-        position, expected = positions.get(partition), first
+        position = positions.get(partition)
+        if position is not None and not selection.with_replayed:
+            first = max(first, position.base)  # all before it were replayed
+        expected = first
         for records in read_stored(self.source.consumer, TopicPartition(self.topic, partition), first, end):
             self.on_progress(records[-1].offset + 1 - first, end - first, f"reading {self.topic}")
             own = [letter for record in records if (letter := DeadLetter.of(record)).is_of(self.source.connector)]

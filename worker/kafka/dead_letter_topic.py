@@ -19,7 +19,7 @@ from connect.sink import OffsetRange
 from connect.suggestions import did_you_mean
 from worker.kafka.admin import require_reachable
 from worker.kafka.clients import LastReport, kafka_error, make_admin, make_consumer, make_producer
-from worker.kafka.range_consumer import read_range
+from worker.kafka.range_consumer import OffsetGoneError, read_range
 
 _TIMEOUT_S = 15.0
 _WAIT_S = 20.0
@@ -68,7 +68,6 @@ def topic_ranges(java: Mapping[str, str], topics: Sequence[str]) -> dict[TopicPa
     bootstrap, what = java["bootstrap.servers"], f"reading the offsets of {', '.join(topics)}"
     require_reachable(bootstrap)
     report = LastReport()
-    # Not the consumer's get_watermark_offsets: on a busy machine, it was seen to report a topic as empty that is not.
     admin = make_admin(java, error_cb=report, log_level="0")
     try:
         # All topics are requested: a request for one topic would create it if the broker creates topics automatically.
@@ -94,11 +93,21 @@ def topic_ranges(java: Mapping[str, str], topics: Sequence[str]) -> dict[TopicPa
 
 
 def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[TopicRecord]]:
-    """Yields the records of one partition from offset ``first`` to below ``end``. Raises ConnectError."""
-    if first >= end:
-        return
-    for messages in read_range(_reader(java), OffsetRange(partition, first, end), _MAX_MESSAGES, _SILENCE_S):
-        yield [_stored(message) for message in messages]
+    """Yields the records of one partition from offset ``first`` to below ``end``. Raises ConnectError.
+
+    Continues after records that retention deletes meanwhile: dead letters keep their old timestamps, and retention goes by these.
+    """
+    while first < end:
+        try:
+            for messages in read_range(_reader(java), OffsetRange(partition, first, end), _MAX_MESSAGES, _SILENCE_S):
+                first = (messages[-1].offset() or 0) + 1
+                yield [_stored(message) for message in messages]
+            return
+        except OffsetGoneError:
+            earliest, _ = topic_ranges(java, [partition.topic])[partition]
+            if earliest <= first:
+                raise
+            first = earliest
 
 
 def _stored(message: Message) -> TopicRecord:

@@ -29,6 +29,10 @@ _FIXED = {
 }
 
 
+class OffsetGoneError(ConnectError):
+    """The broker has deleted the record at the next offset."""
+
+
 def read_range(
     java: Mapping[str, str],
     offset_range: OffsetRange,
@@ -94,7 +98,7 @@ def _take(consumer: Consumer, max_messages: int) -> list[Message]:
 
 def _raise(error: KafkaError, what: str, bootstrap: str) -> None:
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        raise ConnectError(
+        raise OffsetGoneError(
             f"{what}: the broker has no record at this offset any more: retention deleted it before it was written. To continue "
             "without it, set the offset of the partition over REST (PATCH /connectors/<name>/offsets)"
         )

@@ -35,7 +35,9 @@ class QueueCase:
     def create(cls, bootstrap: str, unique_name: Callable[[str], str], partitions: int = 2) -> QueueCase:
         case = cls(bootstrap, unique_name("sink"), unique_name("topic"), unique_name("dlq"))
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        topics = [NewTopic(case.topic, partitions, 1), NewTopic(case.queue, 1, 1)]
+        # Retention goes by the records' timestamps, which are old here.
+        keep = {"retention.ms": "-1"}
+        topics = [NewTopic(case.topic, partitions, 1, config=keep), NewTopic(case.queue, 1, 1, config=keep)]
         for future in admin.create_topics(topics).values():
             future.result(30)
         return case

@@ -112,6 +112,15 @@ def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedB
         time.sleep(0.3)  # longer than the delay before another restart
         assert task_status(0) == settled
 
+        # Each worker shows the log lines of the one that ran the task.
+        def lines(number: int) -> list[tuple[str, int | None, str]]:
+            answer = cluster.workers[number].client.logs("ill", level="ERROR")
+            return [(one["worker_id"], one["task"], one["message"]) for one in answer["lines"]]
+
+        assert len(lines(0)) >= 3
+        assert lines(0) == lines(1)
+        assert {(worker_id, task) for worker_id, task, _ in lines(0)} == {(settled["worker_id"], 0)}
+
         # Each manual operation resets the count.
         for rounds, requests in enumerate(
             [
