@@ -39,6 +39,7 @@ ALL = (
     "spool_columns",
     "spark_start",
     "registry_converters",
+    "verify",
 )
 
 
