@@ -177,6 +177,18 @@ class OperationResponses:
 _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
 _CONNECTOR = "/connectors/{connector}"
 _SLUICE = "/sluice/connectors/{connector}"
+_VERIFICATION: Schema = {
+    "type": "object",
+    "required": ["equal", "rows", "differences", "unsettled", "seconds"],
+    "properties": {
+        "equal": {"type": "boolean"},
+        "rows": {"type": "integer"},
+        "differences": {"type": "integer"},
+        "unsettled": {"type": "integer"},
+        "seconds": {"type": "number"},
+    },
+}
+"""What ``sluice verify -o json`` prints, without values of rows."""
 
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
@@ -213,6 +225,8 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("post", f"{_SLUICE}/signals"): OperationResponses(
         {202: {"type": "object", "properties": {"id": STRING, "tasks": array_of({"type": "integer"})}}}, (400, 404)
     ),
+    ("get", f"{_SLUICE}/verification"): OperationResponses({200: _VERIFICATION}, (404,)),
+    ("post", f"{_SLUICE}/verification"): OperationResponses({201: _VERIFICATION}, (400, 404)),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
@@ -233,6 +247,7 @@ _SIGNAL_BODY = {
 _BODIES: dict[tuple[str, str], Schema] = {
     ("put", "/admin/loggers/{logger}"): _LEVEL_BODY,
     ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
+    ("post", f"{_SLUICE}/verification"): _VERIFICATION,
 }
 
 
