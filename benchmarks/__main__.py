@@ -41,6 +41,7 @@ ALL = (
     "spool_columns",
     "spark_start",
     "registry_converters",
+    "verify",
 )
 
 

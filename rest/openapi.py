@@ -360,6 +360,18 @@ _INFO, _STATUS = ref("ConnectorInfo"), ref("ConnectorStatus")
 _CONNECTOR = "/connectors/{connector}"
 _SLUICE = "/sluice/connectors/{connector}"
 _SESSION = "/sluice/auth/session"
+_VERIFICATION: Schema = {
+    "type": "object",
+    "required": ["equal", "rows", "differences", "unsettled", "seconds"],
+    "properties": {
+        "equal": {"type": "boolean"},
+        "rows": {"type": "integer"},
+        "differences": {"type": "integer"},
+        "unsettled": {"type": "integer"},
+        "seconds": {"type": "number"},
+    },
+}
+"""What ``sluice verify -o json`` prints, without values of rows."""
 
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
@@ -409,6 +421,8 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", f"{_SLUICE}/dead-letters"): OperationResponses({200: ref("DeadLetters")}, (400, 404)),
     ("get", f"{_SLUICE}/dead-letters/causes"): OperationResponses({200: ref("DeadLetterCauses")}, (400, 404)),
     ("post", f"{_SLUICE}/dead-letters/replay"): OperationResponses({200: ref("DeadLetterReplay")}, (400, 404)),
+    ("get", f"{_SLUICE}/verification"): OperationResponses({200: _VERIFICATION}, (404,)),
+    ("post", f"{_SLUICE}/verification"): OperationResponses({201: _VERIFICATION}, (400, 404)),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),
     ("post", f"{_SLUICE}/rollback"): OperationResponses({200: _INFO, 201: _INFO}, (400, 404)),
@@ -467,6 +481,7 @@ _BODIES: dict[tuple[str, str], Schema] = {
     ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
     ("post", "/sluice/preview"): _PREVIEW_BODY,
     ("post", f"{_SLUICE}/dead-letters/replay"): _REPLAY_BODY,
+    ("post", f"{_SLUICE}/verification"): _VERIFICATION,
 }
 
 

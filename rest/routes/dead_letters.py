@@ -13,6 +13,8 @@ from connect.errors import BadRequestError
 from rest.errors import UnreadableBodyError
 from rest.requests import read_json
 from rest.responses import json_response
+from rest.security.access import access_of
+from rest.security.identity import Role
 from worker.dead_letters.requests import MEMBERS, require_members
 from worker.herder import DeadLetterOperations
 
@@ -79,7 +81,9 @@ def add_dead_letters_routes(router: APIRouter, herder: DeadLetterOperations) -> 
         tags=["sluice"],
         summary="Check dead letters against an edited configuration, or write them back to their topics",
     )
-    def replay(connector: str, body: ReplayBody) -> Response:
+    def replay(request: Request, connector: str, body: ReplayBody) -> Response:
+        if body.edits is not None:
+            access_of(request).require(Role.ADMIN, connector)  # the edits may name code that is run
         return json_response(herder.dead_letters(connector, body.request, body.edits))
 
 

@@ -183,7 +183,8 @@ class _ArrowFiles:
             types = {field.name: field.type for field in self.schema}
             result = connection.execute(selection.sql(columns, types, only))
             wanted = pa.schema([self.schema.field(name) for name in columns])
-            for batch in result.to_arrow_reader(_BATCH_ROWS):
+            reader: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
+            for batch in reader:
                 yield batch.cast(wanted)
         finally:
             connection.close()
@@ -196,7 +197,7 @@ class _IcebergFiles(_ArrowFiles):
         self._table = StaticTable.from_metadata(metadata_location, dict(properties))
         snapshot = self._table.current_snapshot()
         self.version = "no snapshot" if snapshot is None else f"snapshot {snapshot.snapshot_id}"
-        schema = self._table.schema().as_arrow()
+        schema: pa.Schema = self._table.schema().as_arrow()
         self.schema = pa.schema([pa.field(field.name, _narrow(field.type)) for field in schema])
         summary = None if snapshot is None else snapshot.summary
         self.row_count = 0 if summary is None else int(summary.additional_properties.get("total-records", 0))

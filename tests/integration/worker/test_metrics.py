@@ -49,7 +49,7 @@ def scrape(url: str) -> dict[str, Metric]:
     response = httpx.get(f"{url}metrics", headers={"Accept": OPEN_METRICS})
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
-    return {family.name: family for family in parse_open_metrics(response.text)}  # type: ignore[no-untyped-call]
+    return {family.name: family for family in parse_open_metrics(response.text)}
 
 
 def value(families: dict[str, Metric], sample: str, **labels: str) -> float | None:

@@ -40,7 +40,7 @@ def collect(*sources: Any) -> dict[str, float]:
     page = render(metrics.collect(), Format.OPEN_METRICS).decode()
     return {
         one.name + "".join(f" {name}={value}" for name, value in sorted(one.labels.items())): one.value
-        for family in parse_open_metrics(page)  # type: ignore[no-untyped-call]
+        for family in parse_open_metrics(page)
         for one in family.samples
     }
 
