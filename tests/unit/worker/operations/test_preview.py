@@ -41,7 +41,7 @@ def configs(tmp_path: Path) -> ResolvedConfigs:
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
     }
-    return ResolvedConfigs(ConfigProviders.from_worker(props, mask), ReloadTimer(lambda _: None))
+    return ResolvedConfigs(ConfigProviders.from_worker(props, mask), ReloadTimer(lambda name, is_due: None))
 
 
 def test_secrets_are_hidden_in_records_and_in_errors(configs: ResolvedConfigs, tmp_path: Path) -> None:
