@@ -111,7 +111,7 @@ const loaded = {};
 /** @param {{page: keyof typeof LOADERS} & Record<string, any>} props */
 function Lazy({ page, ...props }) {
   const [failure, setFailure] = useState("");
-  const [, setLoaded] = useState(loaded[page]);
+  const [, setLoaded] = useState("");
   useEffect(() => {
     if (!loaded[page]) load(page).then(() => setLoaded(page), () => setFailure("A part of the page could not be loaded. Reload the page."));
   }, [page]);
