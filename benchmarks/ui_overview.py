@@ -47,8 +47,11 @@ def _interactive_ms(browser: Browser, url: str) -> tuple[float, float]:
     page = context.new_page()
     page.add_init_script(_WATCH)
     found = []
-    for visit in (lambda: page.goto(url), page.reload):
-        visit()
+    for is_first in (True, False):
+        if is_first:
+            page.goto(url)
+        else:
+            page.reload()
         page.wait_for_selector("table.list tbody tr")
         while (at := page.evaluate("window.interactiveAt")) is None:
             page.wait_for_timeout(10)

@@ -20,6 +20,7 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+_LATER = ("authoring/", "connector/", "lib/config_files.js", "lib/definitions.js", "lib/secrets.js", "parts/sparkline.js")
 _PRELOADS, _DIGEST = "<!-- preloads -->", "{{digest}}"
 
 
@@ -47,10 +48,9 @@ def load() -> StaticFiles:
     """Reads the files once."""
     texts = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted(ROOT.rglob("*")) if path.suffix in _TYPES}
     digest = hashlib.sha256(b"".join(name.encode() + b"\0" + body for name, body in texts.items())).hexdigest()[:16]
-    # All modules at once, instead of each after the one that imports it.
-    preloads = "\n".join(
-        f'    <link rel="modulepreload" href="ui/static/{digest}/{name}">' for name in texts if name.endswith(".js")
-    )
+    # The modules of the overview at once, instead of each after the one that imports it. Other pages are loaded later.
+    modules = [name for name in texts if name.endswith(".js") and not name.startswith(_LATER) and name != "theme.js"]
+    preloads = "\n".join(f'    <link rel="modulepreload" href="ui/static/{digest}/{name}">' for name in modules)
     index = texts.pop(INDEX).decode().replace(_PRELOADS, preloads.strip()).replace(_DIGEST, digest)
     return StaticFiles(digest, {name: _file(name, body) for name, body in texts.items()}, _file(INDEX, index.encode()))
 

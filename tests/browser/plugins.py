@@ -46,7 +46,7 @@ class TablesSource(SourceConnector):
     def task_class(self) -> type[SourceTask]:
         return TablesTask
 
-    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         return [{}]
 
     def start(self, config: Mapping[str, str]) -> None:

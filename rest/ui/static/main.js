@@ -1,7 +1,4 @@
 /** The frame of the page: header, routes, keyboard, and what the worker is. */
-import { ConnectorPage } from "./connector/page.js";
-import { DiagnosisPage } from "./connector/diagnosis.js";
-import { EditPage } from "./authoring/page.js";
 import { Overview } from "./overview.js";
 import { worker as api } from "./lib/api.js";
 import { WorkerContext } from "./lib/context.js";
@@ -101,13 +98,41 @@ const Help = ({ onClose }) => html`
   <//>
 `;
 
+/** Pages other than the overview are loaded when they are needed, or when the browser is idle. */
+const LOADERS = {
+  connector: async () => (await import("./connector/page.js")).ConnectorPage,
+  diagnosis: async () => (await import("./connector/diagnosis.js")).DiagnosisPage,
+  edit: async () => (await import("./authoring/page.js")).EditPage,
+};
+const IDLE_AFTER_MS = 2000;
+/** @type {Record<string, any>} */
+const loaded = {};
+
+/** @param {{page: keyof typeof LOADERS} & Record<string, any>} props */
+function Lazy({ page, ...props }) {
+  const [failure, setFailure] = useState("");
+  const [, setLoaded] = useState("");
+  useEffect(() => {
+    if (!loaded[page]) load(page).then(() => setLoaded(page), () => setFailure("A part of the page could not be loaded. Reload the page."));
+  }, [page]);
+  if (loaded[page]) return html`<${loaded[page]} ...${props} />`;
+  return failure ? html`<${Note} kind="error">${failure}<//>` : html`<${Loading} />`;
+}
+
+/** @param {string} page */
+async function load(page) {
+  loaded[page] = await LOADERS[/** @type {keyof typeof LOADERS} */ (page)]();
+}
+
+setTimeout(() => Object.keys(LOADERS).forEach((page) => load(page).catch(() => {})), IDLE_AFTER_MS);
+
 /** @param {{route: import("./lib/router.js").Route}} props */
 function Page({ route }) {
   const [first, name, tab] = route.parts;
-  if (first === "connectors" && name !== undefined && tab === "edit") return html`<${EditPage} key=${name} name=${name} />`;
-  if (first === "connectors" && name !== undefined) return html`<${ConnectorPage} key=${name} name=${name} tab=${tab ?? "tasks"} route=${route} />`;
-  if (first === "new") return html`<${EditPage} key="new" plugin=${route.query.get("class")} />`;
-  if (first === "diagnosis") return html`<${DiagnosisPage} />`;
+  if (first === "connectors" && name !== undefined && tab === "edit") return html`<${Lazy} page="edit" key=${`edit ${name}`} name=${name} />`;
+  if (first === "connectors" && name !== undefined) return html`<${Lazy} page="connector" key=${name} name=${name} tab=${tab ?? "tasks"} route=${route} />`;
+  if (first === "new") return html`<${Lazy} page="edit" key="new" plugin=${route.query.get("class")} />`;
+  if (first === "diagnosis") return html`<${Lazy} page="diagnosis" key="diagnosis" />`;
   return html`<${Overview} route=${route} />`;
 }
 

@@ -12,7 +12,7 @@ import { ACTIONS, question } from "./parts/actions.js";
 import { Badge, Loading, Note } from "./parts/basics.js";
 import { Confirm } from "./parts/dialog.js";
 
-const PAGE_SIZE = 100;
+const PAGE_SIZE = 50;
 const FIGURES_MS = 3000;
 /** @type {import("./parts/actions.js").Action[]} */
 const BULK = ["restart", "restartFailed", "pause", "resume", "stop", "remove"];

@@ -45,11 +45,13 @@ export function summarize(status, className) {
   };
 }
 
+const byName = new Intl.Collator("en", { numeric: true });
+
 /** Failures first, then by name. @param {Summary} a @param {Summary} b */
 export function compare(a, b) {
   const order = STATES.indexOf(a.state) - STATES.indexOf(b.state);
   const isUrgent = (/** @type {Summary} */ one) => STATES.indexOf(one.state) < STATES.indexOf("RUNNING");
-  return (isUrgent(a) || isUrgent(b) ? order : 0) || a.name.localeCompare(b.name, "en");
+  return (isUrgent(a) || isUrgent(b) ? order : 0) || byName.compare(a.name, b.name);
 }
 
 /**

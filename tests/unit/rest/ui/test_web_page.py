@@ -76,7 +76,7 @@ def test_a_slash_at_the_end_is_removed_relative_to_where_the_page_is(page: int) 
 def test_every_file_that_the_page_names_is_served_and_kept_forever(page: int) -> None:
     _, _, body = ask(page, "GET", "/ui")
     named = re.findall(r'(?:href|src)="([^"]+)"', body.decode())
-    assert len(named) > 20
+    assert len(named) > 15
     for path in named:
         status, headers, content = ask(page, "GET", f"/{path}")
         assert status == 200, path
