@@ -47,7 +47,7 @@ def _sections(index: str) -> Iterator[tuple[str, Sequence[tuple[str, str, str]]]
             pages.append(("reference/", "reference/README.md", "every key of every component, generated from the code"))
         if pages:
             # What an assistant rarely needs is optional, in the words of llmstxt.org.
-            yield ("Optional" if title == "Development" else title), pages
+            yield ("Optional" if title == "Develop" else title), pages
 
 
 def main(arguments: Sequence[str]) -> int:

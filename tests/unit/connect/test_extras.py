@@ -25,6 +25,7 @@ OWN = ("connect", "connectors", "worker", "rest", "sluice")
 FOLDERS = {
     "connect/spool": {"spark"},
     "connectors/spark": {"spark"},
+    "connectors/spark/verification": {"verify"},
     "connectors/postgres": {"postgres"},
     "connectors/jdbc": {"jdbc", "duckdb"},
     "connectors/registry": {"registry"},
