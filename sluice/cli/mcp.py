@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from connect.errors import ConfigError
+from connect.extras import require_extra
 from sluice.cli.output import notice
-from sluice.cli.worker import URL_VARIABLE, connect_to, worker_options
+from sluice.cli.worker import connect_to, worker_environment, worker_options
+
+if TYPE_CHECKING:
+    from rest.client import ConnectClient
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -32,15 +37,22 @@ def mcp(http: str | None, allow_changes: bool, root: Path, url: str | None, cont
 
     Tools change nothing without --allow-changes, and never show secrets. Works with workers of Apache Kafka Connect too.
     """
+    require_extra("mcp", "sluice mcp")
     from sluice.assistant.commands import CommandRunner
     from sluice.assistant.server import build_server
     from sluice.cli import COMMANDS
 
     with connect_to(url, context_name) as client:  # checks the address
         address = client.url
-    # The address takes precedence over a context.
-    runner = CommandRunner({URL_VARIABLE: address})
-    server = build_server(lambda: connect_to(address, None), runner, root, COMMANDS, allows_changes=allow_changes)
+    environment = worker_environment(url, context_name)
+    context = click.get_current_context()
+
+    def connect() -> ConnectClient:
+        # For each tool call, because a file or command may return other credentials then. Tools run on other threads.
+        with context.scope(cleanup=False):
+            return connect_to(url, context_name)
+
+    server = build_server(connect, CommandRunner(environment), root, COMMANDS, allows_changes=allow_changes)
     if http is None:
         server.run("stdio")
         return

@@ -86,7 +86,10 @@ def verify(
     CONNECTOR is a sink, or a source with all of its sinks. Exit codes: 0 equal, 1 different, 2 wrong usage, 3 unreachable.
     """
     from connect.errors import ConfigError, ConnectError
+    from connect.extras import require_extra
     from connect.plugins import Plugins
+
+    require_extra("verify", "sluice verify")
     from sluice.verify.pairs import PairFinder, read_worker_config
     from sluice.verify.session import VerifyOptions
 

@@ -107,6 +107,15 @@ def connect_to(url: str | None, context_name: str | None) -> ConnectClient:
     return ConnectClient(url, credentials=credentials)
 
 
+def worker_environment(url: str | None, context_name: str | None) -> dict[str, str]:
+    """Returns the environment variables with which another command talks to the same worker as :func:`connect_to`."""
+    ctx = click.get_current_context(silent=True)
+    given = {} if ctx is None else ctx.meta.get(_META, {})
+    variables = {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
+    name = None if url is not None else context_name or read_contexts()["current"]
+    return {**variables, **({URL_VARIABLE: url or DEFAULT_URL} if name is None else {CONTEXT_VARIABLE: name})}
+
+
 def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:
     """Returns the result of a call of a resource that Apache's workers do not have; ``otherwise`` continues ``The worker at ...``
     in the error if the worker is one of those."""

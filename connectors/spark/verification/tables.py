@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from connect.errors import ConnectError, NotFoundError
-from connect.extras import require_extra
 from connect.verification import ColumnType, KeyFilter, TargetRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import DELTA, ICEBERG
@@ -133,7 +132,6 @@ def python_values(column: pa.Array) -> list[Any]:
 
 class _DeltaFiles:
     def __init__(self, location: str, s3: S3Settings | None) -> None:
-        require_extra("verify", "sluice verify of Delta tables")
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -175,7 +173,6 @@ class _ArrowFiles:
         if selection.condition is None and not selection.is_log:
             yield from self.read(columns)
             return
-        require_extra("verify", "sluice verify of lake tables")
         import duckdb
 
         needed = dict.fromkeys([*columns, *(selection.key if selection.is_log else ())])

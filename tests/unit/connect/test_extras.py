@@ -31,7 +31,8 @@ FOLDERS = {
     "connectors/registry": {"registry"},
     "sluice/demo": {"embedded"},
     "sluice/embedded": {"embedded"},
-    "sluice/mcp": {"mcp"},
+    "sluice/assistant": {"mcp"},
+    "sluice/verify": {"verify"},
     "sluice/cli/mcp.py": {"mcp"},
     "worker/observability": {"otel"},
 }
@@ -107,7 +108,13 @@ def test_packages_are_imported_only_where_their_extra_is_required() -> None:
                 assert found & allowed, f"{relative} imports {module}; the base has no such package"
 
 
-EXPOSED = {"starlette": ("fastapi",), "py4j": ("pyspark",), "referencing": ("jsonschema",), "opentelemetry-api": ("fastapi",)}
+EXPOSED = {
+    "starlette": ("fastapi",),
+    "py4j": ("pyspark",),
+    "referencing": ("jsonschema",),
+    "opentelemetry-api": ("fastapi",),
+    "mcp-types": ("mcp",),
+}
 
 
 def test_missing_extra_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,11 @@ def test_each_golden_file_belongs_to_a_command() -> None:
 
 
 def test_every_command_with_data_has_machine_readable_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    # Those that only act report on stderr; docs has --json-schema, completion prints a script, auth lines of files, and ui and mcp
-    # serve until they are stopped.
+    # Those that only act report on stderr; docs has --json-schema, completion prints a script, auth prints lines of files, and ui
+    # and mcp serve until they are stopped.
     without = {
-        "auth token", "auth user", "completion", "mcp", "ui", "context delete", "context set", "context use", "delete", "loggers set", "pause", "restart", "resume",
-        "rollback", "stop",
+        "auth token", "auth user", "completion", "mcp", "ui", "context delete", "context set", "context use", "delete",
+        "loggers set", "pause", "restart", "resume", "rollback", "stop",
     }  # fmt: skip
     for words in command_lines():
         shown = help_of(words, capsys)
