@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -27,8 +28,16 @@ _COMMIT_TIMEOUT_S = 60.0
 _SLICE_S = 0.5
 _MAX_MESSAGES = 1000
 _SILENCE_S = 20.0
-_MOVING = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS})
-"""Errors while a group's coordinator is moving or being created, which the client does not call retriable."""
+_MOVING = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""Errors while a coordinator or a leader is moving or being elected, which the client does not always call retriable."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
@@ -76,20 +85,32 @@ def topic_ranges(java: Mapping[str, str], topics: Sequence[str]) -> dict[TopicPa
             if topic not in known:
                 raise NotFoundError(f"There is no topic {topic}{did_you_mean(topic, list(known), '; ')}")
         wanted = [Position(topic, number) for topic in topics for number in sorted(known[topic].partitions)]
+        return _list_offsets(admin, wanted)
+    except KafkaException as e:
+        raise kafka_error(e.args[0], what, bootstrap, report.error) from e
+    except FutureTimeout as e:
+        raise UnreachableError(f"{what}: no answer from {bootstrap} within {_WAIT_S:g} s") from e
+
+
+def _list_offsets(admin: Any, wanted: Sequence[Position]) -> dict[TopicPartition, tuple[int, int]]:
+    """Waits while partitions get their leaders, for a topic that was just created or whose broker has stopped."""
+    deadline, pause = time.monotonic() + _TIMEOUT_S, threading.Event()
+    while True:
         low, high = (
             admin.list_offsets(
                 dict.fromkeys(wanted, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_S
             )
             for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
         )
-        return {
-            TopicPartition(one.topic, one.partition): (low[one].result(_WAIT_S).offset, high[one].result(_WAIT_S).offset)
-            for one in wanted
-        }
-    except KafkaException as e:
-        raise kafka_error(e.args[0], what, bootstrap, report.error) from e
-    except FutureTimeout as e:
-        raise UnreachableError(f"{what}: no answer from {bootstrap} within {_WAIT_S:g} s") from e
+        try:
+            return {
+                TopicPartition(one.topic, one.partition): (low[one].result(_WAIT_S).offset, high[one].result(_WAIT_S).offset)
+                for one in wanted
+            }
+        except KafkaException as e:
+            if not (e.args[0].retriable() or e.args[0].code() in _MOVING) or time.monotonic() >= deadline:
+                raise
+        pause.wait(_SLICE_S)
 
 
 def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[TopicRecord]]:
