@@ -43,11 +43,15 @@ class Pipeline:
         properties = str(self.worker.home / f"{self.worker.name}.properties")
         return ["--url", self.worker.url, "--bootstrap-server", self.broker.bootstrap, "--worker-config", properties]
 
-    def start(self, source: Mapping[str, str], sink: Mapping[str, str]) -> None:
-        self.worker.client.put_config("source", source)
-        self.worker.client.put_config("sink", sink)
-        self.worker.client.wait_for("source", timeout_s=120)
-        self.worker.client.wait_for("sink", timeout_s=120)
+    def put(self, name: str, config: Mapping[str, str]) -> None:
+        """Creates a connector, without waiting for it."""
+        self.worker.client.put_config(name, config)
+
+    def start(self, source: Mapping[str, str]) -> None:
+        """Creates the source, and waits for all connectors."""
+        self.put("source", source)
+        for name in self.worker.client.connectors():
+            self.worker.client.wait_for(name, timeout_s=120)
 
     @contextlib.contextmanager
     def writes(self, first: int) -> Iterator[None]:
