@@ -82,6 +82,10 @@ class VerifiableSource(Protocol):
         """Returns the position up to which a stored source offset says that records are in Kafka; 0 before the snapshot of the
         connector is complete."""
 
+    def position_of_value(self, value: Any) -> int | None:
+        """Returns a position from the value of a record in Kafka, such that records of all transactions that committed before it
+        precede the record in its partition. None if the value does not tell, or is of another source."""
+
     def describe_position(self, position: int) -> str: ...
 
     def example(self, table: str) -> SourceRecord:

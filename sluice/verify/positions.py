@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Set
+from contextlib import ExitStack
 from typing import Any
 
 from connect.errors import ConnectError, NotFoundError
@@ -12,13 +13,15 @@ from connect.verification import VerifiableSink, VerifiableSource
 from rest.client import ConnectClient
 from rest.polling import wait_until
 from worker.kafka.admin import KafkaAdmin
-from worker.kafka.console import consume
+from worker.kafka.console import ConsoleRecord, PartitionReader, consume
 
 _INTERVAL_S = 0.25
 _LAST_MARKERS = 1000
 """A partition may end with this many markers of transactions, which no consumer reads."""
 _PEEK_MS = 1000
 _PEEK_AFTER_S = 2.0
+_LOOKED_AT = 10
+"""Newest records of a batch whose positions are read."""
 
 Offsets = dict[TopicPartition, int]
 
@@ -31,9 +34,9 @@ class CatchUpTimeoutError(ConnectError):
 
 
 class PipelineProgress:
-    """How far a source and a sink are. The source has stored an offset behind the position, so all records before it are in
-    Kafka (promise 1). A table contains them if its own commits say so (promise 6), or once the sink has committed offsets up to
-    the ends that the partitions had (promise 2)."""
+    """How far a source and a sink are. All records before a position are in Kafka once the source has stored an offset behind it
+    (promise 1), or each partition has a later change (promise 3). A table contains them if its own commits say so (promise 6), or
+    once the sink has committed offsets up to the ends that the partitions had (promise 2)."""
 
     def __init__(
         self,
@@ -42,16 +45,19 @@ class PipelineProgress:
         sink_name: str,
         source: VerifiableSource,
         sink: VerifiableSink,
+        read_value: Callable[[str, bytes | None], Any],
         kafka: Mapping[str, str],
         deadline: float,
         notice: Callable[[str], None],
     ) -> None:
-        """``kafka`` are client properties; ``deadline`` is a time of the monotonic clock."""
+        """``read_value`` returns the value of a message of a topic. ``kafka`` are client properties; ``deadline`` is a time of
+        the monotonic clock."""
         self._client = client
         self._source_name = source_name
         self._sink_name = sink_name
         self._source = source
         self._sink = sink
+        self._read_value = read_value
         self._kafka = kafka
         self._admin = KafkaAdmin(kafka)
         self._deadline = deadline
@@ -62,10 +68,11 @@ class PipelineProgress:
         """Sets the topics of each table."""
         self._topics = topics
 
-    def wait(self, position: int, tables: Collection[str] | None = None) -> None:
-        """Returns once the tables, by default all, contain everything before the position. Raises CatchUpTimeoutError after the
-        deadline, and ConnectError if a connector fails."""
-        ends = self.wait_for_source(position)
+    def wait(self, position: int, starts: Offsets, tables: Collection[str] | None = None) -> None:
+        """Returns once the tables, by default all, contain everything before the position. ``starts`` are ends that the
+        partitions had before the source was at the position. Raises CatchUpTimeoutError after the deadline, and ConnectError if a
+        connector fails."""
+        ends = self.wait_for_source(position, starts, tables)
         shown = self._source.describe_position(position)
         self._notice(f"waiting until the tables of {self._sink_name} contain all records before {shown}")
         chosen = {table: topics for table, topics in self._topics.items() if tables is None or table in tables}
@@ -84,18 +91,53 @@ class PipelineProgress:
                 "commit.interval.ms say. Use a longer --timeout"
             )
 
-    def wait_for_source(self, position: int) -> Offsets:
-        """Returns the ends of the partitions once everything before the position is in Kafka. Raises the errors of
+    def wait_for_source(self, position: int, starts: Offsets, tables: Collection[str] | None = None) -> Offsets:
+        """Returns offsets of the partitions up to which they have everything before the position. Raises the errors of
         :meth:`wait`."""
         shown = self._source.describe_position(position)
-        self._notice(f"waiting until {self._source_name} has stored an offset behind {shown}")
-        if not self._wait(lambda: self._stored() >= position):
-            raise CatchUpTimeoutError(
-                f"{self._source_name} has not stored an offset behind {shown}; its last one is "
-                f"{self._source.describe_position(self._stored())}. A source stores offsets every offset.flush.interval.ms of "
-                "its worker, and Debezium in a quiet database only with heartbeat.interval.ms. Use a longer --timeout"
-            )
-        return self.ends()
+        self._notice(f"waiting until {self._source_name} has written everything before {shown}")
+        topics = {topic for table, found in self._topics.items() if tables is None or table in tables for topic in found}
+        found: Offsets = {}
+        with ExitStack() as stack:
+            partitions = self._partitions(topics)
+            reader = None
+            if partitions:
+                reader = PartitionReader(self._kafka, {key: starts.get(key, 0) for key in partitions})
+                stack.callback(reader.close)
+
+            def is_written() -> bool:
+                if reader is not None:
+                    self._find_later(reader, position, found)
+                return self._stored() >= position or (reader is not None and len(found) == len(partitions))
+
+            if not self._wait(is_written):
+                raise CatchUpTimeoutError(
+                    f"{self._source_name} has not stored an offset behind {shown}; its last one is "
+                    f"{self._source.describe_position(self._stored())}. A source stores offsets every offset.flush.interval.ms "
+                    "of its worker, and Debezium in a quiet database only with heartbeat.interval.ms. Use a longer --timeout"
+                )
+        return found if partitions and len(found) == len(partitions) else self._ends(topics)
+
+    def _partitions(self, topics: Set[str]) -> list[TopicPartition]:
+        """All partitions of these topics; none if one of the topics does not exist yet, so that its records are still to come."""
+        try:
+            return [TopicPartition(topic, number) for topic in topics for number in self._admin.partition_numbers(topic)]
+        except NotFoundError:
+            return []
+
+    def _find_later(self, reader: PartitionReader, position: int, found: Offsets) -> None:
+        """Adds the offsets of records that are behind the position, so that everything before it precedes them."""
+        newest: dict[TopicPartition, list[ConsoleRecord]] = {}
+        for record in reader.read(_INTERVAL_S):
+            newest.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        for key, records in newest.items():
+            # Tombstones and rows of snapshots do not tell; of the others, the last one is the farthest.
+            for record in reversed(records[-_LOOKED_AT:]):
+                at = self._source.position_of_value(self._read_value(record.topic, record.value))
+                if at is not None:
+                    if at >= position:
+                        found.setdefault(key, record.offset)
+                    break
 
     def _wait(self, condition: Callable[[], bool]) -> bool:
         def holds() -> bool:
@@ -113,8 +155,11 @@ class PipelineProgress:
 
     def ends(self) -> Offsets:
         """The ends of all partitions that have records."""
+        return self._ends({topic for topics in self._topics.values() for topic in topics})
+
+    def _ends(self, topics: Set[str]) -> Offsets:
         keys: list[TopicPartition] = []
-        for topic in sorted({topic for topics in self._topics.values() for topic in topics}):
+        for topic in sorted(topics):
             try:
                 keys += [TopicPartition(topic, number) for number in self._admin.partition_numbers(topic)]
             except NotFoundError:

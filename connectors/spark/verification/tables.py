@@ -150,7 +150,7 @@ def _open_delta(location: str, s3: S3Settings | None) -> DeltaTable:
 
 def newest_delta_version(location: str, s3: S3Settings | None) -> int:
     """Returns the newest version of a Delta table. Raises NotFoundError."""
-    return _open_delta(location, s3).version()
+    return int(_open_delta(location, s3).version())
 
 
 class _DeltaFiles:

@@ -87,7 +87,7 @@ def test_finds_each_planted_difference_under_writes_and_mends_them(
             pipeline.put("sink", sink)
             pipeline.start(source_config(postgres, database, prefix))
             with pipeline.writes(2 * PLANTED):
-                code, found = verify(pipeline, "sink")
+                code, found = verify(pipeline, "sink", "--source", "source")
                 assert (code, found["equal"], found["differences"], found["unsettled"]) == (0, True, 0, 0), found
                 expected = _plant(postgres.dsn(copy))
                 code, found = verify(pipeline, "sink", "--max-differences", "5000", "--no-values")
@@ -140,7 +140,7 @@ def test_compares_lake_tables_under_writes(
         pipeline.start(source_config(postgres, database, prefix))
         with pipeline.writes(100):
             for name in ("delta", "iceberg"):
-                code, found = verify(pipeline, name)
+                code, found = verify(pipeline, name, "--source", "source")
                 assert (code, found["differences"], found["unsettled"]) == (0, 0, 0), found
             DeltaTable(tmp_path / "delta" / "items").delete("id IN (3, 4, 5)")
             code, found = verify(pipeline, "delta")
