@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from connect.data.schema import Schema
-from connect.record import SinkRecord, SourceRecord
+from connect.record import SinkRecord, SourceRecord, TopicPartition
 
 Key = tuple[str, ...]
 """The key of a row of the source, as texts that the database understands."""
@@ -81,6 +81,10 @@ class VerifiableSource(Protocol):
     def position_of(self, offset: Mapping[str, Any]) -> int:
         """Returns the position up to which a stored source offset says that records are in Kafka; 0 before the snapshot of the
         connector is complete."""
+
+    def position_of_value(self, value: Any) -> int | None:
+        """Returns a position from the value of a record in Kafka, such that records of all transactions that committed before it
+        precede the record in its partition. None if the value does not tell, or is of another source."""
 
     def describe_position(self, position: int) -> str: ...
 
@@ -187,5 +191,10 @@ class VerifiableSink(Protocol):
 
     def open(self, table: str, key: Sequence[str]) -> TargetTable:
         """Opens the newest version of a table, in which ``key`` identifies rows. Raises NotFoundError if it does not exist."""
+
+    def written_offsets(self, table: str) -> Mapping[TopicPartition, int]:
+        """Returns, by partition, the offset up to which the newest version of a table contains all records: a version that is
+        opened later contains them too. Leaves out partitions of which the table does not tell; then the offsets that the sink
+        has committed count."""
 
     def close(self) -> None: ...

@@ -44,6 +44,7 @@ _SAMPLED_TOO_MANY = 1.5
 _INVALID_TEXT = ("22P02", "22007", "22008", "22003", "22P03", "22001", "22021")
 """SQL states of a text that is no value of a type."""
 _NO_OFFSETS = OffsetStep({}, {})
+_STREAMED = ("c", "u", "d", "t")
 _VARIED_MS = 86_400_000
 """By how much the times of another event of the same row differ."""
 
@@ -101,6 +102,15 @@ class PostgresVerification:
     def position_of(self, offset: Mapping[str, Any]) -> int:
         parsed = parse_offset(offset)
         return max(parsed.position.done_lsn, confirmable_lsn(offset)) if parsed.snapshot_completed else 0
+
+    def position_of_value(self, value: Any) -> int | None:
+        """The LSN of a change that was streamed: records have the order of commits, and its commit is behind it."""
+        op, source = _get(value, "op"), _get(value, "source")
+        lsn = _get(source, "lsn")
+        is_streamed = op in _STREAMED and _get(source, "snapshot") in ("false", None)
+        settings = self._settings
+        is_own = (_get(source, "name"), _get(source, "db")) == (settings.topic_prefix, settings.address.database)
+        return lsn if is_streamed and is_own and isinstance(lsn, int) else None
 
     def describe_position(self, position: int) -> str:
         return format_lsn(position)
@@ -305,6 +315,13 @@ def _row_record(rows: TableRows, values: list[Any], source: Struct, op: str) -> 
     envelope = Struct(schemas.envelope, [before, after, source, None, op, *times])
     key = None if schemas.key is None else Struct(schemas.key, list(rows.key_of(values) or ()))
     return SourceRecord({}, {}, rows.topic, None, schemas.key, key, schemas.envelope, envelope)
+
+
+def _get(value: Any, name: str) -> Any:
+    """A field of a struct, or a member of an object; None without one."""
+    if isinstance(value, Struct):
+        return value.get(name) if value.schema.field(name) is not None else None
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _decode(rows: TableRows, index: int, text: str) -> Any:

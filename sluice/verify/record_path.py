@@ -143,6 +143,14 @@ class RecordPath:
         """Whether the sink's converters are known."""
         return self._read is not None
 
+    def read_value(self, topic: str, value: bytes | None) -> Any:
+        """Returns the value of a message before the sink's transformations; None if it cannot be read."""
+        reader = self._readers[_VALUE]
+        try:
+            return None if reader is None or value is None else reader.to_connect_data(topic, value).value
+        except Exception:  # the sink reports it
+            return None
+
     def read_messages(self, messages: Sequence[tuple[str, int, int, bytes | None, bytes | None]]) -> list[SinkRecord]:
         """Returns what the sink gets of messages (topic, partition, offset, key, value). Leaves out what fails or is dropped."""
         key_reader, value_reader = self._readers[_KEY], self._readers[_VALUE]

@@ -30,8 +30,9 @@ def read_history(
 ) -> Versions:
     """Reads the records between two offsets of each partition, and returns those of some keys as the sink writes them."""
     found: Versions = {}
-    for (topic, number), end in sorted(ends.items()):
-        start = starts.get((topic, number), 0)
+    for partition, end in sorted(ends.items()):
+        topic, number = partition
+        start = starts.get(partition, 0)
         if topic not in reader.plan.topics or start >= end:
             continue
         batch: list[ConsoleRecord] = []

@@ -135,14 +135,23 @@ class Verification:
         planned = [job for job in jobs if job.result.problem is None]
         if planned:
             position = PipelineProgress(
-                self._client, pair.source.name, pair.sink.name, self.source, options.kafka, deadline, self._notice
+                self._client,
+                pair.source.name,
+                pair.sink.name,
+                self.source,
+                self.sink,
+                self.path.read_value,
+                options.kafka,
+                deadline,
+                self._notice,
             )
-            position.watch({topic for job in planned for topic in job.plan.topics})
+            position.watch({job.plan.target: job.plan.topics for job in planned})
             with ExitStack() as stack:
+                ends = position.ends()
                 snapshot = self.source.snapshot()
                 stack.callback(snapshot.close)
                 result.position = self.source.describe_position(snapshot.position)
-                position.wait(snapshot.position)
+                position.wait(snapshot.position, ends)
                 for job in planned:
                     self._compare(job, snapshot)
             self._settle([job for job in planned if job.settlement is not None], position, deadline)
@@ -259,6 +268,7 @@ class Verification:
         if not any(job.settlement is not None and job.settlement.open for job in jobs):
             return
         starts = [position.ends()]
+        reason = "they changed again and again until --timeout"
         snapshot = self.source.snapshot()
         try:
             for job in jobs:
@@ -266,7 +276,8 @@ class Verification:
             while True:
                 reached = snapshot.position
                 snapshot.close()
-                position.wait(reached)
+                # Tables whose rows are all settled need not reach it.
+                position.wait(reached, starts[-1], [job.plan.target for job in jobs if _settlement(job).open])
                 for job in jobs:
                     self._read_target(job)
                 if not self._open_rows(jobs):
@@ -278,15 +289,18 @@ class Verification:
                     self._note(job, found.differences, found.unavailable)
                 if len(starts) > _HISTORY_AFTER_ROUNDS and self.path.reads_messages and self._open_rows(jobs):
                     # From a round earlier on: versions that were not visible yet are among them.
-                    self._explain(jobs, starts[-3], position.wait_for_source(snapshot.position))
+                    tables = [job.plan.target for job in jobs if _settlement(job).open]
+                    self._explain(jobs, starts[-3], position.wait_for_source(snapshot.position, starts[-1], tables))
                 if not self._open_rows(jobs) or time.monotonic() >= deadline:
                     break
-        except CatchUpTimeoutError:
-            pass  # the rows that are left are not settled
+        except CatchUpTimeoutError as e:
+            reason = e.message
         finally:
             snapshot.close()
         for job in jobs:
             job.result.unsettled = len(_settlement(job).open)
+            if job.result.unsettled:
+                job.result.notes.append(f"{job.result.unsettled} rows are not settled: {reason}")
 
     def _explain(self, jobs: Sequence[_TableJob], starts: Offsets, ends: Offsets) -> None:
         """Settles rows that change at every look by their versions in the topics."""

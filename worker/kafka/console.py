@@ -67,6 +67,21 @@ def consume(
         client.close()
 
 
+class PartitionReader:
+    """Reads several partitions from given offsets on, as their records arrive. Joins no group and commits nothing."""
+
+    def __init__(self, properties: Mapping[str, str], starts: Mapping[tuple[str, int], int]) -> None:
+        self._client = consumer({**properties, "auto.offset.reset": "earliest"})
+        self._client.assign([TopicPartition(topic, number, start) for (topic, number), start in starts.items()])
+
+    def read(self, timeout_s: float) -> list[ConsoleRecord]:
+        """Returns records that have arrived; waits this long at most. Errors of the connection are left to other clients."""
+        return [_record(message) for message in self._client.consume(500, timeout_s) if message.error() is None]
+
+    def close(self) -> None:
+        self._client.close()
+
+
 def _poll(
     client: Consumer, bootstrap: str, topic: str, max_messages: int | None, timeout_ms: int | None
 ) -> Iterator[ConsoleRecord]:

@@ -29,8 +29,10 @@ from worker.observability.diagnosis.kafka_facts import read_kafka_facts
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.families import MetricFamily
+from worker.observability.verifications import RESULTS
 from worker.observability.worker_metrics.collector import WorkerMetrics
 from worker.observability.worker_metrics.start_counts import StartCounts
+from worker.observability.worker_metrics.verification_families import verification_families
 from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.dead_letters import DeadLetterRequests
@@ -73,6 +75,7 @@ class HerderOperations(ABC):
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
+        self.worker_metrics.add_source(lambda: verification_families(RESULTS.all(), self._stored_configs))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from connect.errors import ConnectError, NotFoundError
-from connect.record import SinkRecord
+from connect.record import SinkRecord, TopicPartition
 from connect.verification import ColumnType, ExpectedRows, KeyFilter, TargetRows
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Database, Session
@@ -93,6 +93,10 @@ class JdbcVerification:
         if found is None:
             raise NotFoundError(f"there is no table {table} in {self._database.label}")
         return JdbcTargetTable(self._database, found, self._settings.write.zone)
+
+    def written_offsets(self, table: str) -> Mapping[TopicPartition, int]:
+        """Databases have no offsets of Kafka."""
+        return {}
 
     def close(self) -> None:
         self._database.close()

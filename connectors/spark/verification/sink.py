@@ -9,11 +9,12 @@ from typing import Any
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError
-from connect.record import SinkRecord
+from connect.record import SinkRecord, TopicPartition
 from connect.verification import ExpectedRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import CURRENT, DELETED, HARD, NO_METADATA, OP, PARQUET, SCD2, SEQ, SOFT, VERSION_COLUMNS
 from connectors.spark.verification.tables import RowSelection, open_table
+from connectors.spark.verification.written_offsets import WrittenOffsets
 
 _SOURCE_FIELDS = ("db", "schema", "table")
 
@@ -39,6 +40,7 @@ class SparkVerification:
         if config.routes is not None:
             raise ConfigError("sluice verify does not support tables that are chosen by a field of each record")
         self._config = config
+        self._written = WrittenOffsets(config)
         settings = config.table
         self.keeps_deleted_rows = settings.upserts and settings.delete_mode not in (HARD, SOFT)
         self.ignores_missing_columns = settings.schema_evolution in ("none", "lenient")
@@ -139,6 +141,9 @@ class SparkVerification:
         if is_log and self._config.table_format == PARQUET and not key:
             raise ConfigError(f"table {table} keeps every event, and its records have no key")
         return open_table(self._config, table, RowSelection(tuple(key), condition, is_log, frozenset(hidden)))
+
+    def written_offsets(self, table: str) -> Mapping[TopicPartition, int]:
+        return self._written.of(table)
 
     def close(self) -> None:
         """Does nothing: tables are closed one by one."""

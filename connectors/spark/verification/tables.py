@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -14,6 +14,11 @@ from connect.verification import ColumnType, KeyFilter, TargetRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.config_keys import DELTA, ICEBERG
 from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from connectors.spark.tables.iceberg.types import Json
 
 _BATCH_ROWS = 20_000
 _MAX_FILTER_VALUES = 20_000
@@ -130,18 +135,27 @@ def python_values(column: pa.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
+def _open_delta(location: str, s3: S3Settings | None) -> DeltaTable:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    uri = location.replace("s3a://", "s3://", 1)
+    try:
+        return DeltaTable(uri, storage_options=_delta_options(s3))
+    except TableNotFoundError as e:
+        raise NotFoundError(f"there is no Delta table at {location}") from e
+    except (DeltaError, OSError) as e:
+        raise ConnectError(f"the Delta table at {location} cannot be read: {e}") from e
+
+
+def newest_delta_version(location: str, s3: S3Settings | None) -> int:
+    """Returns the newest version of a Delta table. Raises NotFoundError."""
+    return int(_open_delta(location, s3).version())
+
+
 class _DeltaFiles:
     def __init__(self, location: str, s3: S3Settings | None) -> None:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-
-        uri = location.replace("s3a://", "s3://", 1)
-        try:
-            self._table = DeltaTable(uri, storage_options=_delta_options(s3))
-        except TableNotFoundError as e:
-            raise NotFoundError(f"there is no Delta table at {location}") from e
-        except (DeltaError, OSError) as e:
-            raise ConnectError(f"the Delta table at {location} cannot be read: {e}") from e
+        self._table = _open_delta(location, s3)
         self.version = f"version {self._table.version()}"
         self.schema = pa.schema(self._table.schema().to_arrow())
         actions = pa.table(self._table.get_add_actions(flatten=True))
@@ -190,7 +204,9 @@ class _ArrowFiles:
             connection.close()
 
 
-class _IcebergFiles(_ArrowFiles):
+class IcebergFiles(_ArrowFiles):
+    """One version of an Iceberg table."""
+
     def __init__(self, metadata_location: str, properties: Mapping[str, str]) -> None:
         from pyiceberg.table import StaticTable
 
@@ -201,6 +217,17 @@ class _IcebergFiles(_ArrowFiles):
         self.schema = pa.schema([pa.field(field.name, _narrow(field.type)) for field in schema])
         summary = None if snapshot is None else snapshot.summary
         self.row_count = 0 if summary is None else int(summary.additional_properties.get("total-records", 0))
+
+    def history(self) -> Iterator[Json]:
+        """The snapshots of the main branch, newest first: ``id`` and ``summary``."""
+        by_id = {one.snapshot_id: one for one in self._table.metadata.snapshots}
+        newest = self._table.current_snapshot()
+        snapshot = newest and by_id.get(newest.snapshot_id)
+        while snapshot is not None:
+            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            yield {"id": snapshot.snapshot_id, "summary": summary}
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else by_id.get(parent)
 
     def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         wanted = pa.schema([self.schema.field(name) for name in columns])
@@ -245,11 +272,12 @@ def open_table(config: SparkSinkConfig, table: str, selection: RowSelection) -> 
     if config.table_format == DELTA:
         return LakeTable(_DeltaFiles(location, config.spark.s3), selection)
     if config.table_format == ICEBERG:
-        return LakeTable(_open_iceberg(config, table, location), selection)
+        return LakeTable(open_iceberg_table(config, table), selection)
     return LakeTable(_ParquetFiles(location, config.spark.s3), selection)
 
 
-def _open_iceberg(config: SparkSinkConfig, table: str, location: str) -> _IcebergFiles:
+def open_iceberg_table(config: SparkSinkConfig, table: str) -> IcebergFiles:
+    """Opens the newest metadata of an Iceberg table. Raises NotFoundError."""
     from connectors.spark.source.errors import TableAbsentError
     from connectors.spark.source.iceberg import catalog
     from connectors.spark.source.iceberg.table_home import TableDirectory, TableHome
@@ -260,6 +288,7 @@ def _open_iceberg(config: SparkSinkConfig, table: str, location: str) -> _Iceber
         name, *namespace = config.catalog.split(".")
         home: TableHome = catalog.open_table(name, (*namespace, table), conf)
     else:
+        location = f"{config.location.rstrip('/')}/{table}"
         files, folder = open_location(location, config.spark.s3, "table.location")
         home = TableDirectory(files, folder, location)
     try:
@@ -270,7 +299,7 @@ def _open_iceberg(config: SparkSinkConfig, table: str, location: str) -> _Iceber
     s3 = config.spark.s3 or read_s3_settings(conf, metadata.location)
     if is_s3(metadata.location) and "://" not in place:
         place = f"s3://{place}"
-    return _IcebergFiles(place, _iceberg_properties(s3))
+    return IcebergFiles(place, _iceberg_properties(s3))
 
 
 def _delta_options(s3: S3Settings | None) -> dict[str, str] | None:

@@ -43,14 +43,18 @@ class Pipeline:
         properties = str(self.worker.home / f"{self.worker.name}.properties")
         return ["--url", self.worker.url, "--bootstrap-server", self.broker.bootstrap, "--worker-config", properties]
 
-    def start(self, source: Mapping[str, str], sink: Mapping[str, str]) -> None:
-        self.worker.client.put_config("source", source)
-        self.worker.client.put_config("sink", sink)
-        self.worker.client.wait_for("source", timeout_s=120)
-        self.worker.client.wait_for("sink", timeout_s=120)
+    def put(self, name: str, config: Mapping[str, str]) -> None:
+        """Creates a connector, without waiting for it."""
+        self.worker.client.put_config(name, config)
+
+    def start(self, source: Mapping[str, str]) -> None:
+        """Creates the source, and waits for all connectors."""
+        self.put("source", source)
+        for name in self.worker.client.connectors():
+            self.worker.client.wait_for(name, timeout_s=120)
 
     @contextlib.contextmanager
-    def writes(self, first: int) -> Iterator[None]:
+    def writes(self, first: int, interval_s: float = 0.01) -> Iterator[None]:
         """Changes rows from the key ``first`` on, and one row again and again."""
         stop = threading.Event()
 
@@ -58,7 +62,7 @@ class Pipeline:
             rng = random.Random(1)
             with psycopg.connect(self.database, autocommit=True) as connection:
                 number = 0
-                while not stop.wait(0.01):
+                while not stop.wait(interval_s):
                     number += 1
                     key = rng.randint(first + 1, self.rows)
                     connection.execute("UPDATE items SET name = name || '.', price = price + 1 WHERE id = %s", (key,))

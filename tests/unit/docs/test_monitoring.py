@@ -25,8 +25,10 @@ from worker.model import ErrorCounts, TaskId
 from worker.observability.metrics.families import MetricFamily, gauge
 from worker.observability.metrics.task_families import task_families
 from worker.observability.metrics.task_figures import PluginFacts, TaskFigures, TaskNumbers, TaskPlugins
+from worker.observability.verifications import StoredVerification
 from worker.observability.worker_metrics.processes import ProcessTree, process_families
 from worker.observability.worker_metrics.start_counts import StartFigures, Startups
+from worker.observability.worker_metrics.verification_families import verification_families
 from worker.observability.worker_metrics.worker_families import worker_families
 
 ROOT = Path(__file__).parents[3]
@@ -75,6 +77,8 @@ def exported() -> dict[str, set[str]]:
     starts = StartFigures(Startups(), Startups(), {"c": 1, TaskId("c", 0): 1})
     families += worker_families(VIEW, starts, [ExecutorFigures("shared-1", 1, True, [])])
     families += process_families(ProcessTree(), {})
+    results = {"c": StoredVerification(1, equal=True, rows=1, differences=0, unsettled=0, seconds=1.0, document={"source": "s"})}
+    families += verification_families(results, lambda: results)
     found: dict[str, set[str]] = {"up": set()}
     for family in families:
         for rendered in family.labels:
