@@ -25,6 +25,7 @@ from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EX
 from worker.config.providers import ConfigProviders
 from worker.config.rest_security_config import REST_SECURITY_KEYS, RestSecurityConfig
 from worker.config.secrets import SecretMask
+from worker.config.tracing_keys import TRACING_ENABLED, TRACING_KEYS
 from worker.config.ui_keys import UI_ENABLED, UI_KEYS, UI_READ_ONLY
 
 DEFAULT_PORT = 8083
@@ -219,13 +220,17 @@ _STANDALONE = (
 
 def standalone_config_def() -> ConfigDef:
     """Returns the keys of a standalone worker."""
-    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS, *UI_KEYS))
+    return ConfigDef(
+        (*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *_STANDALONE, *WORKER_EXTENSION_KEYS, *UI_KEYS, *TRACING_KEYS)
+    )
 
 
 def distributed_config_def() -> ConfigDef:
     """Returns the keys of a distributed worker."""
     own = [key for key in _STANDALONE if not key.name.startswith("offset.storage.")]
-    return ConfigDef((*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *own, *WORKER_EXTENSION_KEYS, *UI_KEYS, *DISTRIBUTED_KEYS))
+    return ConfigDef(
+        (*_COMMON, *_REST, *REST_SECURITY_KEYS, *_SSL, *own, *WORKER_EXTENSION_KEYS, *UI_KEYS, *TRACING_KEYS, *DISTRIBUTED_KEYS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +280,7 @@ class WorkerConfig:
     config_history_size: int
     ui_enabled: bool
     ui_read_only: bool
+    tracing_enabled: bool
     distributed: DistributedSettings | None = None
     """None for a standalone worker."""
 
@@ -339,6 +345,7 @@ class WorkerConfig:
             config_history_size=parsed[HISTORY_SIZE],
             ui_enabled=parsed[UI_ENABLED],
             ui_read_only=parsed[UI_READ_ONLY],
+            tracing_enabled=parsed[TRACING_ENABLED],
             distributed=DistributedSettings.of(parsed, props) if distributed else None,
         )
 

@@ -14,6 +14,8 @@ from connect.data.schema import Schema
 from connect.errors import ConnectError
 from connect.record import CREATE_TIME, LOG_APPEND_TIME, ErrantSourceRecord, SourceRecord
 from connect.record_format import record_to_json
+from connect.trace_context import TRACEPARENT, format_traceparent
+from connect.tracing import SpanLink
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.stages import RecordStage, StageError
@@ -149,6 +151,18 @@ def context_headers(failed: FailedRecord, mask: SecretMask) -> HeaderBytes:
         ("exception.stacktrace", trace_of(reason, mask)[:_MAX_TRACE_CHARACTERS] + "\n"),
     ]
     return [(_PREFIX + name, None if text is None else text.encode("utf-8", "replace")) for name, text in headers]
+
+
+def trace_headers(failed: FailedRecord, active: SpanLink | None) -> HeaderBytes:
+    """Returns the trace context of a source record's dead letter: its own, else the active span. A consumed record has its own
+    header, if any, among those that are written unchanged."""
+    original = failed.original
+    if not isinstance(original, SourceRecord):
+        return []
+    own = None if original.headers is None else original.headers.last_with_name(TRACEPARENT)
+    if own is not None:
+        return [(TRACEPARENT, own.value.encode("utf-8", "replace"))] if isinstance(own.value, str) else []
+    return [] if active is None else [(TRACEPARENT, format_traceparent(active).encode())]
 
 
 def _message(error: BaseException) -> str | None:

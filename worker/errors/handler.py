@@ -19,11 +19,12 @@ from connect import crash_points
 from connect.backoff import Backoff
 from connect.errors import ConnectError, RetriableError
 from connect.record import SourceRecord
+from connect.tracing import current_trace
 from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.batch_failures import BatchFailures
 from worker.errors.config import ErrorSettings
-from worker.errors.dead_letter import ConsumedRecord, FailedRecord, build_dead_letter, context_headers, log_message
+from worker.errors.dead_letter import ConsumedRecord, FailedRecord, build_dead_letter, context_headers, log_message, trace_headers
 from worker.errors.stages import RecordStage, StageError, ToleranceExceededError
 from worker.errors.trace import java_name
 from worker.kafka.dead_letter_producer import DeadLetterProducer
@@ -170,6 +171,8 @@ class ErrorHandler:
 
     def _report(self, failed: FailedRecord) -> Future[None]:
         settings, reason = self.settings, failed.failure.reason
+        if (task_trace := current_trace()) is not None:
+            task_trace.record_error(failed.failure)
         if settings.log:
             trace = (type(reason), reason, reason.__traceback__)
             # The second line has the class that Apache's workers show: people search logs for it.
@@ -182,9 +185,10 @@ class ErrorHandler:
             future.set_result(None)
             return future
         self.counts.dead_letters += 1
-        dead_letter = build_dead_letter(
-            failed, context_headers(failed, self._mask) if queue.context_headers else [], queue.producer.max_record_bytes
-        )
+        headers = [] if task_trace is None else trace_headers(failed, task_trace.active())
+        if queue.context_headers:
+            headers += context_headers(failed, self._mask)
+        dead_letter = build_dead_letter(failed, headers, queue.producer.max_record_bytes)
         if dead_letter is None:
             self.counts.dead_letter_failures += 1
             future.set_result(None)

@@ -49,6 +49,7 @@ from worker.observability.log_setup import find_log_format, set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.task_figures import encode_figures
 from worker.observability.recent_logs import forward_logs
+from worker.observability.tracing.setup import start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +216,8 @@ class ExecutorProcess:
         secret_keys = load_worker_secret_keys(config, plugins) if arguments["check_converters"] else set()
         self._mask.add(props, secret_keys)
         services, listener = RemoteServices(self._channel), RemoteListener(self._channel)
-        executor = LocalExecutor(config, plugins, services, listener, self._mask)
+        tracing = start_tracing(config, self._mask)
+        executor = LocalExecutor(config, plugins, services, listener, self._mask, tracing=tracing)
         executor.start()
         self._executor = executor
         # As in the worker itself: records come and go by the million, and what exists now stays.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError, IllegalStateError
@@ -35,6 +35,9 @@ from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
 from worker.validation import DiscoveredPluginIndex, WorkerCheck, cluster_check, list_plugins, plugin_config, validate
 
+if TYPE_CHECKING:
+    from worker.observability.tracing.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 CONTROL = "control"
@@ -59,10 +62,12 @@ class LocalExecutor:
         mask: SecretMask,
         factory: TaskFactory | None = None,
         *,
+        tracing: Tracing | None = None,
         checks_stalls: bool = False,
     ) -> None:
-        """``mask`` hides secrets in reported failures. ``factory`` creates the tasks; by default, tasks that use Kafka. With
-        ``checks_stalls``, a thread of this executor calls :meth:`check_stalls`."""
+        """``mask`` hides secrets in reported failures. ``factory`` creates the tasks; by default, tasks that use Kafka. The
+        executor closes ``tracing``, which they use. With ``checks_stalls``, a thread of this executor calls
+        :meth:`check_stalls`."""
         self._plugins = plugins
         self._config = config
         self._services = services
@@ -70,7 +75,7 @@ class LocalExecutor:
         self._mask = mask
         self._plugin_index = DiscoveredPluginIndex(plugins)
         self._check = _check_of(config)
-        self._factory = factory or TaskFactory(config, plugins, services, mask)
+        self._factory = factory or TaskFactory(config, plugins, services, mask, tracing)
         self._graceful_s = config.task_shutdown_graceful_timeout_ms / 1000
         self._queues = ConnectorQueues(Deadlines("executor-deadlines"))
         self._lock = threading.Lock()  # for the two dicts; never held while a plugin runs
@@ -311,6 +316,7 @@ class LocalExecutor:
         with self._lock:
             names = list(self._instances)
         _wait(all_done([self.stop_connector(name) for name in names]), deadline)
+        self._factory.close()
 
 
 def _check_of(config: WorkerConfig) -> WorkerCheck | None:

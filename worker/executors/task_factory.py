@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
@@ -48,10 +49,15 @@ from worker.tasks.converters import Converters, converter_settings
 from worker.tasks.transformation_chain import TransformationChain
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
+if TYPE_CHECKING:
+    from worker.observability.tracing.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 # Java's default is 500. Larger batches cost a sink less per record; the consumer's queue bounds their memory.
 _MAX_POLL_RECORDS = 2000
+_LAST_EXPORT_S = 1.0
+"""How long a collector that does not respond may delay a shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +80,26 @@ class TaskRequest:
 class TaskFactory:
     """Creates the tasks of one worker."""
 
-    def __init__(self, worker: WorkerConfig, plugins: Plugins, services: WorkerServices, mask: SecretMask) -> None:
-        """``mask`` masks secrets in reports of failed records."""
+    def __init__(
+        self,
+        worker: WorkerConfig,
+        plugins: Plugins,
+        services: WorkerServices,
+        mask: SecretMask,
+        tracing: Tracing | None = None,
+    ) -> None:
+        """``mask`` masks secrets in reports of failed records. Without ``tracing``, tasks are not traced."""
         self._worker = worker
         self._plugins = plugins
         self._services = services
         self._mask = mask
+        self._tracing = tracing
         self._descs = {desc.path: desc for desc in plugins.all()}
 
     def create(self, request: TaskRequest, listener: TaskListener) -> WorkerTask:
         """Returns a task that is not started."""
         timing = self.timing()
+        trace = None if self._tracing is None else self._tracing.trace(request.id)
         meter = TaskMeter(WindowSettings(self._worker.metrics_sample_window_ms / 1000, self._worker.metrics_num_samples))
         if issubclass(request.task_class, SourceTask):
             task_class = request.task_class
@@ -104,6 +119,7 @@ class TaskFactory:
                 version=request.version,
                 paused=request.paused,
                 meter=meter,
+                trace=trace,
             )
         sink_class = request.task_class
 
@@ -121,7 +137,13 @@ class TaskFactory:
             version=request.version,
             paused=request.paused,
             meter=meter,
+            trace=trace,
         )
+
+    def close(self) -> None:
+        """Exports the last spans of tasks, which have ended."""
+        if self._tracing is not None:
+            self._tracing.close(_LAST_EXPORT_S)
 
     def _plugins_of(self, request: TaskRequest, converters: Converters, chain: TransformationChain) -> TaskPlugins:
         def facts(plugin: type, alias: str = "") -> PluginFacts:

@@ -60,6 +60,7 @@ class _JsonFormatter(logging.Formatter):
         connector, task = getattr(record, "instance", None) or (None, None)
         trace = self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] is not None else None
         stack = self.formatStack(record.stack_info) if record.stack_info else None
+        trace_id, span_id = _active_span_ids()
         members: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname,
@@ -72,8 +73,17 @@ class _JsonFormatter(logging.Formatter):
             "stack": None if stack is None else self._mask.mask(stack),
             "thread": record.threadName,
             "process": record.process,
+            "trace_id": trace_id,
+            "span_id": span_id,
         }
         return json.dumps({name: value for name, value in members.items() if value is not None}, ensure_ascii=False)
+
+
+def _active_span_ids() -> tuple[str | None, str | None]:
+    # Imported by processes that trace their tasks, and by no other.
+    module = sys.modules.get("worker.observability.tracing.task_trace")
+    found: tuple[str, str] | None = None if module is None else module.active_span_ids()
+    return found or (None, None)
 
 
 def _without_connection_attempts(record: logging.LogRecord) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.tracing import SpanLink, join_links
 
 _SHOWN = 3
 """The number of partitions that an error names."""
@@ -18,6 +19,8 @@ class PutBatch:
     records: list[SinkRecord]
     raw: list[RawBatch]
     ends: dict[TopicPartition, int]
+    links: tuple[SpanLink, ...] = ()
+    """The spans that have written the records, as far as their headers name them; of traced tasks only."""
 
     def __len__(self) -> int:
         """Returns the number of records."""
@@ -47,3 +50,4 @@ class PutBatch:
         self.records += other.records
         self.raw += other.raw
         self.ends.update(other.ends)
+        self.links = join_links(self.links, other.links)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
+from connect.tracing import traced
 from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.kafka.sink_consumer import SinkConsumer
 from worker.observability.activity import TaskPhase
 from worker.sink.positions import SinkPositions
 from worker.tasks.worker_task import TaskHandle
+
+if TYPE_CHECKING:
+    from worker.observability.tracing.task_trace import TaskSpan
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,8 @@ class SinkCommits:
         self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._meter = handle.meter
+        self._trace = handle.trace
+        self._span: TaskSpan | None = None  # of the commit in progress, if it is traced
         self._started = 0.0
         self._deadline: float | None = None  # of the commit in progress
         self.next_commit = time.monotonic() + interval_s
@@ -66,6 +73,7 @@ class SinkCommits:
                 return False
             log.warning("Task %s: no answer to an offset commit within offset.flush.timeout.ms", self._task_id)
             self._deadline = None
+            self._end_span("No answer within offset.flush.timeout.ms")
         return now >= self.next_commit or requested
 
     def commit(self, now: float) -> None:
@@ -74,9 +82,16 @@ class SinkCommits:
         self._activity.enter(TaskPhase.PRE_COMMIT)
         self._started = started = time.monotonic()
         delivered = self._positions.to_pre_commit(set(self._positions.assigned))
+        if self._trace is not None and not self._positions.are_committed():
+            self._span = self._trace.open("commit")  # a commit of nothing needs no trace
         try:
-            returned = self._task.pre_commit(dict(delivered))
+            if self._span is None or self._trace is None:
+                returned = self._task.pre_commit(dict(delivered))
+            else:
+                with self._trace.within(self._span, "pre_commit"):
+                    returned = self._task.pre_commit(dict(delivered))
         except Exception as e:
+            self._end_span(e)
             log.error("pre_commit() of task %s failed; rewinding to the last committed offsets: %s", self._task_id, describe(e))
             for partition, offset in self._positions.restart_offsets().items():
                 self._rewind(partition, offset)
@@ -94,7 +109,10 @@ class SinkCommits:
                 int(self._timeout_s * 1000),
             )
             self._meter.committed(time.monotonic() - started, successful=False)
+            self._end_span("The dead letter queue did not acknowledge all failed records")
             return
+        if not offsets:
+            self._end_span()
         if not offsets and self._positions.are_committed():
             self._activity.on_nothing_to_commit()
         if offsets:
@@ -102,6 +120,14 @@ class SinkCommits:
             self._deadline = now + self._timeout_s
             self._meter.commit_requested()
             self._consumer.commit(offsets, wait=False)
+
+    def _end_span(self, error: BaseException | str | None = None) -> None:
+        """Ends the span of the commit in progress."""
+        if (span := self._span) is not None:
+            self._span = None
+            if error is not None:
+                span.fail(error)
+            span.end()
 
     def extend_deadline(self) -> None:
         """Called after a put, during which the answer to a commit may have arrived: the next poll takes it in."""
@@ -115,6 +141,7 @@ class SinkCommits:
         else:
             self._meter.committed(time.monotonic() - self._started, successful=error is None)
         self._deadline = None
+        self._end_span(error)
         self._positions.set_committed(offsets)
         if offsets and error is None:
             self._activity.on_commit(is_complete=self._positions.are_committed())
@@ -123,12 +150,17 @@ class SinkCommits:
 
     def commit_and_close(self, partitions: Collection[TopicPartition]) -> None:
         """Calls ``pre_commit`` and ``close_partitions``, then commits and waits: these partitions go to another task."""
+        with traced(None if self._positions.are_committed() else self._trace, "commit", is_root=True):
+            self._commit_and_close(partitions)
+
+    def _commit_and_close(self, partitions: Collection[TopicPartition]) -> None:
         started, committed = time.monotonic(), False
         delivered = self._positions.to_pre_commit(partitions)
         returned: Mapping[TopicPartition, int] = {}
         self._activity.enter(TaskPhase.PRE_COMMIT)
         try:
-            returned = self._task.pre_commit(dict(delivered))
+            with traced(self._trace, "pre_commit"):
+                returned = self._task.pre_commit(dict(delivered))
         except Exception as e:
             log.error("pre_commit() of task %s failed before its partitions were closed: %s", self._task_id, describe(e))
         finally:

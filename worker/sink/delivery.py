@@ -10,6 +10,7 @@ from connect.backoff import Backoff
 from connect.errors import RetriableError
 from connect.record import TopicPartition
 from connect.sink import SinkTask
+from connect.tracing import SpanRole
 from worker.errors.handler import ErrorHandler
 from worker.errors.stages import TaskPutError
 from worker.kafka.sink_consumer import ConsumerClosed
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 5.0
 NEVER = float("inf")
+_SIZE = "messaging.batch.message_count"
 
 
 class SinkDelivery:
@@ -39,6 +41,7 @@ class SinkDelivery:
         self._positions = positions
         self._pauses = pauses
         self._meter = handle.meter
+        self._trace = handle.trace
         self._unfinished: PutBatch | None = None  # the batch whose put failed with RetriableError
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         self._retry_delay_s = 0.0
@@ -77,10 +80,11 @@ class SinkDelivery:
         started = time.monotonic()
         self._activity.enter(TaskPhase.PUTTING)
         try:
-            if self.is_raw:
-                self._task.put_raw(batch.raw)
+            if self._trace is None or not (size := len(batch)):
+                self._call_put(batch)
             else:
-                self._task.put(batch.records)
+                with self._trace.span("put", {_SIZE: size}, batch.links, role=SpanRole.CONSUMER):
+                    self._call_put(batch)
         except RetriableError as e:
             if self._unfinished is None:
                 log.warning("put() of task %s failed and will be retried: %s", self._task_id, e.message)
@@ -106,6 +110,12 @@ class SinkDelivery:
             self._unfinished = None
             self._pauses.set_for_retry(False)
         return True
+
+    def _call_put(self, batch: PutBatch) -> None:
+        if self.is_raw:
+            self._task.put_raw(batch.raw)
+        else:
+            self._task.put(batch.records)
 
     def rewind(self, partition: TopicPartition, offset: int) -> None:
         """Continues the partition from an offset: its unfinished records are read again from there."""

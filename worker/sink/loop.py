@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from confluent_kafka import Message
 
+from connect.trace_context import find_links
 from worker.errors.config import ErrorSettings
 from worker.observability.activity import TaskPhase
 from worker.sink.batch import PutBatch
@@ -34,6 +37,14 @@ _IDLE_FACTOR = 0.05
 records, the longer the slice: a twentieth of that time. Each wait costs 0.1 ms; four per second cost more than everything else
 that an idle task does."""
 _LAG_INTERVAL_S = 0.5
+
+
+@dataclass(slots=True)
+class _LastTake:
+    records_at: float
+    """``time.monotonic()`` when there were records."""
+    started_ns: int = 0
+    """When the last call of the consumer began, since 1970; of a traced task only."""
 
 
 def wait_slice_s(idle_s: float) -> float:
@@ -87,7 +98,7 @@ class SinkLoop:
             handle, task, consumer, self.context, self._positions, self._pauses, self._delivery, self._commits
         )
         self._next_lag = 0.0
-        self._last_records = time.monotonic()
+        self._last_take = _LastTake(time.monotonic())
 
     def use_raw_batches(self) -> None:
         """Passes undecoded batches to the task (``put_raw``)."""
@@ -119,14 +130,24 @@ class SinkLoop:
         if self._handle.control.stopping and not messages:
             return
         if messages:
-            self._handle.activity.enter(TaskPhase.TRANSFORMING)
-            # After a rebalance there may be messages of partitions that were revoked while these were collected.
-            self._put(self._decoder.decode(messages, same_assignment=not self._rebalance.rebalanced))
+            if (trace := self._handle.trace) is None:
+                self._put(self._decode(messages))
+            else:
+                with trace.batch("sink batch", "consume", len(messages), self._last_take.started_ns):
+                    with trace.span("transform"):
+                        batch = self._decode(messages)
+                    batch.links = find_links(message.headers() for message in messages)
+                    self._put(batch)
         elif delivery.is_retrying:
             self._put(None)
         elif delivery.is_put_due(time.monotonic()) and not self._pauses.by_operator:
             self._put(PutBatch([], [], {}))
         self._update_lag()
+
+    def _decode(self, messages: Sequence[Message]) -> PutBatch:
+        self._handle.activity.enter(TaskPhase.TRANSFORMING)
+        # After a rebalance there may be messages of partitions that were revoked while these were collected.
+        return self._decoder.decode(messages, same_assignment=not self._rebalance.rebalanced)
 
     def _put(self, batch: PutBatch | None) -> None:
         if self._delivery.put(batch):
@@ -141,11 +162,13 @@ class SinkLoop:
         while True:
             now = time.monotonic()
             left_s = max(0.0, until - now)
-            slice_s = wait_slice_s(now - self._last_records)
+            slice_s = wait_slice_s(now - self._last_take.records_at)
             self._rebalance.rebalanced = False
+            if self._handle.trace is not None:
+                self._last_take.started_ns = time.time_ns()
             messages = self._consumer.take(self._max_records, min(left_s, slice_s))
             if messages:
-                self._last_records = time.monotonic()
+                self._last_take.records_at = time.monotonic()
             self._rebalance.raise_error()
             if messages or left_s <= slice_s or control.stopping or control.paused is not self._pauses.by_operator:
                 return messages

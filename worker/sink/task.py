@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from connect.metrics import Metric
 from connect.record import TopicPartition
@@ -16,6 +17,9 @@ from worker.sink.loop import SinkLoop
 from worker.sink.rebalance import RebalanceCallbacks
 from worker.sink.runtime import SinkTaskRuntime
 from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_metrics, read_plugin_progress
+
+if TYPE_CHECKING:
+    from worker.observability.tracing.task_trace import TaskTrace
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +40,11 @@ class SinkWorkerTask(WorkerTask):
         version: str | None = None,
         paused: bool = False,
         meter: TaskMeter | None = None,
+        trace: TaskTrace | None = None,
     ) -> None:
         """``create_runtime`` is called on the task's thread, with the consumer's rebalance listener. ``interval_s`` and
         ``timeout_s`` are ``offset.flush.interval.ms`` and ``offset.flush.timeout.ms``."""
-        super().__init__(task_id, listener, version=version, paused=paused, meter=meter)
+        super().__init__(task_id, listener, version=version, paused=paused, meter=meter, trace=trace)
         self._create_runtime = create_runtime
         self._interval_s = interval_s
         self._timeout_s = timeout_s

@@ -14,6 +14,7 @@ from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connect.source import SourceTask, TransactionContext
+from connect.tracing import traced
 from worker.error_text import describe
 from worker.errors.handler import ErrorHandler
 from worker.kafka.record_producer import ProduceCancelled
@@ -113,15 +114,28 @@ class AtLeastOnceDelivery:
             return True
         started, stored = time.monotonic(), False
         try:
-            stored = self._store_offsets(timeout_s)
+            stored = self._store_offsets(timeout_s) if self._sender.tracing is None else self._store_traced(timeout_s)
         finally:
             self._handle.meter.committed(time.monotonic() - started, successful=stored)
+        return stored
+
+    def _store_traced(self, timeout_s: float) -> bool:
+        tracing = self._sender.tracing
+        assert tracing is not None
+        with tracing.storing_offsets("flush offsets") as span:
+            stored = self._store_offsets(timeout_s)
+            if stored:
+                tracing.links = ()
+            else:
+                span.fail("The offsets were not stored; the next flush retries")
         return stored
 
     def _store_offsets(self, timeout_s: float) -> bool:
         handle, producer, pending = self._handle, self._producer, self._sender.pending
         # Promise 1: `pending` has nothing beyond what was sent, and every sent record is acknowledged before it is taken.
-        if not producer.drain(timeout_s):
+        with traced(handle.trace, "wait for acknowledgments"):
+            is_acknowledged = producer.drain(timeout_s)
+        if not is_acknowledged:
             log.warning(
                 "Offsets of task %s are not stored: %d records were not acknowledged within %d ms (offset.flush.timeout.ms)",
                 handle.id,

@@ -178,7 +178,13 @@ class ExactlyOnceDelivery:
             return
         started, committed = time.monotonic(), False
         try:
-            self._commit_transaction(pending)
+            if (tracing := self._sender.tracing) is None:
+                self._commit_transaction(pending)
+            else:
+                with tracing.storing_offsets("commit transaction") as span:
+                    span.set_attribute("messaging.batch.message_count", self._transaction_size)
+                    self._commit_transaction(pending)
+                tracing.links = ()
             committed = True
         finally:
             self._handle.meter.committed(time.monotonic() - started, successful=committed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from confluent_kafka import KafkaError, Message
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError, Message
 from connect import crash_points
 from connect.errors import ConnectError
 from connect.record import ConnectRecord, ErrantSourceRecord, SourceRecord
+from connect.tracing import traced
 from worker.errors.batch_failures import BatchFailures
 from worker.errors.resend import OnDelivered
 from worker.errors.stages import RecordStage, StageError, record_location
@@ -18,9 +20,11 @@ from worker.observability.activity import TaskPhase
 from worker.source.encoding import encode, encode_one
 from worker.source.pending_offsets import PendingOffsets
 from worker.source.runtime import SourceTaskRuntime
+from worker.source.tracing import SourceTracing
 from worker.tasks.worker_task import TaskHandle
 
 _RESEND_SLICE_S = 1.0
+_UNTRACED: AbstractContextManager[None] = nullcontext()
 
 OnRecordDone = Callable[[SourceRecord, RecordMetadata | None], None]
 """Called when a record was written, or with None when it was skipped."""
@@ -40,7 +44,6 @@ class RecordSender:
         is called before each run of records."""
         self._handle = handle
         self._task = runtime.task
-        self._confirms_each = runtime.task.wants_commit_record
         self._converters = runtime.converters
         self._chain = runtime.chain
         self._producer = runtime.producer
@@ -51,6 +54,7 @@ class RecordSender:
         self._resends = runtime.errors.tolerant and runtime.transaction is None
         self._on_record_done = on_record_done
         self._before_send = before_send
+        self.tracing = None if handle.trace is None else SourceTracing(handle.trace, runtime.converters.header)
         self.pending = PendingOffsets()
         """Offsets of the records that were sent."""
         self.topics: set[str] = set()
@@ -66,11 +70,12 @@ class RecordSender:
         crash_points.point("source.polled")
         self._handle.activity.enter(TaskPhase.TRANSFORMING)
         failures = self._errors.start_batch()
-        changed: Sequence[ConnectRecord | None] = self._chain.apply_batch(batch, failures) if self._chain else batch
-        if self._confirms_each:
-            topics = self._send_with_callbacks(batch, changed, failures)
-        else:
-            topics = self._send_in_runs(batch, changed, failures)
+        changed: Sequence[ConnectRecord | None] = batch
+        if self._chain:
+            with traced(self._handle.trace, "transform"):
+                changed = self._chain.apply_batch(batch, failures)
+        send = self._send_with_callbacks if self._task.wants_commit_record else self._send_in_runs
+        topics = send(batch, changed, failures)
         if not failures.are_tolerated:
             # Records before the failed one are sent; the failed one ends the task.
             self.pending.track(batch[: int(failures.end)])
@@ -87,21 +92,26 @@ class RecordSender:
         changed: Sequence[ConnectRecord | None],
         failures: BatchFailures,
     ) -> set[str]:
-        runs = encode(self._converters, changed, failures)
+        with traced(self._handle.trace, "convert"):
+            runs = encode(self._converters, changed, failures)
         if failures and failures.are_tolerated:
             self._report(batch, failures)
         self._handle.activity.enter(TaskPhase.SENDING)
         is_whole_batch = len(runs) <= 1 and changed is batch and not failures
-        for run, indexes in runs:
-            self._prepare(run.topic)
-            try:
-                self._send_run(run, indexes, batch)
-            except (ConnectError, ProduceCancelled):
-                if is_whole_batch:
-                    self.pending.track(batch[: self._producer.sent])
-                raise
-            self._count(run)
+        with self._sending(batch) as tracing:
+            for run, indexes in runs:
+                self._prepare(run.topic)
+                try:
+                    self._send_run(run if tracing is None else tracing.add_context(run), indexes, batch)
+                except (ConnectError, ProduceCancelled):
+                    if is_whole_batch:
+                        self.pending.track(batch[: self._producer.sent])
+                    raise
+                self._count(run)
         return {run.topic for run, _ in runs}
+
+    def _sending(self, batch: Sequence[SourceRecord]) -> AbstractContextManager[SourceTracing | None]:
+        return _UNTRACED if self.tracing is None else self.tracing.sending(len(batch))
 
     def _report(self, batch: Sequence[SourceRecord], failures: BatchFailures) -> None:
         for index, failure in failures:
@@ -142,8 +152,25 @@ class RecordSender:
         failures: BatchFailures,
     ) -> set[str]:
         """Sends one record at a time, for tasks that implement ``commit_record``."""
-        topics = set()
         self._handle.activity.enter(TaskPhase.SENDING)
+        with self._sending(batch) as tracing:
+            topics = self._send_each(batch, changed, failures, tracing)
+        if failures and failures.are_tolerated:
+            self._report(batch, failures)
+            # Promise 7: the source may forget a record once it is confirmed.
+            self._errors.flush_or_stop()
+            for index, _ in failures:
+                self._confirm(batch[index], None)
+        return topics
+
+    def _send_each(
+        self,
+        batch: Sequence[SourceRecord],
+        changed: Sequence[ConnectRecord | None],
+        failures: BatchFailures,
+        tracing: SourceTracing | None,
+    ) -> set[str]:
+        topics = set()
         for index, record in enumerate(changed):
             original = batch[index]
             if index >= failures.end:
@@ -158,14 +185,8 @@ class RecordSender:
                 failures.add(index, e)
                 continue
             self._prepare(run.topic)
-            self._send_confirmed(run, original)
+            self._send_confirmed(run if tracing is None else tracing.add_context(run), original)
             topics.add(run.topic)
-        if failures and failures.are_tolerated:
-            self._report(batch, failures)
-            # Promise 7: the source may forget a record once it is confirmed.
-            self._errors.flush_or_stop()
-            for index, _ in failures:
-                self._confirm(batch[index], None)
         return topics
 
     def _send_confirmed(self, run: ProducerRun, original: SourceRecord) -> None:

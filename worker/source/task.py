@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from connect.backoff import Backoff
 from connect.errors import BadRequestError, ConnectError, RetriableError, UnsupportedError
@@ -29,6 +30,9 @@ from worker.source.sender import RecordSender
 from worker.source.transaction_boundary import TransactionBoundaries
 from worker.storage.offset_store import ConnectorOffsetReader
 from worker.tasks.worker_task import TaskListener, WorkerTask, read_plugin_metrics, read_plugin_progress
+
+if TYPE_CHECKING:
+    from worker.observability.tracing.task_trace import TaskTrace
 
 log = logging.getLogger(__name__)
 
@@ -84,10 +88,11 @@ class SourceWorkerTask(WorkerTask):
         version: str | None = None,
         paused: bool = False,
         meter: TaskMeter | None = None,
+        trace: TaskTrace | None = None,
     ) -> None:
         """``create_runtime`` is called on the task's thread. Its arguments: a function that says whether the producer must give
         up, and what the producer may do. ``run`` is the worker's start ID of the task."""
-        super().__init__(task_id, listener, version=version, paused=paused, meter=meter)
+        super().__init__(task_id, listener, version=version, paused=paused, meter=meter, trace=trace)
         self._create_runtime = create_runtime
         self._services = services
         self._timing = timing
@@ -248,6 +253,7 @@ class SourceWorkerTask(WorkerTask):
 
     def _loop(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
         control, task, errors, activity, meter = self.control, runtime.task, runtime.errors, self.activity, self.meter
+        trace = self.trace
         idle, retry = Backoff(_IDLE_FIRST_S, _IDLE_MAX_S), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         delivery.start()
         while not control.stopping:
@@ -255,7 +261,7 @@ class SourceWorkerTask(WorkerTask):
                 self._stay_paused(delivery)
                 delivery.start()
                 continue
-            started = time.monotonic()
+            started, started_ns = time.monotonic(), 0 if trace is None else time.time_ns()
             activity.enter(TaskPhase.POLLING)
             try:
                 batch = task.poll()
@@ -267,9 +273,15 @@ class SourceWorkerTask(WorkerTask):
                 delay_s = retry.next_delay_s()
                 log.warning("poll() failed and will be retried in %.1f s: %s", delay_s, e.message)
                 batch = None
+                if trace is not None:
+                    trace.failed("poll", started_ns, e)
                 activity.on_retry(e.message)
                 activity.enter(TaskPhase.IDLE)
                 control.wait_for_stop(delay_s)
+            except Exception as e:
+                if trace is not None:
+                    trace.failed("poll", started_ns, e)
+                raise
             errors.check()
             if batch:
                 activity.on_records()
@@ -278,7 +290,11 @@ class SourceWorkerTask(WorkerTask):
             try:
                 if batch:
                     meter.polled(len(batch), time.monotonic() - started)
-                delivery.send(batch)
+                if trace is None or not batch:
+                    delivery.send(batch)
+                else:
+                    with trace.batch("source batch", "poll", len(batch), started_ns):
+                        delivery.send(batch)
             except (AttributeError, TypeError) as e:
                 raise _explain(e, batch, type(task)) from e
             if batch:

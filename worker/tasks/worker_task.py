@@ -7,15 +7,19 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.errors import BadRequestError
 from connect.metrics import Metric
+from connect.tracing import trace_of_thread
 from worker.model import ErrorCounts, TaskId, TaskProgress, TaskSignal
 from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.log_context import log_context
 from worker.observability.metrics.task_figures import TaskFigures
 from worker.observability.metrics.task_meter import TaskMeter
+
+if TYPE_CHECKING:
+    from worker.observability.tracing.task_trace import TaskTrace
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +90,8 @@ class TaskHandle(Protocol):
     cancelled: bool
     activity: ActivityTracker
     meter: TaskMeter
+    trace: TaskTrace | None
+    """None if the task is not traced."""
 
     def count(self, records: int, size_bytes: int) -> None:
         """Adds to the task's totals."""
@@ -107,8 +113,10 @@ class WorkerTask(ABC):
         version: str | None,
         paused: bool = False,
         meter: TaskMeter | None = None,
+        trace: TaskTrace | None = None,
     ) -> None:
         self.id = task_id
+        self.trace = trace
         self.meter = meter or TaskMeter()
         self.version = version
         self.control = TaskControl(paused=paused)
@@ -205,7 +213,7 @@ class WorkerTask(ABC):
         """Closes the Kafka clients of the abandoned thread."""
 
     def _run(self) -> None:
-        with log_context(self.id.connector, self.id.task):
+        with log_context(self.id.connector, self.id.task), trace_of_thread(self.trace):
             try:
                 self._wait_if_created_paused()
                 if not self.control.stopping:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from connect.record import RawBatch, SinkRecord, TopicPartition
+from connect.tracing import active_links
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.decode.raw_buffer import RawBuffer
@@ -98,16 +99,16 @@ class RecordReceiver:
         return None if first is None else _slice(batch, first, len(batch))
 
     def _buffer(self, batch: RawBatch) -> None:
-        topic, now = batch.topic, self._clock()
+        topic, arrival = batch.topic, self._arrival()
         undecoded = self._topics.get(topic)
         if undecoded is not None and len(undecoded.raw) + len(batch) > self._max_records:
             self.decode(topic)
             undecoded = None
         if undecoded is None:
-            undecoded = self._topics[topic] = _UndecodedTopic(RawBuffer(topic), Arrival(now, now))
+            undecoded = self._topics[topic] = _UndecodedTopic(RawBuffer(topic), arrival)
         raw = undecoded.raw
         raw.add(batch)
-        undecoded.arrival = Arrival(undecoded.arrival.first, now)
+        undecoded.arrival = undecoded.arrival.join(arrival)
         undecoded.size_bytes += sum(len(value) for value in batch.values if value is not None)
         self._errant_records.keep_raw(batch)
         self._offsets.receive(
@@ -115,6 +116,10 @@ class RecordReceiver:
         )  # fmt: skip
         if len(raw) >= self._max_records or undecoded.size_bytes >= _DECODE_BYTES:
             self.decode(topic)
+
+    def _arrival(self) -> Arrival:
+        now = self._clock()
+        return Arrival(now, now, active_links())
 
     def add_records(self, records: Sequence[SinkRecord]) -> None:
         """Decodes records of the worker's converters at once. After a RetriableError, it has taken none of them."""
@@ -128,11 +133,11 @@ class RecordReceiver:
             ends[origin] = record.offset + 1
             # A router may have renamed the topic: the new name names the table, but offsets belong to the original topic.
             by_topic.setdefault((record.original_topic, record.topic), []).append(record)
-        now = self._clock()
+        arrival = self._arrival()
         decoded = [(names[1], self._decode_records(*names, chosen)) for names, chosen in by_topic.items()]
         for topic, parts in decoded:
             for changes, bad_records in parts:
-                self._deliver(topic, changes, bad_records, Arrival(now, now))
+                self._deliver(topic, changes, bad_records, arrival)
         for origin, end in ends.items():
             self._offsets.seek(origin, end)
 

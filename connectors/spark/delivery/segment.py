@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connect.record import TopicPartition
+from connect.tracing import SpanLink, join_links
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import PARTITION_ID, ChangeBatch
 from connectors.spark.tables.offset_ranges import OffsetRanges, find_offset_ranges, include_range
@@ -22,9 +23,11 @@ class Arrival:
 
     first: float
     last: float
+    links: tuple[SpanLink, ...] = ()
+    """The spans in which they arrived, if the task is traced."""
 
     def join(self, other: Arrival) -> Arrival:
-        return Arrival(min(self.first, other.first), max(self.last, other.last))
+        return Arrival(min(self.first, other.first), max(self.last, other.last), join_links(self.links, other.links))
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from connect.backoff import Backoff
 from connect.errors import RetriableError
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import SinkTaskContext
+from connect.tracing import current_trace
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.config import SparkSinkConfig
 from connectors.spark.decode.change_batch import ChangeBatch
@@ -54,6 +55,7 @@ class TableDelivery:
     ) -> None:
         """``open_writer`` opens a table; it may be called from any thread."""
         limits = BufferLimits(config.commit_max_records, config.commit_max_bytes)
+        trace = current_trace()
         self.offsets = PartitionOffsets()
         self.requests = OffsetRequests(context, clock)
         self.router = TableRouter(config)
@@ -68,7 +70,7 @@ class TableDelivery:
         )
         self.scheduler = CommitScheduler(
             threads,
-            lambda name: TableQueue(name, self._timing(name), open_writer),
+            lambda name: TableQueue(name, self._timing(name), open_writer, trace),
             self.offsets,
             limits,
             self._refuse_at_commit,

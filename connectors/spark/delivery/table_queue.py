@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from connect.backoff import Backoff
 from connect.errors import DataError
 from connect.record import TopicPartition
+from connect.tracing import Attributes, Trace
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery.errant_records import settle
@@ -46,8 +47,10 @@ class TableQueue:
     Used on the task's thread, except :meth:`commit`.
     """
 
-    def __init__(self, name: str, timing: CommitTiming, open_writer: Callable[[str], TableWriter]) -> None:
-        """``open_writer`` may be called from any thread."""
+    def __init__(
+        self, name: str, timing: CommitTiming, open_writer: Callable[[str], TableWriter], trace: Trace | None = None
+    ) -> None:
+        """``open_writer`` may be called from any thread. ``trace`` creates the spans of commits."""
         self.name = name
         self.timing = timing
         self.running: Segment | None = None
@@ -57,6 +60,7 @@ class TableQueue:
         self.is_grouped = False
         """Whether the next commit takes effect together with those of other tables."""
         self._open = open_writer
+        self._trace = trace
         self._is_loaded = False
         self._waiting: deque[Segment] = deque()
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
@@ -125,8 +129,23 @@ class TableQueue:
 
     def commit(self, partitions: Collection[TopicPartition], clock: Callable[[], float]) -> CommitOutcome:
         """Commits the running segment. Blocks; runs on a commit thread. Does not raise."""
-        segment, outcome = self.running, CommitOutcome(self, started_at=clock())
+        segment = self.running
         assert segment is not None
+        if self._trace is None:
+            return self._commit(segment, partitions, clock)
+        attributes: Attributes = {"sluice.table": self.name, "sluice.records": segment.records}
+        with self._trace.span("table commit", attributes, segment.arrival.links, is_root=True) as span:
+            outcome = self._commit(segment, partitions, clock)
+            if outcome.error is not None:
+                span.fail(outcome.error)
+            elif outcome.bad_records:
+                span.fail(f"{len(outcome.bad_records)} bad records; the others are committed again")
+        return outcome
+
+    def _commit(
+        self, segment: Segment, partitions: Collection[TopicPartition], clock: Callable[[], float]
+    ) -> CommitOutcome:  # fmt: skip
+        outcome = CommitOutcome(self, started_at=clock())
         try:
             # Promise 7: the commit covers the offsets of bad records, so their reports must be durable first.
             settle(segment.reports)

@@ -108,13 +108,7 @@ def test_packages_are_imported_only_where_their_extra_is_required() -> None:
                 assert found & allowed, f"{relative} imports {module}; the base has no such package"
 
 
-EXPOSED = {
-    "starlette": ("fastapi",),
-    "py4j": ("pyspark",),
-    "referencing": ("jsonschema",),
-    "opentelemetry-api": ("fastapi",),
-    "mcp-types": ("mcp",),
-}
+EXPOSED = {"mcp-types": ("mcp",), "py4j": ("pyspark",), "referencing": ("jsonschema",), "starlette": ("fastapi",)}
 
 
 def test_missing_extra_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from worker.kafka.sink_consumer import SinkConsumer
 from worker.model import TaskId
 from worker.observability.activity import ActivityTracker
 from worker.observability.metrics.task_meter import TaskMeter
+from worker.observability.tracing.task_trace import TaskTrace
 from worker.sink.loop import SinkLoop
 from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.rebalance import RebalanceCallbacks
@@ -72,7 +73,8 @@ class FakeHandle:
 
     id = TASK_ID
 
-    def __init__(self) -> None:
+    def __init__(self, trace: TaskTrace | None = None) -> None:
+        self.trace = trace
         self.control = TaskControl()
         self.cancelled = False
         self.activity = ActivityTracker()
@@ -122,10 +124,16 @@ class Rig:
     """One sink task's loop, which runs one iteration at a time. The task and the client share one list of events."""
 
     def __init__(
-        self, monkeypatch: Any, *, tolerant: bool = False, queue: FakeQueue | None = None, interval_s: float = 60
+        self,
+        monkeypatch: Any,
+        *,
+        tolerant: bool = False,
+        queue: FakeQueue | None = None,
+        interval_s: float = 60,
+        trace: TaskTrace | None = None,
     ) -> None:
         monkeypatch.setattr(sink_consumer, "make_consumer", FakeConsumerClient)
-        self.handle, self.task = FakeHandle(), FakeTask()
+        self.handle, self.task = FakeHandle(trace), FakeTask()
         self.callbacks = RebalanceCallbacks(lambda: self.handle.cancelled)
         consumer = SinkConsumer(CONSUMER, self.callbacks)
         self.client = cast(FakeConsumerClient, consumer._consumer)

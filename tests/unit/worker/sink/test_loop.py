@@ -57,6 +57,8 @@ class Host:
     id = TaskId("sink", 0)
     cancelled = False
 
+    trace = None
+
     def __init__(self) -> None:
         self.control = TaskControl()
         self.activity = ActivityTracker()

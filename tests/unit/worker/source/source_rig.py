@@ -20,6 +20,7 @@ from worker.kafka.record_producer import RecordMetadata, RecordProducer
 from worker.model import OffsetEntry, TaskId
 from worker.observability.activity import ActivityTracker
 from worker.observability.metrics.task_meter import TaskMeter
+from worker.observability.tracing.task_trace import TaskTrace
 from worker.source import at_least_once
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
@@ -92,7 +93,8 @@ class FakeHandle:
 
     id = TASK_ID
 
-    def __init__(self) -> None:
+    def __init__(self, trace: TaskTrace | None = None) -> None:
+        self.trace = trace
         self.control = TaskControl()
         self.cancelled = False
         self.activity = ActivityTracker()
@@ -173,11 +175,12 @@ class Rig:
         tolerant: bool = False,
         confirms_each: bool = False,
         queue: FakeQueue | None = None,
+        trace: TaskTrace | None = None,
         **java: str,
     ) -> None:
         monkeypatch.setattr(record_producer, "make_producer", FakeProducerClient)
         monkeypatch.setattr(at_least_once, "_NEW_TOPIC_TIMEOUT_S", 0.001)
-        self.handle, self.store = FakeHandle(), FakeStore()
+        self.handle, self.store = FakeHandle(trace), FakeStore()
         stopping = self.handle.control.is_stopping
         self.producer = RecordProducer({**PRODUCER, **java}, stopping=stopping, confirms_each=confirms_each)
         self.client = cast(FakeProducerClient, self.producer.client)
