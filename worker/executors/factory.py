@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from connect.addresses import install_address_rules
+from connect.paths import install_path_rules
 from connect.plugins import Plugins
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -16,6 +18,8 @@ def make_executor(
     mask: SecretMask,
 ) -> Executor:
     """Returns a pool of processes, or with ``task.executors=0`` an executor on threads, which needs this process's plugins."""
+    install_address_rules(config.address_rules)
+    install_path_rules(config.path_rules)
     # Only the one that is needed is imported: tasks need a large part of the worker's modules, the control process does not.
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor
