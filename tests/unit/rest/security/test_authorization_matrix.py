@@ -54,6 +54,8 @@ def is_exempt(path: str) -> bool:
 def _body(method: str, path: str, connector: str) -> Any:
     if path == "/connectors" and method == "POST":
         return {"name": connector, "config": {"connector.class": "x"}}
+    if path.endswith("/reload-turn"):
+        return {"worker": "w:1", "done": False}
     if path == "/sluice/preview":
         return {"config": {"name": connector, "connector.class": "x"}, "records": []}
     if path.endswith("/config/validate"):
