@@ -220,6 +220,10 @@ class ClusterInternal(Protocol):
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
         """Fences producers of earlier tasks of an exactly-once source."""
 
+    def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
+        """Gives a worker the turn to restart connectors with new config provider values, or ends it. Raises IllegalStateError
+        while another worker has it."""
+
     def sign_request(self, text: bytes) -> RequestSignature | None:
         """Signs a text for another worker with the cluster's session key; None if there is none."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty
+from connect.paths import AllowedPath
 
 FILE = "file"
 TOPIC = "topic"
@@ -16,7 +17,7 @@ BATCH_SIZE = "batch.size"
 SOURCE_CONFIG = (
     ConfigDef()
     .define(
-        FILE, ConfigType.STRING, None, importance=Importance.HIGH,
+        FILE, ConfigType.STRING, None, validator=AllowedPath(), importance=Importance.HIGH,
         doc="Source filename. If not specified, the standard input will be used",
     )
     .define(
@@ -29,7 +30,7 @@ SOURCE_CONFIG = (
 )  # fmt: skip
 
 SINK_CONFIG = ConfigDef().define(
-    FILE, ConfigType.STRING, None, importance=Importance.HIGH,
+    FILE, ConfigType.STRING, None, validator=AllowedPath(), importance=Importance.HIGH,
     doc="Destination filename. If not specified, the standard output will be used",
 )  # fmt: skip
 

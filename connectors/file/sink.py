@@ -15,6 +15,7 @@ from connect.converters.string import StringConverter
 from connect.data.java_text import java_text
 from connect.errors import ConnectError
 from connect.java.charsets import decode_utf8
+from connect.paths import path_rules
 from connect.record import RawBatch, SinkRecord
 from connect.sink import Offsets, SinkTask
 from connectors.file.config import SINK_CONFIG, parse_sink_file
@@ -71,6 +72,7 @@ class FileStreamSinkTask(SinkTask):
         except OSError as e:
             raise ConnectError(f"Couldn't find or create file '{self._path}' for FileStreamSinkTask: {e.strerror}") from e
         self._owns_fd = True
+        path_rules().require_open_file(self._fd, self._path)
         self._is_regular = stat.S_ISREG(os.fstat(self._fd).st_mode)
 
     def wants_raw(self) -> bool:

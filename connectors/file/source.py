@@ -15,7 +15,8 @@ from typing import Any
 from connect.config.definition import ConfigDef
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.data.schema import Schema
-from connect.errors import ConnectError
+from connect.errors import ConfigError, ConnectError
+from connect.paths import path_rules
 from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.file.config import FILE, SOURCE_CONFIG, FileSourceConfig
@@ -272,6 +273,11 @@ def _open_file(path: str) -> int:
         raise
     except OSError as e:
         raise ConnectError(f"Cannot read {path}: {e.strerror}") from e
+    try:
+        path_rules().require_open_file(fd, path)
+    except ConfigError:
+        os.close(fd)
+        raise
     if stat.S_ISDIR(os.fstat(fd).st_mode):
         os.close(fd)
         raise ConnectError(

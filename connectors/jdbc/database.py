@@ -16,6 +16,8 @@ import sqlalchemy
 from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from connect.errors import ConfigError, ConnectError
+from connectors.jdbc.connection.allowed_addresses import check_addresses
+from connectors.jdbc.connection.allowed_paths import confine_to_allowed_paths
 from connectors.jdbc.connection.connect_timeout import limit_connect_time
 from connectors.jdbc.connection.session import DriverSession, translate_error
 from connectors.jdbc.dialects.dialect import Dialect, create_dialect
@@ -75,6 +77,8 @@ class Database:
             )
         except (NoSuchModuleError, ImportError, SQLAlchemyError) as e:
             raise ConfigError(f"SQLAlchemy cannot be used with {self.label}: {e}", key="connection.url") from e
+        check_addresses(self._engine)
+        confine_to_allowed_paths(self._engine)
         limit_connect_time(self._engine)
         self.dialect.attach(self._engine, settings.statement_timeout_ms)
         if settings.reads_only:
@@ -124,6 +128,8 @@ class Database:
             connection = self._engine.connect().execution_options(no_parameters=True)
             if self._settings.isolation is not None:
                 connection = connection.execution_options(isolation_level=self._settings.isolation)
+        except ConfigError:
+            raise
         except Exception as e:
             raise translate_error(self.dialect, self.label, e, "connecting") from e
         return Session(self, connection)

@@ -14,6 +14,7 @@ from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.parsing import split_list
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
+from connect.paths import AllowedPath
 from connectors.postgres.config_validators import (
     SLOT_NAME,
     TOPIC_PREFIX,
@@ -97,10 +98,28 @@ def _connection_keys(keys: ConfigDef) -> None:
         doc="TLS: disable, allow, prefer, require, verify-ca, verify-full.",
         validator=one_of("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
     )
-    keys.define("database.sslcert", S, None, group=group, importance=LOW, doc="File of the client's TLS certificate.")
-    keys.define("database.sslkey", S, None, group=group, importance=LOW, doc="File of the client's TLS key.")
+    keys.define(
+        "database.sslcert",
+        S,
+        None,
+        validator=AllowedPath(),
+        group=group,
+        importance=LOW,
+        doc="File of the client's TLS certificate.",
+    )
+    keys.define(
+        "database.sslkey", S, None, validator=AllowedPath(), group=group, importance=LOW, doc="File of the client's TLS key."
+    )
     keys.define("database.sslpassword", P, None, group=group, importance=LOW, doc="Password of the client's TLS key.")
-    keys.define("database.sslrootcert", S, None, group=group, importance=LOW, doc="File of trusted server certificates.")
+    keys.define(
+        "database.sslrootcert",
+        S,
+        None,
+        validator=AllowedPath(),
+        group=group,
+        importance=LOW,
+        doc="File of trusted server certificates.",
+    )
     keys.define("database.tcpKeepAlive", B, True, group=group, importance=LOW, doc="Whether connections use TCP keep-alive.")
     keys.define(
         "database.initial.statements",

@@ -18,7 +18,9 @@ from psycopg import pq
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, PollingStatus
 from psycopg.pq.abc import PGcancel, PGconn, PGresult
 
-from connect.errors import ConnectError
+from connect.addresses import address_rules
+from connect.errors import ConfigError, ConnectError
+from connectors.databases.postgresql.addresses import pin_addresses
 from connectors.postgres.config import Address
 from connectors.postgres.errors import ConnectionLostError, QueryTimeoutError, WaitInterrupted, connection_error, statement_error
 
@@ -348,13 +350,12 @@ def _conninfo(address: Address, replication: bool) -> bytes:
         parameters["sslpassword"] = address.ssl_password.value
     if replication:
         parameters["replication"] = "database"
-    if not address.host.startswith(("/", "@")) and "," not in address.host:
-        # libpq would resolve the name while holding the interpreter lock: a slow name server would block the worker.
-        with contextlib.suppress(OSError):
-            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-            parameters["hostaddr"] = ",".join(addresses)
-            parameters["host"] = ",".join([address.host] * len(addresses))
+    try:
+        parameters |= pin_addresses(address_rules(), address.host, str(address.port))
+    except ConfigError as e:
+        raise ConfigError(e.message, key="database.hostname") from e
+    except OSError as e:
+        raise connection_error(address, f'could not translate host name "{address.host}" to address: {e.strerror}') from e
     return " ".join(f"{name}={_conninfo_value(value)}" for name, value in parameters.items()).encode()
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 from confluent_kafka.schema_registry import Schema as ClientSchema
@@ -20,9 +21,11 @@ from confluent_kafka.schema_registry import SchemaReference as ClientReference
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.error import OAuthTokenError
 
+from connect.addresses import address_rules
 from connect.config.parsing import Password
 from connect.errors import ConfigError, ConnectError, DataError, RetriableError, SchemaError
 from connect.tls import Store, read_identity, read_trusted_certificates
+from connectors.registry.allowed_addresses import check_addresses
 from connectors.registry.config import CREDENTIALS_SOURCE, SSL, URL, USER_INFO, RegistryConfig, RegistryTlsConfig
 from connectors.registry.wire_format import SchemaKey
 
@@ -102,6 +105,10 @@ class SchemaRegistry:
                 raise ConfigError(
                     f"cannot create a client for the schema registry at {self._address_text}: {reason}", key=URL
                 ) from e
+        check_addresses(self._client._rest_client.session)
+        issuer = urlsplit(settings.bearer.get("bearer.auth.issuer.endpoint.url") or "").hostname
+        if issuer:
+            address_rules().require(issuer)
         self._cache = BoundedCache(settings.cache_size)
 
     def schema(self, key: SchemaKey) -> RegisteredSchema:
@@ -222,6 +229,8 @@ class SchemaRegistry:
 
     def _request_error(self, what: str, action: str, error: Exception) -> ConnectError:
         """The error for a request without a response."""
+        if isinstance(error, ConfigError):
+            return ConfigError(error.message, key=URL)
         said = self._without_secrets(str(error)) or type(error).__name__
         if isinstance(error, httpx2.TransportError):
             return RetriableError(

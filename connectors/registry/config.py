@@ -19,6 +19,7 @@ from connect.config.types import ConfigType
 from connect.config.validators import at_least
 from connect.converters.config import converter_config_def
 from connect.errors import ConfigError, DataError
+from connect.paths import AllowedPath
 
 URL = "schema.registry.url"
 AUTO_REGISTER = "auto.register.schemas"
@@ -161,12 +162,12 @@ _KEYS = (
     _key("bearer.auth.logical.cluster", ConfigType.STRING, None, "Registry cluster, sent as `target-sr-cluster`."),
     _key("bearer.auth.identity.pool.id", ConfigType.STRING, None, "Identity pool, sent as `Confluent-Identity-Pool-Id`."),
     _key(SSL + "truststore.location", ConfigType.STRING, None, "File with trusted certificates: PEM, PKCS12, "
-         "or JKS."),
+         "or JKS.", validator=AllowedPath()),
     _key(SSL + "truststore.type", ConfigType.STRING, "JKS", "PEM, PKCS12, or JKS. Ignored: the file's content decides."),
     _key(SSL + "truststore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
     _key(SSL + "truststore.certificates", ConfigType.PASSWORD, None, "Trusted certificates, as PEM text."),
     _key(SSL + "keystore.location", ConfigType.STRING, None, "File with the client's key and certificates: PEM, "
-         "PKCS12, or JKS."),
+         "PKCS12, or JKS.", validator=AllowedPath()),
     _key(SSL + "keystore.type", ConfigType.STRING, "JKS", "PEM, PKCS12, or JKS. Ignored: the file's content decides."),
     _key(SSL + "keystore.password", ConfigType.PASSWORD, None, "Password of a PKCS12 or JKS file."),
     _key(SSL + "keystore.key", ConfigType.PASSWORD, None, "The client's key, as PEM text."),

@@ -10,6 +10,7 @@ from connect.config.definition import ConfigDef, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import NonEmpty, Range, at_least, one_of
 from connect.errors import ConfigError
+from connect.paths import AllowedPath, local_path
 from connectors.spark.masters import parse_masters
 from connectors.spark.partition_terms import PARTITION_COLUMNS
 from connectors.spark.schema_settings import (
@@ -83,6 +84,7 @@ class _Location:
         if re.match(r"[a-z][a-z0-9+.-]+:/(?!/)", str(value)) and not str(value).startswith("file:"):
             scheme, _, path = str(value).partition(":/")
             raise ConfigError.invalid(name, value, f"a URI has two slashes after its scheme: {scheme}://{path}")
+        AllowedPath()(name, local_path(str(value)))
 
     def __str__(self) -> str:
         return str(NonEmpty())

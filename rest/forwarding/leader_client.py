@@ -26,18 +26,19 @@ class RestLeaderClient:
         self._worker_client = worker_client or WorkerClient()
 
     def put_task_configs(self, leader_url: str, connector: str, body: bytes, headers: SignedHeaders | None) -> None:
-        self._send("POST", leader_url, connector, "tasks", body, headers)
+        self._send("POST", leader_url, f"/connectors/{quote(connector, safe='')}/tasks", body, headers)
 
     def fence_zombies(self, leader_url: str, connector: str, headers: SignedHeaders | None) -> None:
-        self._send("PUT", leader_url, connector, "fence", None, headers)
+        self._send("PUT", leader_url, f"/connectors/{quote(connector, safe='')}/fence", None, headers)
 
-    def _send(
-        self, method: str, leader_url: str, connector: str, what: str, body: bytes | None, headers: SignedHeaders | None
-    ) -> None:
+    def take_reload_turn(self, leader_url: str, connector: str, body: bytes, headers: SignedHeaders | None) -> None:
+        self._send("PUT", leader_url, f"/sluice/connectors/{quote(connector, safe='')}/reload-turn", body, headers)
+
+    def _send(self, method: str, leader_url: str, path: str, body: bytes | None, headers: SignedHeaders | None) -> None:
         sent = {"Content-Type": JSON_TYPE} if body is not None else {}
         if headers is not None:
             sent |= {SIGNATURE_HEADER: headers.authorization, ALGORITHM_HEADER: headers.algorithm}
-        response = self._worker_client.send(method, leader_url, f"/connectors/{quote(connector, safe='')}/{what}", sent, body)
+        response = self._worker_client.send(method, leader_url, path, sent, body)
         if response.status >= 400:
             error = _ERRORS.get(response.status, ConnectError)
             raise error(f"The leader at {leader_url} answered {response.status}: {response.message}")

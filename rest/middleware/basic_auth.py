@@ -30,7 +30,10 @@ MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginMo
 
 _UNAUTHORIZED = "User cannot access the resource."
 _JAVA_OPTION = "-Djava.security.auth.login.config="
-_INTERNAL = {"POST": re.compile(r"/?connectors/[^/]+/tasks/?"), "PUT": re.compile(r"/?connectors/[^/]+/fence/?")}
+_INTERNAL = {
+    "POST": re.compile(r"/?connectors/[^/]+/tasks/?"),
+    "PUT": re.compile(r"/?(connectors/[^/]+/fence|sluice/connectors/[^/]+/reload-turn)/?"),
+}
 """Requests between workers, which are signed instead."""
 
 

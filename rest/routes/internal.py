@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError
 from rest.forwarding.leader_client import ALGORITHM_HEADER, SIGNATURE_HEADER
-from rest.requests import read_configs
+from rest.requests import read_configs, read_json
 from rest.responses import empty_response
 from worker.config.distributed_config import hash_name
 from worker.herder import ClusterInternal
@@ -46,12 +47,33 @@ Signature = Annotated[RequestSignature, Depends(_signature)]
 TaskConfigs = Annotated[list[dict[str, str]], Depends(read_configs)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    worker: str
+    done: bool
+
+
+async def _read_turn(request: Request) -> _Turn:
+    body = await read_json(request)
+    if not isinstance(body.get("worker"), str) or not isinstance(body.get("done"), bool):
+        raise BadRequestError('The body of a turn is not {"worker": "...", "done": true|false}')
+    return _Turn(body["worker"], body["done"])
+
+
+TurnBody = Annotated[_Turn, Depends(_read_turn)]
+
+
 def add_internal_routes(router: APIRouter, herder: ClusterInternal) -> None:
     """Adds the requests between workers, which the OpenAPI document omits."""
 
     @router.post("/connectors/{connector}/tasks", include_in_schema=False)
     def put_task_configs(connector: str, configs: TaskConfigs, signature: Signature) -> Response:
         herder.put_task_configs(connector, configs, signature)
+        return empty_response(204)
+
+    @router.put("/sluice/connectors/{connector}/reload-turn", include_in_schema=False)
+    def take_reload_turn(connector: str, body: TurnBody, signature: Signature) -> Response:
+        herder.take_reload_turn(body.worker, signature, done=body.done)
         return empty_response(204)
 
     @router.put("/connectors/{connector}/fence", include_in_schema=False)

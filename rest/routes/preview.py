@@ -14,7 +14,10 @@ from connect.errors import BadRequestError
 from rest.errors import UnreadableBodyError
 from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
-from worker.herder import PreviewOperations
+from rest.security.access import access_of
+from rest.security.identity import Role
+from rest.security.masking import ConfigMask
+from worker.herder import Herder
 from worker.model import PreviewRequest
 
 MAX_RECORDS = 50
@@ -62,9 +65,14 @@ def _sample(sample: Any) -> tuple[str | None, int]:
 PreviewBody = Annotated[_Preview, Depends(_read_preview)]
 
 
-def add_preview_routes(router: APIRouter, herder: PreviewOperations) -> None:
+def add_preview_routes(router: APIRouter, herder: Herder) -> None:
     """Adds the preview of transformations."""
+    mask = ConfigMask(herder)
 
     @router.post("/sluice/preview", tags=["sluice"], summary="Run records through the transformations of a configuration")
-    def preview(body: PreviewBody) -> Response:
-        return json_response(herder.preview(body.config, body.request))
+    def preview(request: Request, body: PreviewBody) -> Response:
+        config, name = body.config, body.config.get("name")
+        if name:
+            access_of(request).require(Role.ADMIN, name)
+            config, _ = mask.keep_secrets(name, config)
+        return json_response(herder.preview(config, body.request))

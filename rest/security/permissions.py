@@ -68,6 +68,7 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("GET", f"{_CONNECTOR}/tasks"): _VIEW,
     ("POST", f"{_CONNECTOR}/tasks"): _SIGNED,
     ("PUT", f"{_CONNECTOR}/fence"): _SIGNED,
+    ("PUT", f"{_SLUICE}/reload-turn"): _SIGNED,
     ("GET", f"{_CONNECTOR}/tasks/{{task}}/status"): _VIEW,
     ("POST", f"{_CONNECTOR}/tasks/{{task}}/restart"): _OPERATE,
     ("GET", "/connector-plugins"): _VIEW_ANY,

@@ -18,14 +18,21 @@ _MAX_RESTART_S = 30.0
 class ReloadTimer:
     """One thread for all connectors. The creator starts and closes it; other methods may be called from any thread."""
 
-    def __init__(self, reload: Callable[[str, bool], Future[None] | None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        reload: Callable[[str, bool], Future[None] | None],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        max_restart_s: float = _MAX_RESTART_S,
+    ) -> None:
         """``reload`` gets a connector's name and whether to restart it only if values changed.
 
         It is called on the timer's thread and must not block. The next connector is reloaded when the future that it returns is
-        done, so that a secret that many connectors share does not restart them all at once.
+        done, or after ``max_restart_s``, so that a secret that many connectors share does not restart them all at once.
         """
         self._reload = reload
         self._clock = clock
+        self._max_restart_s = max_restart_s
         self._changed = threading.Condition()
         self._due: dict[str, list[tuple[float, bool]]] = {}
         self._thread = threading.Thread(target=self._run, name="config-reload", daemon=True)
@@ -68,7 +75,7 @@ class ReloadTimer:
             return
         restarted.add_done_callback(lambda _: self._wake())
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or restarted.done(), _MAX_RESTART_S)
+            self._changed.wait_for(lambda: self._closed or restarted.done(), self._max_restart_s)
 
     def _wake(self) -> None:
         with self._changed:

@@ -18,7 +18,6 @@ class ResolvedConfigs:
         self._providers = providers
         self._timer = timer
         self._expiries: dict[str, tuple[Expiry, ...]] = {}
-        self._last_started: dict[str, dict[str, str]] = {}
 
     def resolve_for_validation(self, config: Mapping[str, str | None]) -> Resolution:
         """Resolves a configuration. Raises ConfigError if a provider fails."""
@@ -31,12 +30,12 @@ class ResolvedConfigs:
         """
         if not self._providers:
             return dict(given)
-        values = self._last_started[connector] = self._resolved(connector, given, again)
-        return dict(values)
+        return self._resolved(connector, given, again)
 
-    def changed(self, connector: str, given: Mapping[str, str]) -> bool:
-        """Returns whether values differ from those of the last start. Raises ConfigError if a provider fails."""
-        return self._resolved(connector, given, again=True) != self._last_started.get(connector)
+    def resolve_again(self, connector: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Resolves the configuration of a connector whose values have expired, and schedules the next reload. Raises ConfigError
+        if a provider fails."""
+        return self._resolved(connector, given, again=True)
 
     def _resolved(self, connector: str, given: Mapping[str, str], again: bool) -> dict[str, str]:
         found = self._providers.resolve(given, None if again else f"Connector {connector}")
@@ -54,7 +53,6 @@ class ResolvedConfigs:
         """Discards the state of a deleted connector."""
         self._timer.schedule(connector, ())
         self._expiries.pop(connector, None)
-        self._last_started.pop(connector, None)
 
 
 def restore_references(config: Mapping[str, str], given: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:

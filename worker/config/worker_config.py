@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from connect.addresses import ALLOW_DEFAULT, ALLOW_KEY, DENY_DEFAULT, DENY_KEY, AddressRules
 from connect.config.definition import ConfigDef, ConfigKey, Importance
 from connect.config.types import ConfigType
 from connect.config.validators import DistinctList, Range, at_least, one_of
 from connect.errors import ConfigError
+from connect.paths import ALLOWED_PATHS_KEY, PathRules
 from connect.plugin_rules import PluginRules
 from worker.config.distributed_config import DISTRIBUTED_KEYS, DistributedSettings
 from worker.config.extension_keys import CONNECTORS_DIR, HISTORY_SIZE, WORKER_EXTENSION_KEYS
@@ -77,6 +79,21 @@ _COMMON = (
     _key(
         "plugin.deny", _LIST, "", _LOW,
         "Plugins that connector configurations may not name, although plugin.allow contains them.",
+    ),
+    _key(
+        ALLOW_KEY, _LIST, ALLOW_DEFAULT, _LOW,
+        "Hosts that connectors may connect to: addresses (10.0.0.7), networks (10.0.0.0/8), or patterns for host names "
+        "(*.example.com), separated by commas.",
+    ),
+    _key(
+        DENY_KEY, _LIST, DENY_DEFAULT, _LOW,
+        "Hosts that connectors may not connect to, although connection.allow.addresses contains them. The default contains "
+        "link-local addresses and the metadata services of clouds.",
+    ),
+    _key(
+        ALLOWED_PATHS_KEY, _LIST, "", _LOW,
+        "Absolute paths of files and directories that connectors may read and write, including everything below them, separated "
+        "by commas. If empty, connectors may use whatever the worker may.",
     ),
     _key(
         "plugin.discovery", _STRING, "hybrid_warn", _LOW,
@@ -252,6 +269,8 @@ class WorkerConfig:
     offset_flush_timeout_ms: int
     plugin_path: tuple[str, ...]
     plugin_rules: PluginRules
+    address_rules: AddressRules
+    path_rules: PathRules
     override_policy: str
     override_allowlist: frozenset[str]
     topic_creation_enable: bool
@@ -319,6 +338,8 @@ class WorkerConfig:
             offset_flush_timeout_ms=parsed["offset.flush.timeout.ms"],
             plugin_path=tuple(parsed["plugin.path"] or ()),
             plugin_rules=_plugin_rules(parsed),
+            address_rules=AddressRules.of(parsed[ALLOW_KEY], parsed[DENY_KEY]),
+            path_rules=PathRules.of(parsed[ALLOWED_PATHS_KEY]),
             override_policy=parsed["connector.client.config.override.policy"],
             override_allowlist=frozenset(parsed["connector.client.config.override.allowlist"]),
             topic_creation_enable=parsed["topic.creation.enable"],

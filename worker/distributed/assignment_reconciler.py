@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError
 from worker.config.resolved_config import restore_values
-from worker.distributed.local_instances import LocalInstances, RunningConnector, RunningTask
+from worker.distributed.local_instances import LocalInstances, RunningConnector, RunningTask, StartedWith
 from worker.executor import ConnectorSpec, Executor, TaskSpec
 from worker.executors.futures import fail, succeed
 from worker.group.protocol import Assignment, allocation_after
@@ -229,6 +229,8 @@ class AssignmentReconciler:
     def _run_connector(self, name: str, connector: RunningConnector, spec: ConnectorSpec) -> None:
         if self._instances.connectors.get(name) is not connector:
             return
+        if spec.config != spec.given:
+            connector.values = StartedWith(spec.config, spec.config)
         self._when_answered(
             self._executor.start_connector(connector.start_id, spec, connector.target),
             lambda _: self._connector_started(name, connector),
@@ -268,6 +270,8 @@ class AssignmentReconciler:
                 continue
             own = {key: value for key, value in (state.task_config(task) or {}).items() if value is not None}
             config = restore_values(own, spec.given, spec.config)
+            if spec.config != spec.given:
+                running.values = StartedWith(spec.config, config)
             transactional_id = None if id_prefix is None else f"{id_prefix}{task.task}"
             try:
                 self._executor.start_task(running.start_id, TaskSpec(task, spec, config, paused, transactional_id))

@@ -20,7 +20,7 @@ from worker.distributed.assignment_reconciler import AssignmentReconciler
 from worker.distributed.auto_restart import FailedInstances
 from worker.distributed.config_changes import ConfigChangeFollower, ConfigChangeListener
 from worker.distributed.config_sync import ConfigSync
-from worker.distributed.connector_specs import ConnectorSpecs, ProviderReload
+from worker.distributed.connector_specs import ConnectorSpecs
 from worker.distributed.group_session import GroupSession
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.herder_thread import HerderThread
@@ -29,7 +29,9 @@ from worker.distributed.leader import Leader
 from worker.distributed.leader_client import LeaderClient
 from worker.distributed.local_instances import LocalInstances
 from worker.distributed.local_restarts import LocalRestarts
+from worker.distributed.provider_reload import RELOAD_S, LeaderTurns, ProviderReload
 from worker.distributed.rebalances import RebalanceHandler
+from worker.distributed.reload_turns import ReloadTurns
 from worker.distributed.services import ClusterServices
 from worker.distributed.session_key_manager import SessionKeyManager
 from worker.distributed.source_fencing import SourceFencing
@@ -92,6 +94,7 @@ class WorkerComponents:
     loggers: Loggers
     history: History
     reloads: ReloadTimer
+    turns: ReloadTurns
     auto_restart: AutoRestart
     starts: StartCounts
     warnings: Sequence[str]
@@ -186,7 +189,7 @@ def assemble(
     )
     sync = ConfigSync(store, loop, settings.sync_timeout_ms / 1000)
     instances = LocalInstances()
-    reloads = ReloadTimer(reload)
+    reloads = ReloadTimer(reload, max_restart_s=RELOAD_S)
     values = ResolvedConfigs(config.providers, reloads)
     specs = ConnectorSpecs(values, pool)
 
@@ -225,7 +228,9 @@ def assemble(
     )
     restarts = LocalRestarts(loop, instances, reconciler, statuses, graceful_s)
     ownership = TaskOwnership(settings.group_id, loop, sync, instances, reconciler, member.confirm)
-    provider_reload = ProviderReload(loop, sync, values, pool, instances, reconciler)
+    turns = ReloadTurns()
+    take_turn = LeaderTurns(worker_id, turns, group, keys, leader_client, pool)
+    provider_reload = ProviderReload(loop, sync, values, pool, instances, reconciler, statuses, take_turn)
     follower = ConfigChangeFollower(loop, sync, group, instances, reconciler, statuses, restarts, keys, values, history.observe)
     rebalances = RebalanceHandler(settings, loop, sync, group, reconciler, leader, keys, statuses, publisher)
     services_to_start = (
@@ -257,6 +262,7 @@ def assemble(
         loggers=loggers,
         history=history,
         reloads=reloads,
+        turns=turns,
         auto_restart=auto_restart,
         starts=starts,
         warnings=warnings,

@@ -16,6 +16,7 @@ from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
 from worker.distributed.condition import DistributedCondition, find_health
 from worker.distributed.herder_requests import HerderRequests
+from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.task_config_publisher import task_configs_changed
 from worker.executor import ConnectorFacts, ConnectorSpec
@@ -289,6 +290,11 @@ class DistributedHerder(HerderOperations):
         if config is not None and self._type_of(config) != "source":
             raise BadRequestError(f"Connector {name} is not a source connector")
         self._fence(name)
+
+    def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
+        self._verify(signature)
+        self._requests.require_leader()
+        change_turn(self._parts.turns, worker, done=done)
 
     def _verify(self, signature: RequestSignature | None) -> None:
         if self._parts.config.rest_security.is_authenticating or self._parts.group.current.protocol in (None, Protocol.SESSIONED):

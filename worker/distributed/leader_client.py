@@ -8,7 +8,7 @@ from worker.distributed.session_keys import SignedHeaders
 
 
 class LeaderClient(Protocol):
-    """Sends requests to the leader. Both methods block until the response arrives, and raise ConnectError: NotReadyError,
+    """Sends requests to the leader. The methods block until the response arrives, and raise ConnectError: NotReadyError,
     IllegalStateError, or ForbiddenError for a refusal that may pass, UnreachableError without a response."""
 
     def put_task_configs(self, leader_url: str, connector: str, body: bytes, headers: SignedHeaders | None) -> None:
@@ -16,3 +16,7 @@ class LeaderClient(Protocol):
 
     def fence_zombies(self, leader_url: str, connector: str, headers: SignedHeaders | None) -> None:
         """``PUT <leader>/connectors/<connector>/fence``."""
+
+    def take_reload_turn(self, leader_url: str, connector: str, body: bytes, headers: SignedHeaders | None) -> None:
+        """``PUT <leader>/sluice/connectors/<connector>/reload-turn`` with this body, ``{"worker": ..., "done": ...}``. Raises
+        NotFoundError for a leader without it, such as Apache's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,6 +19,15 @@ def connector_of(instance: Instance) -> str:
     return instance if isinstance(instance, str) else instance.connector
 
 
+@dataclass(frozen=True, slots=True)
+class StartedWith:
+    """The configurations with values of config providers that an instance was started with. Never printed (promise 9)."""
+
+    connector: Mapping[str, str] = field(repr=False)
+    own: Mapping[str, str] = field(repr=False)
+    """A task's own configuration; the connector's for a connector."""
+
+
 @dataclass(slots=True)
 class RunningConnector:
     """An instance that was asked to start."""
@@ -27,6 +36,8 @@ class RunningConnector:
     target: TargetState
     started: Future[None] = field(default_factory=Future)
     """Done when the start was; has the error when it failed."""
+    values: StartedWith | None = None
+    """None before the start, and without references to config providers."""
 
 
 @dataclass(slots=True)
@@ -37,6 +48,7 @@ class RunningTask:
     generation: int | None
     """Of the connector's task configurations."""
     started: Future[None] = field(default_factory=Future)
+    values: StartedWith | None = None
 
 
 class LocalInstances:

@@ -64,6 +64,10 @@ class StatusWriter:
         else:
             self._store.put(instance, status)
 
+    def last_status(self, instance: Instance) -> Status | None:
+        """Returns the last status that this worker wrote for an instance, the same object until it writes another."""
+        return self._last.get(instance)
+
     def report_stall(self, instance: Instance, stall: Stall | None) -> None:
         """Adds a stall to the status of an instance of this worker, or removes it. A new state removes it too."""
         status = self._last.get(instance)

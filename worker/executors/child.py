@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from connect import crash_points
+from connect.addresses import install_address_rules
 from connect.errors import ConnectError, DataError
 from connect.main_process import freeze_gc, tune_gc
+from connect.paths import install_path_rules
 from connect.plugins import Plugins
 from worker.config.plugin_path import extend_python_path
 from worker.config.secret_keys import load_worker_secret_keys
@@ -211,6 +213,8 @@ class ExecutorProcess:
         make = WorkerConfig.for_cluster if arguments["distributed"] else WorkerConfig.standalone
         config = make(props, self._mask)
         extend_python_path(config.plugin_path)
+        install_address_rules(config.address_rules)
+        install_path_rules(config.path_rules)
         plugins = Plugins.discover().restricted(config.plugin_rules)
         # A connector's own environment need not have the dependencies of the worker's converters.
         secret_keys = load_worker_secret_keys(config, plugins) if arguments["check_converters"] else set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from connect.addresses import install_address_rules
+from connect.paths import install_path_rules
 from connect.plugins import Plugins
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -21,6 +23,8 @@ def make_executor(
     Raises MissingExtraError or ConfigError if tasks are to be traced and cannot be.
     """
     check_tracing(config)
+    install_address_rules(config.address_rules)
+    install_path_rules(config.path_rules)
     # Only the one that is needed is imported: tasks need a large part of the worker's modules, the control process does not.
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor

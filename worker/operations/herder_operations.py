@@ -130,6 +130,9 @@ class HerderOperations(ABC):
     def metrics(self) -> Sequence[MetricFamily]:
         return self.worker_metrics.collect()
 
+    def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
+        raise UnsupportedError("Kafka Connect in standalone mode has no other workers.")
+
     # --- plugins
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:

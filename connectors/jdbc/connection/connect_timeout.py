@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
+from connectors.jdbc.connection.allowed_addresses import connect_pymysql
+
 CONNECT_TIMEOUT_S = 10
 """How long connecting and authenticating may take unless the URL sets it; the same as PostgreSQL's JDBC driver."""
 
@@ -25,9 +27,9 @@ def _limit_psycopg(dialect: Any, record: Any, arguments: list[Any], keywords: di
 
 def _connect_pymysql(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     if keywords.get("read_timeout"):
-        return None
+        return connect_pymysql(*arguments, **keywords)
     limit = float(keywords.get("connect_timeout") or CONNECT_TIMEOUT_S)
-    connection = dialect.connect(*arguments, **(keywords | {"read_timeout": limit}))
+    connection = connect_pymysql(*arguments, **(keywords | {"read_timeout": limit}))
     # Statements have no limit.
     connection._read_timeout = connection._current_timeout = None
     connection._sock.settimeout(None)

@@ -149,6 +149,56 @@ def failures(cluster: Cluster) -> list[int]:
     return [one["restarts"]["count"] for one in statuses if one["state"] == "FAILED"]
 
 
+def test_a_rotated_secret_restarts_what_uses_it_on_all_workers_without_a_rebalance(
+    broker: EmbeddedBroker, tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    old, new = unique_name("old"), unique_name("new")
+    secrets, folder = tmp_path / "secrets.properties", tmp_path / "files"
+    secrets.write_text(f"topic={old}\n")
+    folder.mkdir()
+    string = "org.apache.kafka.connect.storage.StringConverter"
+    props = {
+        "config.providers": "file",
+        "config.providers.file.class": "file",
+        "config.providers.file.param.ttl.ms": "300",
+        "value.converter": string,
+        "task.executors": "0",
+    }
+    users = ("user-1", "user-2", "user-3")
+
+    def lines(topic: str) -> list[str]:
+        return sorted((one.value or b"").decode() for one in read_topic(broker.bootstrap, topic))
+
+    with Cluster(broker, tmp_path, 2, props) as cluster:
+        cluster.start()
+        for name in (*users, "plain"):
+            (folder / name).write_text(f"{name} before\n")
+            topic = old if name == "plain" else f"${{file:{secrets}:topic}}"
+            cluster.create(name, {"connector.class": FILE_SOURCE, "file": str(folder / name), "topic": topic})
+            cluster.wait_for_state(name, "RUNNING", tasks=1)
+        cluster.wait_for(lambda: len(lines(old)) == 4, 30, "the lines in the first topic", lambda: lines(old))
+        configs = cluster.config_records()
+
+        draft = tmp_path / "secrets.tmp"
+        draft.write_text(f"topic={new}\n")
+        draft.rename(secrets)
+
+        def all_use_the_new_value() -> bool:
+            for name in users:
+                with (folder / name).open("a") as file:
+                    file.write(f"{name} after\n")
+            return {line.split()[0] for line in lines(new)} == set(users)
+
+        cluster.wait_for(all_use_the_new_value, 60, "lines in the second topic", lambda: lines(new))
+
+        statuses = [one for one in read_topic(broker.bootstrap, cluster.status_topic) if one.value is not None]
+        states = [one.json["state"] for one in statuses if one.key_text == "status-task-plain-0"]
+        assert states == ["RUNNING"], "a connector without the secret continues"
+        # Session keys and restarts are no changes of connectors.
+        kept = [one.key_text for one in cluster.config_records()[len(configs) :]]
+        assert not [key for key in kept if key.startswith(("connector-", "task-", "commit-"))]
+
+
 def test_every_worker_takes_signals(broker: EmbeddedBroker, tmp_path: Path, unique_name: Callable[[str], str]) -> None:
     topic = unique_name("signals")
     string = "org.apache.kafka.connect.storage.StringConverter"

@@ -222,6 +222,9 @@ class FakeHerder:
     def fence_zombies(self, name: str, signature: RequestSignature | None) -> None:
         raise ConnectError("not supported")
 
+    def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
+        raise ConnectError("not supported")
+
     session_key = b"key"
 
     def sign_request(self, text: bytes) -> RequestSignature | None:

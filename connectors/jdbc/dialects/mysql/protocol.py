@@ -14,6 +14,7 @@ import pymysql
 from pymysql.constants import COMMAND, CR, SERVER_STATUS
 from pymysql.err import raise_mysql_exception
 
+from connectors.jdbc.connection.allowed_addresses import connect_pymysql
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.urls.connection_url import ConnectionTarget
 
@@ -230,7 +231,7 @@ def kill_query(target: ConnectionTarget, driver: Any) -> None:
     arguments.update(target.connect_args)
     arguments.update(connect_timeout=_SIDE_TIMEOUT_S, read_timeout=_SIDE_TIMEOUT_S, write_timeout=_SIDE_TIMEOUT_S)
     number = int(driver.thread_id())
-    side = pymysql.connect(**arguments)
+    side = connect_pymysql(**arguments)
     try:
         side.query(f"KILL QUERY {number:d}")
     finally:

@@ -38,6 +38,7 @@ def routes() -> list[tuple[str, str]]:
 
 def test_every_route_has_a_permission() -> None:
     assert set(routes()) - set(PERMISSIONS) == set()
+    assert set(PERMISSIONS) - set(routes()) == set(), "a permission without its route hides a renamed one"
 
 
 def test_unknown_route_needs_an_admin_of_all_connectors() -> None:
@@ -45,9 +46,18 @@ def test_unknown_route_needs_an_admin_of_all_connectors() -> None:
     assert (needed.role, needed.needs) == (Role.ADMIN, Needs.WORKER)
 
 
+def is_exempt(path: str) -> bool:
+    """Whether a path is below one of ``rest.authentication.exempt.paths``, by default ``/health``."""
+    return path.split("/")[1] == "health"
+
+
 def _body(method: str, path: str, connector: str) -> Any:
     if path == "/connectors" and method == "POST":
         return {"name": connector, "config": {"connector.class": "x"}}
+    if path.endswith("/reload-turn"):
+        return {"worker": "w:1", "done": False}
+    if path == "/sluice/preview":
+        return {"config": {"name": connector, "connector.class": "x"}, "records": []}
     if path.endswith("/config/validate"):
         return {"name": connector, "connector.class": "x"}
     if path.endswith("/config") and method in ("PUT", "PATCH"):
@@ -76,7 +86,7 @@ def test_roles_of_every_route(method: str, path: str, secured: Caller, fake: Fak
             target = path.format(connector=connector, task="0", version="1", logger="root", plugin="x")
             answer = secured(method, target, _body(method, path, connector), token=caller)
             role = permission.role
-            if role is None or path.startswith("/health"):
+            if role is None or is_exempt(path):
                 allowed = True
             elif permission.needs is Needs.CONNECTOR or (_body(method, path, connector) and permission.needs is Needs.ANY):
                 allowed = held >= role
@@ -92,9 +102,57 @@ def test_roles_of_every_route(method: str, path: str, secured: Caller, fake: Fak
             if caller != "root" and caller != "shop-admin":
                 assert "s3cret-value" not in json.dumps(answer.body)
     unknown = secured(method, path.format(connector=SHOP, task="0", version="1", logger="root", plugin="x"))
-    if permission.role is not None and not path.startswith("/health"):
+    if permission.role is not None and not is_exempt(path):
         assert unknown.status == 401
         assert unknown.headers["WWW-Authenticate"] == 'Bearer realm="KafkaConnect"'
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/connectors", {"name": OTHER, "config": {"connector.class": "x"}}),
+        ("POST", "/connectors", {"config": {"name": OTHER, "connector.class": "x"}}),
+        ("POST", "/connectors", {"name": SHOP, "config": {"name": OTHER, "connector.class": "x"}}),
+        ("PUT", f"/connectors/{SHOP}/config", {"name": OTHER, "connector.class": "x"}),
+        ("PUT", "/connector-plugins/x/config/validate", {"name": OTHER, "connector.class": "x"}),
+        ("POST", "/sluice/preview", {"config": {"name": OTHER}, "records": []}),
+    ],
+)
+def test_a_connector_that_a_body_names_needs_the_role_too(
+    method: str, path: str, body: Any, secured: Caller, fake: FakeHerder
+) -> None:
+    _prepare(fake)
+    before = dict(fake.configs)
+    answer = secured(method, path, body, token="shop-admin")
+    assert answer.status in (400, 403), answer.body
+    assert fake.configs == before
+    assert fake.previewed == []
+
+
+def test_a_preview_keeps_the_secrets_of_its_connector_and_of_no_other(secured: Caller, fake: FakeHerder) -> None:
+    _prepare(fake)
+    body = {"config": {"name": SHOP, "connector.class": "x", "db.password": "[hidden]"}, "records": []}
+    assert secured("POST", "/sluice/preview", body, token="shop-admin").status == 200
+    assert fake.previewed[0][0]["db.password"] == "s3cret-value"
+    del body["config"]["name"]  # type: ignore[attr-defined]
+    assert secured("POST", "/sluice/preview", body, token="shop-admin").status == 200
+    assert fake.previewed[1][0]["db.password"] == "[hidden]"
+
+
+def test_edited_replays_need_an_admin_of_the_connector(secured: Caller, fake: FakeHerder) -> None:
+    _prepare(fake)
+    path = f"/sluice/connectors/{SHOP}/dead-letters/replay"
+    body = {"config": {"transforms": "x"}}
+    refused = secured("POST", path, body, token="operator")
+    assert (refused.status, "role admin" in str(refused.body)) == (403, True)
+    assert secured("POST", path, body, token="shop-admin").status != 403
+
+
+def test_the_web_page_is_open_and_what_it_shows_is_not(secured: Caller) -> None:
+    assert secured("GET", "/ui").status in (200, 404)
+    assert secured("GET", "/sluice/progress").status == 401
+    for path in ("/ui/../connectors", "/ui/%2e%2e/connectors", "/ui//connectors", "/ui/connectors"):
+        assert secured("GET", path).status in (400, 401, 404), path
 
 
 def test_lists_contain_what_the_caller_may_view(secured: Caller, fake: FakeHerder) -> None:

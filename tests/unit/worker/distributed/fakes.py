@@ -206,6 +206,7 @@ class FakeWorker:
         self.executor = FakeExecutor()
         self.status_store = FakeStatusStore()
         self.leads: list[str] = []
+        self.resolve = resolve
         self.config = ConfigSync(cast(Any, self.store), loop, 1.0)
         self.instances = LocalInstances()
         self.group = GroupSession(cast(Any, self.member), loop, self.config)
@@ -216,7 +217,13 @@ class FakeWorker:
         self.reports = ExecutorReports(loop, self.config, self.instances, self.statuses, None, lambda name: None)
         events = InstanceEventHandler(self.statuses, lambda name: None, lambda: self.rebalances.stop_finished())
         self.reconciler = AssignmentReconciler(
-            cast(Any, self.executor), self.instances, events, resolve, lambda name: done(), loop.post, lambda: self.config.state
+            cast(Any, self.executor),
+            self.instances,
+            events,
+            self.resolve,
+            lambda name: done(),
+            loop.post,
+            lambda: self.config.state,
         )
         self.restarts = LocalRestarts(loop, self.instances, self.reconciler, self.statuses, 5.0)
         leader = SimpleNamespace(take_over=lambda: self.leads.append("take over"), resign=lambda: self.leads.append("resign"))

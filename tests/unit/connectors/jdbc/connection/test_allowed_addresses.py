@@ -1,0 +1,39 @@
+"""Databases at addresses that the worker denies are refused before a connection is attempted, and not retried."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect import ConfigError
+from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.urls.connection_url import parse_connection_url
+from connectors.postgres.config import Address
+from connectors.postgres.connection import Connection, Interrupt
+
+METADATA = "169.254.169.254"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"jdbc:postgresql://{METADATA}:80/x",
+        f"jdbc:postgresql://localhost/x?hostaddr={METADATA}",
+        f"jdbc:postgresql://localhost,{METADATA}/x",
+        f"jdbc:mysql://{METADATA}:80/x",
+        f"jdbc:mariadb://{METADATA}:80/x?socketTimeout=500",
+    ],
+)
+def test_jdbc_urls(url: str) -> None:
+    database = Database(ConnectionSettings(parse_connection_url(url, "u", "p", {}), attempts=3))
+    with pytest.raises(ConfigError, match=f"Connections to .*{METADATA}.* are not allowed on this worker"):
+        database.session()
+
+
+def test_postgresql_source() -> None:
+    interrupt = Interrupt()
+    try:
+        with pytest.raises(ConfigError, match="not allowed on this worker") as caught:
+            Connection.open(Address(METADATA, 80, "u", None, "d"), interrupt)
+        assert caught.value.key == "database.hostname"
+    finally:
+        interrupt.close()
