@@ -24,7 +24,7 @@ class TracedMessage(FakeMessage):
 
 
 def messages(partition: TopicPartition, offsets: Collection[int], link: SpanLink) -> list[FakeMessage]:
-    found = []
+    found: list[FakeMessage] = []
     for offset in offsets:
         message = TracedMessage(*partition, offset, None, str(offset).encode())
         object.__setattr__(message, "link", link)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
@@ -16,7 +16,7 @@ from connect.tracing import trace_of_thread
 from connect.transforms.api import Transformation
 from connect.transforms.chain import Step
 from tests.support.traces import MemoryTraces, attributes, identity, linked
-from tests.unit.worker.source.source_rig import FakeQueue, FakeStore, Rig, records
+from tests.unit.worker.source.source_rig import FakeQueue, Rig, records
 from worker.config.secrets import SecretMask
 from worker.kafka.record_producer import ProducerRun
 from worker.source.at_least_once import AtLeastOnceDelivery
@@ -59,9 +59,7 @@ class Traced(Rig):
         monkeypatch.setattr(self.client, "produce", recording)
         sender = RecordSender(self.handle, self.runtime, lambda record, metadata: None)
         timing = FlushTiming(60.0, 0.01, 0.01)
-        self.delivery = AtLeastOnceDelivery(
-            self.handle, self.task, sender, self.producer, self.errors, cast(FakeStore, self.store), timing
-        )
+        self.delivery = AtLeastOnceDelivery(self.handle, self.task, sender, self.producer, self.errors, self.store, timing)
         self.delivery.start()
 
     def send(self, batch: Sequence[SourceRecord]) -> None:
