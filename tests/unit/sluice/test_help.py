@@ -50,8 +50,8 @@ def test_each_golden_file_belongs_to_a_command() -> None:
 def test_every_command_with_data_has_machine_readable_forms(capsys: pytest.CaptureFixture[str]) -> None:
     # Those that only act report on stderr; docs has --json-schema, completion prints a script.
     without = {
-        "completion", "context delete", "context set", "context use", "delete", "loggers set", "pause", "restart", "resume",
-        "rollback", "stop",
+        "auth token", "auth user", "completion", "context delete", "context set", "context use", "delete", "loggers set", "mcp",
+        "pause", "restart", "resume", "rollback", "stop", "ui",
     }  # fmt: skip
     for words in command_lines():
         shown = help_of(words, capsys)
