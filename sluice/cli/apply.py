@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.errors import BAD_USAGE, FAILED, OK
-from sluice.cli.output import notice, output_option, print_json, wants_color
+from sluice.cli.output import named_option, notice, output_option, print_json, print_names, wants_color
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ _PRUNE = click.option("--prune", is_flag=True, help="Delete connectors that no f
 @_PRUNE
 @click.option("--exit-code", is_flag=True, help=f"Exit with {CHANGES} if the cluster differs from the files.")
 @worker_options
-@output_option
+@named_option
 def plan(files: tuple[Path, ...], prune: bool, exit_code: bool, url: str | None, context_name: str | None, output: str) -> int:
     """Show what apply would change: connector files (.properties, .json, .yaml), or folders with such files.
 
-    The worker validates what would change. Secrets are hidden. Exit code 2 if the worker refuses a value.
+    The worker validates what would change. Secrets are hidden. With -o name, the connectors that would change are printed. Exit
+    code 2 if the worker refuses a value.
     """
     from sluice.online.plan import make_plan
 
@@ -95,6 +96,8 @@ def _show(found: Plan, output: str) -> None:
         notice(f"{path}: not a connector file; skipped")
     if output == "json":
         print_json(found.as_json())
+    elif output == "name":
+        print_names(one.name for one in found.connectors if one.action in _MARKS)
     else:
         print("\n".join(plan_lines(found, color=wants_color(sys.stdout))))
 

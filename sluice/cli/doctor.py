@@ -15,7 +15,7 @@ from connect.errors import ConnectError
 from connect.extras import EXTRAS, install_command, missing_modules
 from sluice.cli.connection import bootstrap_options, client_properties
 from sluice.cli.errors import FAILED
-from sluice.cli.output import as_dict, emit, output_option
+from sluice.cli.output import as_dict, emit, named_option, print_names
 
 GOOD, NOTE, BAD = "ok", "note", "wrong"
 
@@ -35,15 +35,19 @@ class CheckResult:
 
 @click.command()
 @bootstrap_options
-@output_option
+@named_option
 def doctor(bootstrap_server: str, command_config: Path | None, output: str) -> int:
     """Check Python, packages, extras, Java, JARs, the embedded services, and the broker. Exit code 1 if something is wrong.
 
-    A broker that does not respond is only a note: not every machine runs one.
+    A broker that does not respond is only a note: not every machine runs one. With -o name, only what is wrong is printed.
     """
     findings = list(examine(client_properties(bootstrap_server, command_config)))
     columns = ["what", "state", "found", "fix"]
-    emit(output, [as_dict(one) for one in findings], columns, [[one.what, one.state, one.found, one.fix] for one in findings])
+    if output == "name":
+        print_names(one.what for one in findings if one.state == BAD)
+    else:
+        rows = [[one.what, one.state, one.found, one.fix] for one in findings]
+        emit(output, [as_dict(one) for one in findings], columns, rows)
     return FAILED if any(one.state == BAD for one in findings) else 0
 
 

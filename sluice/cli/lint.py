@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.errors import BAD_USAGE, OK
-from sluice.cli.output import notice, output_option, print_json, wants_color
+from sluice.cli.output import named_option, notice, print_json, print_names, wants_color
 
 if TYPE_CHECKING:
     from connect.config.finding import Finding
@@ -25,12 +25,13 @@ _NARROWEST = 40
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--strict", is_flag=True, help="Unknown keys are errors, not warnings.")
-@output_option
+@named_option
 def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
     """Check worker and connector files: .properties, .json, or directories with such files.
 
     Connectors are checked against the worker file if FILE includes one. No other file or system is accessed, and references
-    like ${file:...} are not resolved. Exit code 2 if there are errors, else 0, even with warnings and notes.
+    like ${file:...} are not resolved. With -o name, the files with findings are printed. Exit code 2 if there are errors, else
+    0, even with warnings and notes.
     """
     from connect.config.finding import Severity
     from worker.lint import check_files
@@ -39,6 +40,8 @@ def lint(files: tuple[str, ...], strict: bool, output: str) -> int:
     if output == "json":
         counts = {f"{severity.value}s": report.count(severity) for severity in Severity}
         print_json({"files": list(report.files), **counts, "findings": [one.as_json() for one in report.findings]})
+    elif output == "name":
+        print_names(finding.file for finding in report.findings if finding.file)
     else:
         for path in report.skipped:
             notice(f"{path}: neither a worker file nor a connector file; skipped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _IN_YAML = "sluice.output.yaml"
+_FORMS_HELP = "Form of the data on stdout; name prints names only, one per line."
 
 
 def output_option(function: F) -> F:
@@ -28,6 +29,25 @@ def output_option(function: F) -> F:
         callback=_note_yaml,
         help="Form of the data on stdout.",
     )(function)
+
+
+def named_option(function: F) -> F:
+    """Adds ``-o/--output text|json|yaml|name`` to a command; it receives ``output`` as with :func:`output_option`, or ``name``,
+    for which it calls :func:`print_names`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json", "yaml", "name"]),
+        default="text",
+        callback=_note_yaml,
+        help=_FORMS_HELP,
+    )(function)
+
+
+def print_names(names: Iterable[object]) -> None:
+    """Prints names, one per line, each once."""
+    for name in dict.fromkeys(names):
+        print(name, flush=True)
 
 
 def _note_yaml(ctx: click.Context, _: click.Parameter, value: str) -> str:
@@ -49,7 +69,7 @@ def forms_option(function: F) -> F:
         "--output",
         type=click.Choice(["text", "json", "yaml", "name"]),
         default="text",
-        help="Form of the data on stdout; name prints names only, one per line.",
+        help=_FORMS_HELP,
     )(function)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluice.cli.connectors import complete_names
-from sluice.cli.output import emit, forms_option, notice, output_option, print_forms
+from sluice.cli.output import emit, forms_option, named_option, notice, print_forms, print_names
 from sluice.cli.worker import connect_to, require_sluice, worker_options
 
 if TYPE_CHECKING:
@@ -62,14 +62,20 @@ def plugins(shows_all: bool, url: str | None, context_name: str | None, output: 
 @_NAME
 @click.option("--version", "number", type=int, help="Show the configuration of this version.")
 @worker_options
-@output_option
+@named_option
 def history(name: str, number: int | None, url: str | None, context_name: str | None, output: str) -> None:
-    """List the configurations that a connector had; sluice rollback restores one. Workers of Sluice only. Secrets are hidden."""
+    """List the configurations that a connector had; sluice rollback restores one. Workers of Sluice only. Secrets are hidden.
+
+    With -o name, the versions are printed, or the keys of one.
+    """
     from sluice.online.secret_keys import secret_keys_of, shown_config
 
     with connect_to(url, context_name) as client:
         if number is None:
             versions = _of_sluice(client, lambda: client.history(name))
+            if output == "name":
+                print_names(one["version"] for one in versions)
+                return
             rows = [[one["version"], one["at"], one["origin"], _changed(one)] for one in versions]
             emit(output, versions, ["version", "at", "origin", "changed"], rows)
             return
@@ -78,6 +84,9 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
     if shown is None:
         notice(f"version {number} of {name} is its deletion")
         shown = {}
+    if output == "name":
+        print_names(shown)
+        return
     emit(output, shown, ["key", "value"], [[key, value] for key, value in shown.items()])
 
 

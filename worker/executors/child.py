@@ -47,7 +47,7 @@ from worker.executors.messages import (
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import PreviewRequest, TargetState, TaskSignal
-from worker.observability.log_setup import find_log_format, set_up_logging
+from worker.observability.log_setup import find_log_format, log_uncaught_exceptions, set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.task_figures import encode_figures
 from worker.observability.recent_logs import forward_logs
@@ -206,6 +206,7 @@ class ExecutorProcess:
         """Configures the process. Returns the secret keys among the worker's settings."""
         self._mask.learn(texts(arguments["secrets"]))
         set_up_logging(self._mask, format=find_log_format(arguments["props"]))
+        log_uncaught_exceptions()
         forward_logs(self._send_lines, self._mask)
         for namespace, level in arguments["levels"]:
             self._loggers.set_worker_logger(namespace, level)

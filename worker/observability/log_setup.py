@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from types import TracebackType
 from typing import Any, Final, TextIO
 
 from worker.config.extension_keys import LOG_FORMAT
@@ -17,6 +19,8 @@ from worker.observability.log_context import ContextFilter
 
 LOG_FORMAT_VARIABLE: Final = "SLUICE_LOG_FORMAT"
 """The environment variable that applies if the key is not set, and to lines before the worker's file is read."""
+
+log = logging.getLogger(__name__)
 
 _TEXT = "[%(asctime)s] %(levelname)s %(connector_context)s%(message)s (%(name)s)"
 
@@ -109,6 +113,29 @@ def set_up_logging(
     # The worker logs startup and shutdown itself.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.captureWarnings(True)
+
+
+def log_uncaught_exceptions() -> None:
+    """Logs exceptions that nobody handles, of threads that a plugin starts and of finalizers, through the mask (promise 9).
+
+    Python prints them on stderr itself otherwise, with whatever secret is in their message. Called once, by processes that run
+    plugins.
+    """
+
+    def of_process(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        log.critical("The process ends with an exception", exc_info=(kind, error, trace))
+
+    def of_thread(found: threading.ExceptHookArgs) -> None:
+        if found.exc_value is not None and not issubclass(found.exc_type, SystemExit):
+            name = "" if found.thread is None else found.thread.name
+            log.error("Thread %s ended with an exception", name, exc_info=(found.exc_type, found.exc_value, found.exc_traceback))
+
+    def of_finalizer(found: Any) -> None:
+        error = found.exc_value
+        exc_info = None if error is None else (type(error), error, found.exc_traceback)
+        log.warning("%s %r", found.err_msg or "Exception ignored in", found.object, exc_info=exc_info)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = of_process, of_thread, of_finalizer
 
 
 def set_log_format(handler: logging.Handler, mask: SecretMask, format: LogFormat) -> None:

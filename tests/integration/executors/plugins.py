@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import logging
 import os
 import signal
@@ -49,8 +50,30 @@ def misbehave(where: str, config: Mapping[str, str]) -> None:
             logging.getLogger("rogue").error("my password is %s", config["password"])
         case "share":
             start_shared_process(Path(config["folder"]) / "pid")
+        case "crash":
+            crash_with_secret(config["password"])
         case "fail":
             raise ValueError(f"no login with {config['password']}")
+
+
+def crash_with_secret(password: str) -> None:
+    """Fails with the secret where no caller sees it, and then ends the process like a native library."""
+
+    def fail() -> None:
+        raise ValueError(f"no thread with {password}")
+
+    class Finalized:
+        def __del__(self) -> None:
+            raise ValueError(f"no finalizer with {password}")
+
+    thread = threading.Thread(target=fail, name=f"thread of {password}")
+    thread.start()
+    thread.join()
+    Finalized()
+    faulthandler.enable()
+    held = f"a local with {password}"
+    ctypes.string_at(0)
+    del held
 
 
 def start_shared_process(pid_file: Path) -> None:

@@ -91,7 +91,17 @@ def test_errors_and_logs_of_processes_hide_secrets(start_pool: StartPool, tmp_pa
     pool.allow("d")
     pool.running_task(task)
     eventually(lambda: "[d|task-0] my password is [hidden]" in stderr.read_text(), "the log line")
-    assert "hunter2" not in stderr.read_text()
+    crashing = pool.spec("e", does="crash@poll", once="1", password="hunter2")
+    with standard_error_in(stderr):  # a process may be started only now
+        pool.running_task(crashing)
+        before = pool.pid("e")
+        pool.allow("e")
+        eventually(pool.has_moved("e", before), "another process")
+    written = stderr.read_text()
+    for expected in ("no thread with [hidden]", "no finalizer with [hidden]", "Fatal Python error: Segmentation fault"):
+        assert expected in written
+    assert "hunter2" not in written
+    assert "hunter2" not in repr(pool.listener.__dict__)
 
 
 @pytest.mark.parametrize(

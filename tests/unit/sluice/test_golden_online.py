@@ -30,6 +30,8 @@ describe orders
 describe orders -o yaml
 history orders
 history orders -o yaml
+history orders -o name
+history orders --version 1 -o name
 plugins
 plugins -o name
 plugins -o yaml
