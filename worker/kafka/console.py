@@ -22,6 +22,7 @@ from connect.errors import NotFoundError
 from worker.kafka.admin import KafkaAdmin, consumer, require_reachable, translated, unreachable
 
 _POLL_S = 0.1
+_READ_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class PartitionReader:
         self._client.assign([TopicPartition(topic, number, start) for (topic, number), start in starts.items()])
 
     def read(self, timeout_s: float) -> list[ConsoleRecord]:
-        """Returns records that have arrived; waits this long at most. Errors of the connection are left to other clients."""
-        return [_record(message) for message in self._client.consume(500, timeout_s) if message.error() is None]
+        """Returns some records that have arrived; waits this long at most. Errors of the connection are left to other clients."""
+        return [_record(message) for message in self._client.consume(_READ_RECORDS, timeout_s) if message.error() is None]
 
     def close(self) -> None:
         self._client.close()
