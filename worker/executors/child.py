@@ -222,6 +222,8 @@ class ExecutorProcess:
         self._mask.add(props, secret_keys)
         services, listener = RemoteServices(self._channel), RemoteListener(self._channel)
         tracing = start_tracing(config, self._mask)
+        if tracing is not None:
+            tracing.install()
         executor = LocalExecutor(config, plugins, services, listener, self._mask, tracing=tracing)
         executor.start()
         self._executor = executor

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tracer_provider
 
 from connect.version import sluice_version
 from worker.config.secrets import SecretMask
@@ -67,9 +68,11 @@ class Tracing:
                 )
             return found
 
-    def provider(self) -> TracerProvider:
-        """Returns a provider for spans of libraries, which belong to no task."""
-        return self._provider({})
+    def install(self) -> None:
+        """Makes this process export the spans that libraries of connectors create, unless something else does already. They name
+        no connector and no task."""
+        if isinstance(get_tracer_provider(), ProxyTracerProvider):
+            set_tracer_provider(self._provider({}))
 
     def _provider(self, attributes: dict[str, str | int]) -> TracerProvider:
         # A provider per task has connector and task as resource attributes; they share the processor and its thread.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -164,3 +166,22 @@ def test_collector_that_does_not_respond_does_not_delay_the_end() -> None:
     tracing.close(0.01)
     assert exporter.is_shut_down.is_set()
     assert not any(thread.name == "traces-close" for thread in threading.enumerate())
+
+
+def test_spans_of_libraries_are_exported_and_masked_too() -> None:
+    # In a process of its own: OpenTelemetry's provider can be set only once.
+    code = (
+        "from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter\n"
+        "from opentelemetry.trace import get_tracer\n"
+        "from worker.config.secrets import SecretMask\n"
+        "from worker.observability.tracing.tracing import Tracing\n"
+        "exporter = InMemorySpanExporter()\n"
+        "tracing = Tracing('w', SecretMask(), exporter)\n"
+        "tracing.install()\n"
+        "get_tracer('driver').start_span('SELECT', attributes={'db.statement': 'password=abc'}).end()\n"
+        "tracing.close(20)\n"
+        "(span,) = exporter.get_finished_spans()\n"
+        "print(span.resource.attributes['sluice.worker'], span.attributes['db.statement'])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
+    assert found.stdout == "w password=[hidden]\n"
