@@ -53,8 +53,8 @@ class Scene:
         self.asked: list[bool] = []
         self.name = name
         worker = self.worker
-        worker.resolve = self.resolve  # type: ignore[assignment]
-        worker.reconciler._resolve_spec = self.resolve  # type: ignore[assignment]
+        worker.resolve = self.resolve
+        worker.reconciler._resolve_spec = self.resolve
         task = {"n": "0", "password": REFERENCE}
         worker.store.configure(
             ConnectorRecord("a", {"name": "a", "password": REFERENCE}),
