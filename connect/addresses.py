@@ -18,8 +18,7 @@ from connect.errors import ConfigError
 ALLOW_KEY, DENY_KEY = "connection.allow.addresses", "connection.deny.addresses"
 ALLOW_DEFAULT = "*"
 DENY_DEFAULT = (
-    "169.254.0.0/16,fe80::/10,fd00:ec2::254,fd20:ce::254,100.100.100.200,168.63.129.16,"
-    "metadata,metadata.google.internal,metadata.goog,instance-data,instance-data.*"
+    "169.254.0.0/16,fe80::/10,fd00:ec2::254,fd20:ce::254,100.100.100.200,168.63.129.16,metadata.google.internal,metadata.goog"
 )
 """Link-local addresses, and the metadata services of clouds with other addresses."""
 

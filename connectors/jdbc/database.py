@@ -77,9 +77,9 @@ class Database:
             )
         except (NoSuchModuleError, ImportError, SQLAlchemyError) as e:
             raise ConfigError(f"SQLAlchemy cannot be used with {self.label}: {e}", key="connection.url") from e
-        check_addresses(self._engine)
         confine_to_allowed_paths(self._engine)
         limit_connect_time(self._engine)
+        check_addresses(self._engine)
         self.dialect.attach(self._engine, settings.statement_timeout_ms)
         if settings.reads_only:
             self.dialect.attach_reader(self._engine)

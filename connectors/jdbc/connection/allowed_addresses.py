@@ -19,22 +19,27 @@ _CANNOT_CONNECT = 2003
 
 
 def check_addresses(engine: Engine) -> None:
-    """Checks the hosts of each new connection. libpq gets the checked addresses; PyMySQL a socket, from :func:`connect_pymysql`.
-    Other drivers resolve names again themselves. Raises ConfigError on ``connect``."""
+    """Checks the hosts of each new connection, with the arguments that earlier listeners have set. Raises ConfigError on
+    ``connect``.
+
+    libpq gets the checked addresses, PyMySQL a socket (:func:`connect_pymysql`). Other drivers resolve names again themselves.
+    """
     if engine.dialect.driver in ("psycopg", "psycopg2"):
-        event.listen(engine, "do_connect", _pin_libpq)
+        event.listen(engine, "do_connect", _connect_libpq)
     elif engine.dialect.driver != "pymysql" and engine.dialect.name not in ("sqlite", "duckdb"):
         event.listen(engine, "do_connect", lambda _, __, arguments, keywords: _check_names(engine, arguments, keywords))
 
 
-def _pin_libpq(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
+def _connect_libpq(dialect: Any, record: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     host, hostaddr = str(keywords.get("host") or ""), str(keywords.get("hostaddr") or "")
     if not host and not hostaddr:
-        return  # a service of the host's own file, or the default socket
+        return None  # a service of the host's own file, or the default socket
     try:
-        keywords.update(pin_addresses(address_rules(), host, str(keywords.get("port") or "5432"), hostaddr))
+        pinned = pin_addresses(address_rules(), host, str(keywords.get("port") or "5432"), hostaddr)
     except OSError as e:
         raise dialect.loaded_dbapi.OperationalError(f"failed to resolve host '{host}': {e}") from e
+    # Not into ``keywords``, which serve the next connection too: its names are resolved anew, as after a failover.
+    return dialect.connect(*arguments, **(keywords | pinned))
 
 
 def connect_pymysql(*arguments: Any, **keywords: Any) -> Any:

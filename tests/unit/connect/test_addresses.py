@@ -27,7 +27,7 @@ DEFAULTS = AddressRules.of([ALLOW_DEFAULT], DENY_DEFAULT.split(","))
         ("db.example.com", "fd00:ec2::254"),
         ("db.example.com", "100.100.100.200"),
         ("Metadata.Google.Internal.", "10.0.0.1"),
-        ("metadata", "10.0.0.1"),
+        ("metadata.goog", "10.0.0.1"),
     ],
 )
 def test_link_local_addresses_and_metadata_services_are_denied_by_default(host: str, address: str) -> None:
