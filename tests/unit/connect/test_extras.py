@@ -108,7 +108,13 @@ def test_packages_are_imported_only_where_their_extra_is_required() -> None:
                 assert found & allowed, f"{relative} imports {module}; the base has no such package"
 
 
-EXPOSED = {"mcp-types": ("mcp",), "py4j": ("pyspark",), "referencing": ("jsonschema",), "starlette": ("fastapi",)}
+EXPOSED = {
+    "httpcore2": ("httpx2",),
+    "mcp-types": ("mcp",),
+    "py4j": ("pyspark",),
+    "referencing": ("jsonschema",),
+    "starlette": ("fastapi",),
+}
 
 
 def test_missing_extra_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

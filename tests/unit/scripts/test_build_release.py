@@ -56,7 +56,7 @@ def components() -> list[Component]:
 def test_components_are_what_the_extras_install(components: list[Component]) -> None:
     needed_by = {one.name: one.needed_by for one in components}
     assert needed_by["confluent-kafka"] == needed_by["starlette"] == ("base",)
-    assert needed_by["pyspark"] == needed_by["py4j"] == ("embedded", "spark")
+    assert needed_by["pyspark"] == needed_by["py4j"] == ("embedded", "spark", "verify")
     assert needed_by["pytz"] == ("duckdb",)
     assert not {"pytest", "ruff", "sluice-connect"} & set(needed_by)
     assert {one.name for one in components if one.license == "unknown"} == set()
