@@ -17,7 +17,8 @@ TIMEOUT_MS = 30_000
 NewPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+# Not of the session: until Playwright ends, other tests of the process cannot run an event loop.
+@pytest.fixture(scope="module")
 def _browser() -> Iterator[Browser]:
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
