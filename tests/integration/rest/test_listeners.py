@@ -242,7 +242,7 @@ def until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_admin_listeners_serve_only_admin(serve: Serve) -> None:
+def test_admin_listeners_serve_only_loggers_metrics_and_probes(serve: Serve) -> None:
     server = serve({"listeners": "http://127.0.0.1:0", "admin.listeners": "http://127.0.0.1:0"})
     [public], [admin] = server.ports, server.admin_ports
     missing = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
@@ -251,7 +251,8 @@ def test_admin_listeners_serve_only_admin(serve: Serve) -> None:
     assert get(public, "/admin/loggers/root") == missing
     assert get(public) == (200, [])
     assert server.worker_id == f"127.0.0.1:{public}"
-    assert list(get(admin, "/openapi.json")[1]["paths"]) == ["/admin/loggers", "/admin/loggers/{logger}"]
+    paths = ["/admin/loggers", "/admin/loggers/{logger}", "/metrics", "/health/live", "/health/ready"]
+    assert list(get(admin, "/openapi.json")[1]["paths"]) == paths
 
 
 def test_basic_authentication(serve: Serve, tmp_path: Path) -> None:
