@@ -310,10 +310,10 @@ def test_members_wait_for_a_restarted_broker(start: Start, broker: EmbeddedBroke
     broker.start()
     eventually(lambda: shared(one, two) and bool(one.tasks and two.tasks), "both share again")
     assert one.member.coordinator_unreachable_since is None
-    # One line a disturbance, in our words.
+    # One line when a disturbance begins and one when it ends, in our words. A busy broker may disturb a member twice.
     said = [record.getMessage() for record in worker_log.records]
-    assert sum(text.startswith("No group coordinator responds for group") for text in said) == 2
-    assert sum("responds again after" in text for text in said) == 2
+    ends = sum("responds again after" in text for text in said)
+    assert sum(text.startswith("No group coordinator responds for group") for text in said) == ends >= 2
     assert not [record for record in worker_log.records if record.name.startswith("kafka")]
 
 
