@@ -42,7 +42,7 @@ class Forwarder:
         if seen is not None and seen.lower() != "true":
             raise IllegalStateError(_CONFLICT)
         query = [pair for pair in query if pair[0] != "forward"] + [("forward", "true" if seen is None else "false")]
-        path = f"{_path_of(request)}?{urlencode(query)}"
+        path = f"{encoded_path(request)}?{urlencode(query)}"
         body = await request.body()
         headers = self.caller_headers(request, path, body)
         if (content_type := request.headers.get("content-type")) is not None:
@@ -70,6 +70,7 @@ class Forwarder:
         return headers | identity_headers(self._signer, signed, access.identity, client, request.scope.get("sluice.request_id"))
 
 
-def _path_of(request: Request) -> str:
+def encoded_path(request: Request) -> str:
+    """Returns the path of a request as it was sent: a name may contain an encoded slash."""
     raw = request.scope.get("raw_path")
     return raw.decode("ascii") if isinstance(raw, bytes) and raw else quote(request.url.path)

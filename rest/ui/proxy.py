@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -16,16 +15,16 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect.errors import ConnectError, UnreachableError
+from rest.forwarding.forwarder import encoded_path
 from rest.forwarding.worker_client import WorkerClient, WorkerResponse
 from rest.middleware.request_body import DEFAULT_MAX_BYTES, RequestBodyLimit
 from rest.responses import error_response
 from rest.server.thread_pools import RequestKind, ThreadPools
 from rest.ui.settings import UiSettings
-from rest.ui.web_page import PAGE_HEADER, PAGE_NAME, WebPage
+from rest.ui.web_page import PAGE_HEADER, PAGE_NAME, READS, WebPage
 
 _REQUEST_HEADERS = ("accept", "authorization", "content-type", "cookie", PAGE_HEADER)
 _RESPONSE_HEADERS = ("content-type", "location", "set-cookie", "www-authenticate")
-_READS = ("GET", "HEAD")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -69,7 +68,7 @@ class WorkerProxy:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        if request.method not in _READS and request.headers.get(PAGE_HEADER) != PAGE_NAME:
+        if request.method not in READS and request.headers.get(PAGE_HEADER) != PAGE_NAME:
             return error_response(403, "Only the web page may make changes here; other clients call the worker itself")
         try:
             answer = await self._send(request)
@@ -81,8 +80,7 @@ class WorkerProxy:
         return Response(answer.body, answer.status, {**headers, "Cache-Control": "no-store"})
 
     async def _send(self, request: Request) -> WorkerResponse:
-        raw = request.scope.get("raw_path")
-        path = raw.decode("ascii") if isinstance(raw, bytes) and raw else quote(request.url.path)
+        path = encoded_path(request)
         if request.url.query:
             path = f"{path}?{request.url.query}"
         headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}

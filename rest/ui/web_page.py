@@ -18,7 +18,8 @@ _STATIC = f"{PREFIX}/static/"
 _SETTINGS = f"{PREFIX}/settings.json"
 PAGE_HEADER, PAGE_NAME = "x-requested-with", "sluice-ui"
 """Sent by the page with each request. Pages of other origins cannot send it."""
-_READS = ("GET", "HEAD", "OPTIONS")
+READS = ("GET", "HEAD")
+_SAFE = (*READS, "OPTIONS")
 _SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -79,7 +80,8 @@ class WebPage:
 
 def changes_something(method: str, path: str) -> bool:
     """Whether a request may change something. Validation and previews change nothing."""
-    return method not in _READS and not path.endswith("/config/validate") and path != "/sluice/preview"
+    is_validation = path.startswith("/connector-plugins/") and path.endswith("/config/validate")
+    return method not in _SAFE and not is_validation and path != "/sluice/preview"
 
 
 def is_from_page(headers: Headers) -> bool:
@@ -93,7 +95,7 @@ def is_from_page(headers: Headers) -> bool:
 
 
 def _only_reads(scope: Scope) -> Response | None:
-    if scope["method"] in ("GET", "HEAD"):
+    if scope["method"] in READS:
         return None
     return error_response(405, "The web page is read with GET")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import sys
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluice.cli.connectors import complete_names
+from sluice.cli.durations import parse_duration_s
 from sluice.cli.output import notice, output_option, print_json, wants_color
 from sluice.cli.worker import connect_to, require_sluice, worker_options
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _COLORS = {"WARN": "33", "ERROR": "31", "FATAL": "31;1", "DEBUG": "2", "TRACE": "2"}
 _WAIT_MS = 10_000
-_DURATION = re.compile(r"(\d+)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @click.command()
@@ -96,8 +94,8 @@ def format_line(line: Mapping[str, Any], *, color: bool) -> str:
 
 def since_to_ms(text: str) -> int:
     """Returns a time in ms since 1970 for an ISO time (local without a zone), or a duration before now such as ``10m``."""
-    if found := _DURATION.fullmatch(text.strip()):
-        return int((time.time() - int(found[1]) * _SECONDS[found[2]]) * 1000)
+    if (duration_s := parse_duration_s(text)) is not None:
+        return int((time.time() - duration_s) * 1000)
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

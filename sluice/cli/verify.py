@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
 from sluice.cli.connectors import complete_names
+from sluice.cli.durations import duration_option
 from sluice.cli.output import notice, output_option, print_json, print_table, progress
 from sluice.cli.worker import connect_to, worker_options
 
@@ -20,26 +21,7 @@ if TYPE_CHECKING:
     from sluice.verify.pairs import ConnectorPair
     from sluice.verify.session import VerifyOptions
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SHOWN = 20
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]
-    """A time such as 30s, 5m, 1h, or 1d; a number alone is seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, int | float):
-            return float(value)
-        number, unit = (value[:-1], value[-1]) if value[-1:] in _UNITS else (value, "s")
-        try:
-            seconds = float(number) * _UNITS[unit]
-        except ValueError:
-            seconds = 0.0
-        if seconds <= 0:
-            self.fail(f"'{value}' is no time, such as 30s, 5m, or 1h", param, ctx)
-        return seconds
 
 
 @click.command()
@@ -52,10 +34,19 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
 @click.option("--sample", type=click.IntRange(1), metavar="ROWS", help="Compare only so many random rows of each table.")
 @click.option("--max-differences", type=click.IntRange(1), default=1000, show_default=True, help="End a table after so many.")
 @click.option("--no-values", is_flag=True, help="Show keys and names of columns, but no other values.")
-@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="How long one verification may take.")
+@click.option(
+    "--timeout",
+    metavar="DURATION",
+    callback=duration_option,
+    default="10m",
+    show_default=True,
+    help="How long one verification may take.",
+)
 @click.option("--repair", is_flag=True, help="Mend rows that differ through the pipeline, then verify again.")
 @click.option("--dry-run", is_flag=True, help="With --repair: only show what would be sent.")
-@click.option("--every", type=Duration(), help="Verify again and again, and store each result in the worker.")
+@click.option(
+    "--every", metavar="DURATION", callback=duration_option, help="Verify again and again, and store each result in the worker."
+)
 @click.option("--count", type=click.IntRange(1), help="With --every: end after so many.")
 @worker_options
 @bootstrap_options

@@ -23,7 +23,7 @@ from connect.verification import (
 )
 from rest.client import ConnectClient
 from sluice.verify.full_comparison import MOST_CANDIDATES, find_candidates
-from sluice.verify.model import DifferenceKind, TableResult, VerificationResult
+from sluice.verify.model import Difference, DifferenceKind, TableResult, VerificationResult
 from sluice.verify.pairs import ConnectorPair, reads_topic
 from sluice.verify.positions import CatchUpTimeoutError, Offsets, PipelineProgress
 from sluice.verify.record_path import RecordPath
@@ -329,13 +329,12 @@ class Verification:
         job.result.version = target.version
         job.result.rounds += 1
 
-    def _note(self, job: _TableJob, differences: Sequence[object], unavailable: int) -> None:
+    def _note(self, job: _TableJob, differences: Sequence[Difference], unavailable: int) -> None:
         result = job.result
         result.unavailable += unavailable
         for one in differences:
-            kept = getattr(one, "kind", None) is DifferenceKind.EXTRA and self.sink.keeps_deleted_rows
-            if not kept:
-                result.differences.append(one)  # type: ignore[arg-type]
+            if one.kind is not DifferenceKind.EXTRA or not self.sink.keeps_deleted_rows:
+                result.differences.append(one)
         if len(result.differences) >= self._options.max_differences and _settlement(job).open:
             _settlement(job).open.clear()
             result.is_truncated = True

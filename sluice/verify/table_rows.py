@@ -221,12 +221,14 @@ class TableReader:
 
     def rows_of(self, keys: Sequence[FormKey]) -> Iterator[FormRows]:
         """Yields the rows of the target that have one of these keys, and perhaps others."""
-        values = list({key[0] for key in keys})
-        kind = self.kind_of(self.columns[0])
+        values, kind = {key[0] for key in keys}, self.kind_of(self.columns[0])
+        numbers = [value for value in values if isinstance(value, int)]
+        texts = [value for value in values if isinstance(value, str)]
         only = None
-        wanted: type = int if kind == _INTEGER else str
-        if kind in (_INTEGER, _TEXT) and all(type(value) is wanted for value in values):
-            only = KeyFilter(self.columns[0], values)  # type: ignore[arg-type]
+        if kind == _INTEGER and len(numbers) == len(values):
+            only = KeyFilter(self.columns[0], numbers)
+        elif kind == _TEXT and len(texts) == len(values):
+            only = KeyFilter(self.columns[0], texts)
         yield from self.actual(only)
 
     # --- keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
@@ -29,7 +30,7 @@ def _browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def new_page(_browser: Browser) -> Iterator[NewPage]:
-    """Opens pages with the options of a browser context. A test fails if a page's script fails or breaks its policy."""
+    """Opens pages, each in a browser context of its own. A test fails if a page's script fails or breaks its policy."""
     contexts = []
     failures: list[str] = []
 
@@ -38,8 +39,8 @@ def new_page(_browser: Browser) -> Iterator[NewPage]:
         if message.type == "error" and "Failed to load resource" not in message.text:
             failures.append(message.text)
 
-    def open_page(url: str, *, width: int = 1366, height: int = 800, **options: object) -> Page:
-        context = _browser.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
+    def open_page(url: str, *, width: int = 1366, height: int = 800, color_scheme: Literal["dark", "light"] = "light") -> Page:
+        context = _browser.new_context(viewport={"width": width, "height": height}, color_scheme=color_scheme)
         contexts.append(context)
         context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()

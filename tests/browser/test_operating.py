@@ -209,6 +209,7 @@ def test_configuration_hides_secrets_and_history_restores(worker: WorkerProcess,
     text = Path(download.value.path()).read_text()
     assert "topic=other\n" in text
     assert "tandem" not in text
+    assert "unicycle" not in text
     page.get_by_role("link", name="History").click()
     page.get_by_role("link", name="Version 1").click()
     diff = page.get_by_role("region", name="Changed keys")

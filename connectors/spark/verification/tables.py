@@ -3,6 +3,7 @@ code with the one that wrote it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -173,15 +174,16 @@ class _DeltaFiles:
             yield batch.cast(wanted)
 
 
-class _ArrowFiles:
+class _ArrowFiles(ABC):
     """A table that an engine reads into Arrow; DuckDB selects the rows."""
 
     version: str
     schema: pa.Schema
     row_count: int
 
+    @abstractmethod
     def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
-        raise NotImplementedError
+        """Returns these columns of all rows."""
 
     def query(self, columns: Sequence[str], selection: RowSelection, only: KeyFilter | None) -> Iterator[pa.RecordBatch]:
         if selection.condition is None and not selection.is_log:

@@ -1,7 +1,7 @@
 /** The configuration as a file: to copy, to download, to keep in version control. */
 import { download, forFile, toJson, toProperties } from "../lib/config_files.js";
 import { html, useState } from "../lib/preact.js";
-import { HIDDEN, isReference, isSecretKey } from "../lib/secrets.js";
+import { shown } from "../lib/secrets.js";
 import { CopyButton } from "../parts/basics.js";
 
 /** @param {{name: string, config: Record<string, string>, passwordKeys: Set<string>}} props */
@@ -10,9 +10,8 @@ export function FilePanel({ name, config, passwordKeys }) {
   const [secrets, setSecrets] = useState(false);
   const whole = { name: name || "new-connector", ...config };
   const file = forFile(whole, { secrets, passwordKeys });
-  const isHidden = (/** @type {string} */ key) => isSecretKey(key, passwordKeys) && !isReference(file.config[key]);
-  const masked = Object.fromEntries(Object.entries(file.config).map(([key, value]) => [key, value && isHidden(key) ? HIDDEN : value]));
-  const render = (/** @type {Record<string, string>} */ shown) => (kind === "json" ? toJson(shown) : toProperties(shown, file.omitted));
+  const masked = Object.fromEntries(Object.entries(file.config).map(([key, value]) => [key, shown(key, value, passwordKeys)]));
+  const render = (/** @type {Record<string, string>} */ content) => (kind === "json" ? toJson(content) : toProperties(content, file.omitted));
   const fileName = `${(name || "connector").replace(/[^\w.-]+/g, "_")}.${kind}`;
   return html`
     <section class="card" aria-labelledby="file">

@@ -2,7 +2,7 @@
 import { send } from "../lib/api.js";
 import { useWorker } from "../lib/context.js";
 import * as format from "../lib/format.js";
-import { html, useEffect, useState } from "../lib/preact.js";
+import { html, useEffect, useRef, useState } from "../lib/preact.js";
 import { Absent, Note } from "../parts/basics.js";
 
 const DEBOUNCE_MS = 500;
@@ -18,9 +18,6 @@ const LIMIT = 5;
  * @typedef {{source: {kind: string, topic: string | null, skipped: number}, error: FailureOf | null, records: Previewed[]}} Preview
  */
 
-/** Keys that the form needs and the preview does not. @param {Record<string, string>} config */
-const relevant = (config) => Object.fromEntries(Object.entries(config).filter(([, value]) => value !== undefined));
-
 /** @param {{config: Record<string, string>, isSink: boolean}} props */
 export function PreviewPanel({ config, isSink }) {
   const worker = useWorker();
@@ -32,18 +29,22 @@ export function PreviewPanel({ config, isSink }) {
   const [failure, setFailure] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [at, setAt] = useState(0);
+  const turn = useRef(0);
   const text = JSON.stringify(config);
 
   async function run(/** @type {any[] | null} */ records) {
+    turn.current += 1;
+    const mine = turn.current;
     setBusy(true);
     try {
       /** @type {Record<string, any>} */
-      const body = { config: relevant(config) };
+      const body = { config };
       if (records) body.records = records;
       else if (source === "given") body.records = parseRecords(given);
-      else body.sample = { limit: LIMIT, ...(topic ? { topic } : {}) };
+      else body.sample = { limit: LIMIT, ...(source === "topic" ? { topic } : {}) };
       /** @type {Preview} */
       const answer = await send("POST", "sluice/preview", { body });
+      if (mine !== turn.current) return; // the chain has changed since
       setResult((before) => (records && before ? { ...answer, source: before.source } : answer));
       setFailure("");
       if (!records) {
@@ -53,6 +54,7 @@ export function PreviewPanel({ config, isSink }) {
         setAt(0);
       }
     } catch (error) {
+      if (mine !== turn.current) return;
       setFailure(/** @type {Error} */ (error).message);
     }
     setBusy(false);

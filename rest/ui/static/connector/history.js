@@ -39,7 +39,7 @@ export function HistoryPanel({ name, config, again, ask, route }) {
       action: `Restore version ${chosen}`,
       run: async () => {
         await send("POST", `${root}/rollback?version=${chosen}`);
-        follow(name, "RUNNING");
+        follow(name, null);
         again();
         history.again();
       },

@@ -6,6 +6,7 @@ import { Absent, Card, ErrorNote } from "../parts/basics.js";
 
 const MAX_LINES = 500;
 const WAIT_MS = 10_000;
+const MIN_PAUSE_MS = 250;
 const RETRY_MS = 3000;
 const LEVELS = ["DEBUG", "INFO", "WARN", "ERROR"];
 
@@ -24,10 +25,15 @@ function useLines(name, level, task, isPaused) {
     const controller = new AbortController();
     let timer = 0;
     async function step() {
+      // The lines that come meanwhile are read when the page is visible again.
+      if (document.hidden && cursor.current) {
+        timer = setTimeout(step, RETRY_MS);
+        return;
+      }
       const query = new URLSearchParams({
         scope: "cluster", limit: "200", level, task, after: cursor.current, wait_ms: cursor.current ? String(WAIT_MS) : "0",
       });
-      let pause = 0;
+      let pause = MIN_PAUSE_MS;
       try {
         const answer = await send("GET", `sluice/${path("connectors", name, "logs")}?${query}`, { signal: controller.signal });
         cursor.current = String(answer.next ?? "");
@@ -41,7 +47,7 @@ function useLines(name, level, task, isPaused) {
         if (error instanceof ApiError && error.isNoResource) return;
         pause = RETRY_MS;
       }
-      timer = setTimeout(step, document.hidden ? RETRY_MS : pause);
+      timer = setTimeout(step, pause);
     }
     step();
     return () => {

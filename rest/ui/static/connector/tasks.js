@@ -18,7 +18,8 @@ export function TasksPanel({ name, one, readings, again, ask }) {
   const latest = readings[readings.length - 1];
   const failed = one.failed.length > 0;
   const diagnosis = usePolling(
-    () => optional("diagnosis", () => send("GET", `sluice/${path("connectors", name, "diagnosis")}`)),
+    // A diagnosis asks Kafka and other workers: only for what has failed.
+    async () => (worker.isSluice && failed ? optional("diagnosis", () => send("GET", `sluice/${path("connectors", name, "diagnosis")}`)) : undefined),
     worker.isSluice && failed ? DIAGNOSIS_MS : 0,
     [name, failed],
   );
@@ -30,7 +31,7 @@ export function TasksPanel({ name, one, readings, again, ask }) {
       action: `Restart task ${id}`,
       run: async () => {
         await api.restartTask(name, id);
-        follow(name, "RUNNING");
+        follow(name, null);
         again();
       },
     });

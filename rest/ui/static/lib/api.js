@@ -75,10 +75,8 @@ export const connectors = {
   /** @returns {Promise<string>} statuses of all connectors, as text */
   statuses: () => sendForText("GET", "connectors?expand=status"),
   both: () => sendForText("GET", "connectors?expand=status&expand=info"),
-  get: (name) => send("GET", of(name)),
   status: (name, signal) => send("GET", of(name, "status"), { signal }),
   config: (name) => send("GET", of(name, "config")),
-  topics: async (name) => (await send("GET", of(name, "topics")))[name].topics,
   create: (name, config, initialState) =>
     send("POST", "connectors", { body: { name, config, ...(initialState ? { initial_state: initialState } : {}) } }),
   /** Changes single keys; null removes one. Keys that are not named keep their values, so secrets that were not typed do. */

@@ -1,5 +1,5 @@
 /** Configurations as files, and their differences. */
-import { isReference, isSecretKey } from "./secrets.js";
+import { shown } from "./secrets.js";
 
 /** @typedef {Record<string, string>} Config */
 
@@ -12,13 +12,13 @@ function ordered(config) {
 
 /**
  * @param {Config} config
- * @param {{secrets: boolean, passwordKeys?: Set<string>}} options without secrets, keys whose values are secret are left out
+ * @param {{secrets: boolean, passwordKeys?: Set<string>}} options without secrets, keys whose values are secret or contain one are left out
  * @returns {{config: Config, omitted: string[]}}
  */
 export function forFile(config, { secrets, passwordKeys }) {
   const omitted = secrets
     ? []
-    : Object.keys(config).filter((key) => config[key] && isSecretKey(key, passwordKeys) && !isReference(config[key]));
+    : Object.keys(config).filter((key) => config[key] && shown(key, config[key], passwordKeys) !== config[key]);
   return {
     config: Object.fromEntries(ordered(config).filter((key) => !omitted.includes(key)).map((key) => [key, config[key]])),
     omitted,

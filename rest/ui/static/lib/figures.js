@@ -1,8 +1,8 @@
 /** Rates of counters that are read again and again. */
 
 /**
- * @typedef {{tasks: number, records: number, bytes: number, lag: number | null, errors: number}} Totals
- * @typedef {{recordsPerS: number | null, bytesPerS: number | null, lag: number | null, errors: number}} Figures
+ * @typedef {{tasks: number, records: number, lag: number | null}} Totals
+ * @typedef {{recordsPerS: number | null, lag: number | null}} Figures
  */
 
 /** Turns counts into rates. Counts start again with a task: then there is no rate for one reading. */
@@ -18,9 +18,7 @@ export class RateReader {
     const isComparable = before && seconds > 0 && totals.records >= before.totals.records && totals.tasks === before.totals.tasks;
     return {
       recordsPerS: isComparable ? (totals.records - before.totals.records) / seconds : null,
-      bytesPerS: isComparable ? (totals.bytes - before.totals.bytes) / seconds : null,
       lag: totals.lag,
-      errors: totals.errors,
     };
   }
 }

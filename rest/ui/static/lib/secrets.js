@@ -6,16 +6,17 @@ const NAME = new RegExp(
     "keystore\\.key$|basic\\.auth\\.user\\.info",
   "i",
 );
-const IN_URL = /(:\/\/[^/\s:@]+:)[^/\s@]+@/g;
-const IN_PARAMETER = /((?:password|passwd|pwd|secret|token)\s*=\s*)[^\s&;,'"})\]]+/gi;
+// Secrets in a text of another key; references to config providers are none.
+const IN_URL = /(:\/\/[^/\s:@]+:)(?!\$\{)[^/\s@]+@/g;
+const IN_PARAMETER = /((?:password|passwd|pwd|secret|token)\s*[=:]\s*)(?!["']?\$\{)("[^"]*"|'[^']*'|[^\s&;,'"})\]]+)/gi;
 
 export const HIDDEN = "[hidden]";
 
 /** @param {string} key @param {Set<string>} [passwordKeys] */
 export const isSecretKey = (key, passwordKeys) => NAME.test(key) || (passwordKeys?.has(key) ?? false);
 
-/** Whether a value is a reference to a config provider, which is shown. @param {string} value */
-export const isReference = (value) => /\$\{[^}]+\}/.test(value);
+/** Whether a value is a reference to a config provider and nothing else, so that it is shown. @param {string} value */
+export const isReference = (value) => /^\$\{[^}:]*:[^}]*\}$/.test(value);
 
 /**
  * A value as it may be shown.

@@ -9,18 +9,19 @@ import { say } from "./toasts.js";
 const FOLLOW_MS = 30_000;
 const LOOK_MS = 500;
 const PARALLEL = 6;
+const SETTLED = ["RUNNING", "PAUSED", "STOPPED"];
 
 /** @typedef {"restart" | "restartFailed" | "pause" | "resume" | "stop" | "remove"} Action */
 
 /** @type {Record<Action, {label: string, verb: string, done: string, state: string | null, dangerous?: boolean, text: any, call: (name: string) => Promise<unknown>}>} */
 export const ACTIONS = {
   restart: {
-    label: "Restart", verb: "Restart", done: "restarted", state: "RUNNING",
+    label: "Restart", verb: "Restart", done: "restarted", state: null,
     text: "The connector and all its tasks stop and start again. They continue from their offsets.",
     call: (name) => api.restart(name),
   },
   restartFailed: {
-    label: "Restart failed", verb: "Restart what failed of", done: "restarted", state: "RUNNING",
+    label: "Restart failed", verb: "Restart what failed of", done: "restarted", state: null,
     text: "Only what has failed starts again.",
     call: (name) => api.restart(name, true),
   },
@@ -95,7 +96,7 @@ async function perform(action, names) {
     say(names.length === 1 ? `${names[0]} was deleted` : `${names.length - failed.length} connectors were deleted`, "good");
     if (names.length === 1) navigate("#/");
   } else if (names.length === 1) {
-    follow(names[0], /** @type {string} */ (state));
+    follow(names[0], state);
   } else {
     say(`${names.length - failed.length} connectors are being ${done}`, "info");
   }
@@ -104,10 +105,11 @@ async function perform(action, names) {
 
 /**
  * Tells how a change of state goes on, so that nobody has to guess whether it worked.
- * @param {string} name @param {string} wanted
+ * @param {string} name @param {string | null} wanted null after a restart, which keeps a connector paused or stopped
  */
 export async function follow(name, wanted) {
-  let toast = say(`${name}: waiting until it is ${stateLabel(wanted).toLowerCase()}…`);
+  const toast = say(`${name}: waiting until it ${wanted ? `is ${stateLabel(wanted).toLowerCase()}` : "has restarted"}…`);
+  const starts = wanted === null || wanted === "RUNNING";
   const until = Date.now() + FOLLOW_MS;
   // A restart may not have begun at the first look.
   for (let looks = 0; Date.now() < until; looks += 1) {
@@ -119,17 +121,18 @@ export async function follow(name, wanted) {
       continue;
     }
     const failed = status.connector.state === "FAILED" || status.tasks.some((/** @type {any} */ task) => task.state === "FAILED");
-    if (failed && wanted === "RUNNING" && looks >= 2) {
+    if (failed && starts && looks >= 2) {
       say(`${name} failed`, "error", toast);
       refresh();
       return;
     }
-    if (hasReached(status, wanted) && (looks >= 1 || wanted !== "RUNNING")) {
-      say(`${name} is ${stateLabel(wanted).toLowerCase()}`, "good", toast);
+    const reached = (wanted ? [wanted] : SETTLED).find((state) => hasReached(status, state));
+    if (reached && (looks >= 1 || !starts)) {
+      say(`${name} is ${stateLabel(reached).toLowerCase()}`, "good", toast);
       refresh();
       return;
     }
     if (looks % 4 === 3) refresh();
   }
-  say(`${name} is not ${stateLabel(wanted).toLowerCase()} yet. Look at its tasks and its log.`, "error", toast);
+  say(`${name} ${wanted ? `is not ${stateLabel(wanted).toLowerCase()}` : "has not restarted"} yet. Look at its tasks and its log.`, "error", toast);
 }
