@@ -58,7 +58,10 @@ class _Round:
                 if self._given_up:
                     return
                 self.current = slot
-                self.found[slot] = _Known(_valid(slot.plugin_metrics(), self._mask), slot.plugin_lag())
+                try:
+                    self.found[slot] = _Known(_valid(slot.plugin_metrics(), self._mask), slot.plugin_lag())
+                except Exception as e:
+                    log.debug("The metrics of task %s are invalid: %s", slot.id, e)
         finally:
             self.current = None
             self.ended.set()

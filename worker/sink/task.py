@@ -84,7 +84,7 @@ class SinkWorkerTask(WorkerTask):
             return {}
         try:
             found = runtime.task.lag() or {}
-            return {str(TopicPartition(*partition)): records for partition, records in found.items()}
+            return {str(TopicPartition(*partition)): int(records) for partition, records in found.items()}
         except Exception as e:
             log.debug("lag() of task %s failed: %s", self.id, e)
             return {}
