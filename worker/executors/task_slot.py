@@ -17,7 +17,6 @@ from worker.model import Stall, State, TaskActivity, TaskId, TaskProgress, TaskS
 from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.metrics.task_figures import TaskFigures
 from worker.observability.stalls import StallSettings, find_stall
-from worker.sink.task import SinkWorkerTask
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
@@ -136,7 +135,9 @@ class TaskSlot:
         return found if error is None else replace(found, retry_error=self._mask.mask(error))
 
     def _stall_of(self, activity: TaskActivity) -> Stall | None:
-        return None if self._has_ended else find_stall(activity, self._stalls, is_sink=isinstance(self._task, SinkWorkerTask))
+        task = self._task
+        is_sink = task is not None and not task.is_source
+        return None if self._has_ended else find_stall(activity, self._stalls, is_sink=is_sink)
 
     def figures(self) -> TaskFigures | None:
         """Returns what the worker has measured of the task; None if there is none (yet). Runs no code of the connector."""
