@@ -6,10 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from connect.metrics import Metric
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_json
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
@@ -190,16 +189,4 @@ class TaskSlot:
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:
     """Masks secrets: the details are written by the connector's author (promise 9)."""
-    return replace(progress, details=_masked(progress.details, mask)) if progress.details else progress
-
-
-def _masked(value: Any, mask: SecretMask) -> Any:
-    match value:
-        case str():
-            return mask.mask(value)
-        case Mapping():
-            return {key: _masked(member, mask) for key, member in value.items()}
-        case list() | tuple():
-            return [_masked(member, mask) for member in value]
-        case _:
-            return value
+    return replace(progress, details=mask_json(progress.details, mask)) if progress.details else progress
