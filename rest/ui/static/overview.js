@@ -4,7 +4,7 @@ import { useWorker } from "./lib/context.js";
 import { RateReader } from "./lib/figures.js";
 import * as format from "./lib/format.js";
 import { usePolling } from "./lib/polling.js";
-import { html, useEffect, useMemo, useRef, useState } from "./lib/preact.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib/preact.js";
 import { href, navigate } from "./lib/router.js";
 import { STATES, stateLabel } from "./lib/state.js";
 import { useConnectors } from "./lib/store.js";
@@ -203,7 +203,8 @@ function Row({ one, figures, hasFigures, selectable, isSelected, toggle }) {
 
 /** j, k, and x move and select in the list. @param {{current: HTMLElement | null}} body */
 function useRowKeys(body) {
-  useEffect(() => {
+  // Before the rows are painted, so that no key is lost.
+  useLayoutEffect(() => {
     function onKey(/** @type {KeyboardEvent} */ event) {
       const target = /** @type {HTMLElement} */ (event.target);
       const isField = /^(TEXTAREA|SELECT)$/.test(target.tagName) || (target instanceof HTMLInputElement && target.type !== "checkbox");
