@@ -87,7 +87,7 @@ class ExecutorListener(Protocol):
         """The task has used these topics for the first time (KIP-558)."""
 
     def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
-        """The connector (by name) or task does not move; None when it moves again."""
+        """The connector (by name) or task does not move, repeated while that lasts; None when it moves again."""
 
 
 class WorkerServices(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from typing import Any
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
@@ -101,6 +102,19 @@ class SecretMask:
             text = pattern.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def mask_json(value: Any, mask: SecretMask) -> Any:
+    """Returns a JSON value with its texts masked, except for the names of members (promise 9)."""
+    match value:
+        case str():
+            return mask.mask(value)
+        case Mapping():
+            return {key: mask_json(member, mask) for key, member in value.items()}
+        case list() | tuple():
+            return [mask_json(member, mask) for member in value]
+        case _:
+            return value
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:

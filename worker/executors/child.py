@@ -145,7 +145,7 @@ class ExecutorProcess:
         self._heard.set()
         match method:
             case "ping":
-                self._check_stalls()
+                self._local.check_stalls()  # every few seconds, so that it needs no thread of its own
                 return done()
             case "counts":
                 # On this thread: no plugin is called, so nothing can hang.
@@ -189,13 +189,6 @@ class ExecutorProcess:
                 return in_thread("close", lambda: self._close(arguments["timeout_s"]))
             case _:
                 raise DataError(f"unknown call of an executor: {method}")
-
-    def _check_stalls(self) -> None:
-        # Whenever the control process pings, every few seconds: that needs no thread of its own.
-        try:
-            self._local.check_stalls()
-        except Exception:
-            log.exception("Looking for stalled tasks failed")
 
     @property
     def _local(self) -> LocalExecutor:

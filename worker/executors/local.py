@@ -276,7 +276,7 @@ class LocalExecutor:
         return None if slot is None else slot.counts()
 
     def check_stalls(self) -> None:
-        """Reports stalls that have begun or ended. Calls no plugin; call it from one thread at a time."""
+        """Reports stalls, and those that have ended. Calls no plugin and never raises; call it from one thread at a time."""
         self._stalls.check()
 
     def _find_stalls(self) -> dict[str | TaskId, StallCheck]:
