@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,8 @@ from worker.dead_letters.positions import ReplayPosition, replay_group
 from worker.dead_letters.reader import LetterReader, Positions, Ranges
 from worker.dead_letters.requests import ReplayRequest
 from worker.dead_letters.superseded import NewerRecords
-from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer, topic_ranges
+from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
+from worker.kafka.stored_records import topic_ranges
 
 _BATCH_RECORDS, _BATCH_BYTES = 500, 1_000_000
 _MAX_SHOWN = 100
@@ -200,16 +200,9 @@ class _Replay:
     def _write(self, batch: _Batch, partition: int, position: ReplayPosition) -> None:
         if not batch.letters or self.producer is None:
             return
-        after = position.copy()
         for letter in batch.letters:
-            after.add(letter.stored.offset, letter.stored.offset)
-        stored: Mapping[int, CommittedPosition] = {partition: CommittedPosition(after.base, after.encode())}
+            position.add(letter.stored.offset, letter.stored.offset)
+        stored = {partition: CommittedPosition(position.base, position.encode())}
         self.producer.write(batch.records, self.reader.topic, stored)
         crash_points.point("dead_letters.replayed")
-        _add_all(position, batch.letters)
         self.replayed += len(batch.records)
-
-
-def _add_all(position: ReplayPosition, letters: Sequence[DeadLetter]) -> None:
-    for letter in letters:
-        position.add(letter.stored.offset, letter.stored.offset)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from connect.errors import ConnectError
 from connect.record import TopicPartition
 from worker.dead_letters.letters import DeadLetter
-from worker.kafka.dead_letter_topic import TopicRecord, read_stored, topic_ranges
+from worker.kafka.stored_records import TopicRecord, read_stored, topic_ranges
 
 _Key = tuple[TopicPartition, bytes]
 

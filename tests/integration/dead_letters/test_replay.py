@@ -19,7 +19,8 @@ from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.dead_letters.queue_case import EDIT, QueueCase
 from worker.dead_letters.positions import replay_group
-from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer, read_stored
+from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
+from worker.kafka.stored_records import read_stored
 
 Name = Callable[[str], str]
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,8 @@ from worker.config.secrets import SecretMask
 from worker.dead_letters.checks import LetterChecks, Verdict, check_json, letter_json, make_checks, record_to_write
 from worker.dead_letters.letters import PREFIX, DeadLetter
 from worker.dead_letters.requests import ReplayRequest, parse_selection
-from worker.kafka.dead_letter_topic import RecordToWrite, TopicRecord
+from worker.kafka.dead_letter_topic import RecordToWrite
+from worker.kafka.stored_records import TopicRecord
 
 SECRET = "hunter2hunter2"
 SINK = {
