@@ -59,12 +59,4 @@ class OutputMask:
 
     def value(self, value: Any) -> Any:
         """Masks all texts in a value."""
-        match value:
-            case str():
-                return self._mask.mask(value)
-            case Mapping():
-                return {str(key): self.value(member) for key, member in value.items()}
-            case list() | tuple():
-                return [self.value(member) for member in value]
-            case _:
-                return value
+        return self._mask.mask_json(value)

@@ -86,14 +86,22 @@ class DeadLetterAccess:
         from worker.dead_letters.reader import LetterSource
 
         config: Mapping[str, str | None] = {**self._client.config(self._name), **(edits or {})}
+        transforms: Mapping[str, str | None] = request.get("transforms") or {}
         worker, path, mask = None, self._worker_file, SecretMask()
         if path is not None:
-            worker, config = resolve_with_worker(read_properties(str(path)), str(path), config, self._name, mask)
+            properties = read_properties(str(path))
+            worker, config = resolve_with_worker(properties, str(path), config, self._name, mask)
+            if transforms:
+                _, transforms = resolve_with_worker(properties, None, transforms, "the transformations", mask)
+                request = {**request, "transforms": transforms}
         clients = self._properties()
         given = {key: value for key, value in config.items() if value is not None}
         mask.add(given)
+        mask.add(transforms)
         source = LetterSource(self._name, given, worker, Plugins.discover(), clients, clients, mask)
-        return answer(source, request, on_progress=on_progress)
+        found = answer(source, request, on_progress=on_progress)
+        # Promise 9: transformations may insert secrets of the configuration.
+        return {**found, "letters": mask.mask_json(found["letters"])} if request["action"] == "replay" else found
 
 
 def connectors_with_queues(client: ConnectClient) -> dict[str, str]:

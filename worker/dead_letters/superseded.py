@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
-from worker.dead_letters.letters import DeadLetter
+from worker.dead_letters.letters import REPLAYED, DeadLetter
 from worker.kafka.stored_records import TopicRecord, read_stored, topic_ranges
 
 _Key = tuple[TopicPartition, bytes]
@@ -57,7 +57,7 @@ class NewerRecords:
                     )
 
     def _note(self, partition: TopicPartition, record: TopicRecord) -> None:
-        if record.key is None:
+        if record.key is None or any(name == REPLAYED for name, _ in record.headers):
             return
         key = partition, _digest(record.key)
         if key in self._keys and _content(record) not in self._dead:
