@@ -16,6 +16,7 @@ from connect.strict import strict_settings
 from worker.config.secrets import SecretMask
 from worker.dead_letters.letters import PREFIX, REPLAYED, DeadLetter, is_source_queue
 from worker.dead_letters.records import mask_failure, read_record
+from worker.dead_letters.registered_schemas import RegisteredSchemaWriters
 from worker.dead_letters.requests import CONVERTERS
 from worker.preview.conversion import HEADER, KEY, VALUE, PreviewConverters
 from worker.preview.errors import PreviewFailure, build_failure
@@ -55,6 +56,7 @@ class LetterTransforms:
             try:
                 converters = _with_converters(config, transforms)
                 self._converters = None if is_source_queue(config) else PreviewConverters(converters, worker, plugins)
+                self._writers = RegisteredSchemaWriters(converters, worker, plugins)
             except BaseException:
                 self._runner.close()
                 raise
@@ -88,13 +90,14 @@ class LetterTransforms:
                 KEY: _is_same(key, (after.key_schema, after.key)) and before.key == after.key,
                 VALUE: _is_same(value, (after.value_schema, after.value)) and before.value == after.value,
             }
-            changed = _sink_letter(letter, before, after, kept, headers, self._converters)
+            changed = _sink_letter(letter, before, after, kept, headers, self._converters, self._writers)
         if isinstance(changed, PreviewFailure):
             return ChangedLetter(None, before, failure=mask_failure(changed, self._mask))
         return ChangedLetter(changed, before, after)
 
     def close(self) -> None:
         self._runner.close()
+        self._writers.close()
         if self._converters is not None:
             self._converters.close()
 
@@ -125,14 +128,18 @@ def _sink_letter(
     kept: Mapping[str, bool],
     headers: tuple[Header, ...],
     converters: PreviewConverters,
+    writers: RegisteredSchemaWriters,
 ) -> DeadLetter | PreviewFailure:
     stored, role = letter.stored, KEY
     original = letter.original_headers
     data = {id(header): one for header, one in zip(headers, original, strict=True)}
     try:
-        key = stored.key if kept[KEY] else converters.encode_part(KEY, after)
+        key, value = stored.key, stored.value
+        if not kept[KEY]:
+            key = writers.encode(KEY, before, after, key) or converters.encode_part(KEY, after)
         role = VALUE
-        value = stored.value if kept[VALUE] else converters.encode_part(VALUE, after)
+        if not kept[VALUE]:
+            value = writers.encode(VALUE, before, after, value) or converters.encode_part(VALUE, after)
         role = HEADER
         written = [data.get(id(one)) or (one.key, converters.encode_header(after.topic, one)) for one in after.headers or ()]
     except Exception as e:

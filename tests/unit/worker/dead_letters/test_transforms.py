@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import connectors.registry.converter as shared
 from connect.config.definition import ConfigDef
+from connect.data.schema import Schema, SchemaBuilder
+from connect.data.struct import Struct
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import ConnectRecord, TopicPartition
 from connect.transforms.api import Transformation
+from connectors.registry.avro.converter import AvroConverter
+from tests.unit.connectors.registry.conftest import MemoryRegistry
 from worker.config.secrets import SecretMask
 from worker.dead_letters import replay as replays
 from worker.dead_letters.checks import LetterChecks
@@ -303,3 +308,56 @@ def test_a_transformation_of_the_connector_that_changes_its_record_is_shown_befo
     assert check.before is not None
     assert check.after is not None
     assert (check.before.value, check.after.value) == ({"do": "in place"}, {"do": "in place", "amount": "3"})
+
+
+SCHEMA = SchemaBuilder.struct().name("shop.Order").field("amount", Schema.STRING).field("note", Schema.OPTIONAL_STRING).build()
+AVRO = {"value.converter": "Avro", "value.converter.schema.registry.url": "http://localhost:8081"}
+MASK = {"transforms": "m", "transforms.m.type": "MaskFieldValue", "transforms.m.fields": "amount",
+        "transforms.m.replacement": "0"}  # fmt: skip
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
+    found = MemoryRegistry(cast(Any, None))
+    monkeypatch.setattr(shared, "SchemaRegistry", lambda settings: found)
+    return found
+
+
+def _avro(value: str) -> tuple[AvroConverter, DeadLetter]:
+    converter = AvroConverter()
+    converter.configure({"schema.registry.url": "http://localhost:8081"}, False)
+    return converter, letter(converter.from_connect_data("orders", SCHEMA, Struct(SCHEMA, [value, "n"])))
+
+
+def test_a_record_of_a_schema_registry_keeps_its_schema_if_its_fields_are_the_same(
+    plugins: Plugins, registry: MemoryRegistry
+) -> None:
+    converter, given = _avro("x")
+    found = transforms(plugins, MASK, {**SINK, **AVRO})
+    changed = found.apply(given).letter
+    found.close()
+    assert changed is not None
+    assert given.stored.value is not None
+    assert changed.stored.value is not None
+    assert changed.stored.value[:5] == given.stored.value[:5]
+    assert converter.to_connect_data("orders", changed.stored.value).value.get("amount") == "0"
+    assert registry.subjects == {"orders-value": [1]}
+
+
+def test_a_record_with_other_fields_gets_a_schema_as_its_converter_is_configured(
+    plugins: Plugins, registry: MemoryRegistry
+) -> None:
+    converter, given = _avro("5")
+    keys = {"transforms": "c", "transforms.c.type": "CastValue", "transforms.c.spec": "amount:int32"}
+    refused = transforms(plugins, keys, {**SINK, **AVRO, "value.converter.auto.register.schemas": "false"})
+    changed = refused.apply(given)
+    refused.close()
+    assert changed.letter is None
+    assert changed.failure is not None
+    assert "auto.register.schemas is false" in changed.failure.message
+    found = transforms(plugins, keys, {**SINK, **AVRO})
+    letter_ = found.apply(given).letter
+    found.close()
+    assert letter_ is not None
+    assert converter.to_connect_data("orders", letter_.stored.value).value.get("amount") == 5
+    assert len(registry.subjects["orders-value"]) == 2
