@@ -8,7 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from connect.errors import ConfigError
 from rest.client import ConnectClient
+from sluice.cli.dlq import check_lines, read_transforms
 from sluice.online.dead_letters import DeadLetterAccess
 from worker.dead_letters import engine
 from worker.dead_letters.reader import LetterSource
@@ -85,3 +87,48 @@ def test_references_in_the_workers_file_are_resolved(tmp_path: Path, monkeypatch
     assert source.worker["key.converter.schema.registry.url"] == "http://registry"
     assert source.config["value.converter.token"] == "t0ken"
     assert source.mask.mask("a t0ken") == "a [hidden]"
+
+
+def test_secrets_that_a_replays_transformation_inserts_are_resolved_and_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets, file = tmp_path / "s.properties", tmp_path / "w.properties"
+    secrets.write_text("token=t0ken-77\n")
+    file.write_text(f"config.providers=file\nconfig.providers.file.class={_PROVIDER}\n")
+    worker = _Worker()
+    monkeypatch.setattr(worker, "config", lambda name: {"name": name})
+
+    def answer(source: LetterSource, request: Mapping[str, Any], on_progress: Any) -> dict[str, Any]:
+        inserted = request["transforms"]["transforms.a.static.value"]
+        assert inserted == "t0ken-77"
+        return {**worker.answer(request), "letters": [{"changed": inserted}], "complete": True}
+
+    monkeypatch.setattr(engine, "answer", answer)
+    transforms = {"transforms": "a", "transforms.a.static.value": f"${{file:{secrets}:token}}"}
+    found = _access(worker, file, local=True).replay({"dry_run": True, "transforms": transforms}, {}, _ignore)
+    assert found["letters"] == [{"changed": "[hidden]"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.properties", "topics=a\ntransforms=b\n", "a.properties: topics does not belong to the transformations of a replay"),
+        ("a.json", '{"predicates": "p"}', "a.json: The transformations of a replay have no key transforms"),
+        ("a.yaml", "transforms: a\nvalue.converter.x: y\n", "a.yaml: value.converter.x has no effect without value.converter"),
+    ],
+)
+def test_files_without_transformations_are_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_transforms(str(tmp_path / name))
+
+
+def test_a_checked_dead_letter_shows_what_the_replay_and_the_connector_change() -> None:
+    before, changed, after = ({"value": {"schema": None, "payload": {"amount": one}}} for one in ("x", "0", 0))
+    shown = {"partition": 0, "offset": 3, "error": None, "dropped_by": None}
+    passes = {**shown, "verdict": "passes", "before": before, "changed": changed, "after": after}
+    assert check_lines(passes) == ["0:3 passes", '    replay ~ value.amount = "x" -> "0"', '    ~ value.amount = "0" -> 0']
+    withheld = {**shown, "verdict": "withheld", "dropped_by": "t", "before": before, "changed": None, "after": None}
+    assert check_lines(withheld) == ["0:3 withheld", "    dropped by t", '      value.amount = "x"']
+    unchecked = {**shown, "verdict": "unchecked", "before": before, "changed": changed, "after": None}
+    assert check_lines(unchecked) == ["0:3 unchecked", '    replay ~ value.amount = "x" -> "0"', '      value.amount = "0"']
