@@ -13,7 +13,7 @@ from worker.dead_letters.letters import DeadLetter, LetterSelection, is_source_q
 from worker.dead_letters.positions import ReplayPosition, replay_group
 from worker.dead_letters.reader import LetterReader, Positions, Ranges
 from worker.dead_letters.requests import ReplayRequest
-from worker.dead_letters.superseded import NewerRecords
+from worker.dead_letters.superseded import NewerRecords, mark_replayed
 from worker.dead_letters.transforms import ChangedLetter, LetterTransforms
 from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
 from worker.kafka.stored_records import topic_ranges
@@ -174,7 +174,7 @@ class _Replay:
                 batch.add(letter, None)  # the connector would drop it again
             case _:
                 replayed = letter if changed is None or changed.letter is None else changed.letter
-                record = record_to_write(replayed, check, self.request.to)
+                record = mark_replayed(record_to_write(replayed, check, self.request.to), letter)
                 self._require_partition(record)
                 batch.add(letter, record)
 

@@ -14,7 +14,7 @@ from connect.record import ConnectRecord
 from connect.record_format import record_to_json
 from connect.strict import strict_settings
 from worker.config.secrets import SecretMask
-from worker.dead_letters.letters import PREFIX, REPLAYED, DeadLetter, is_source_queue
+from worker.dead_letters.letters import PREFIX, DeadLetter, is_source_queue
 from worker.dead_letters.records import mask_failure, read_record
 from worker.dead_letters.registered_schemas import RegisteredSchemaWriters
 from worker.dead_letters.requests import CONVERTERS
@@ -145,9 +145,6 @@ def _sink_letter(
     except Exception as e:
         return build_failure(e, role)
     at_ms = stored.timestamp_ms if after.timestamp == before.timestamp else after.timestamp
-    is_changed = (key, value, at_ms) != (stored.key, stored.value, stored.timestamp_ms)
-    if is_changed and all(name != REPLAYED for name, _ in written):
-        written.append((REPLAYED, None))  # its contents no longer say that it was a dead letter
     context_headers = [one for one in stored.headers if one[0].startswith(PREFIX)]
     context = letter.context
     if after.topic != before.topic or after.partition != before.partition:

@@ -20,12 +20,12 @@ from connectors.registry.avro.converter import AvroConverter
 from tests.unit.connectors.registry.conftest import MemoryRegistry
 from worker.config.secrets import SecretMask
 from worker.dead_letters import replay as replays
-from worker.dead_letters.checks import LetterChecks
+from worker.dead_letters.checks import LetterChecks, record_to_write
 from worker.dead_letters.letters import PREFIX, REPLAYED, DeadLetter
 from worker.dead_letters.positions import ReplayPosition
 from worker.dead_letters.reader import LetterChunk, LetterReader, LetterSource
 from worker.dead_letters.requests import ReplayRequest
-from worker.dead_letters.superseded import NewerRecords
+from worker.dead_letters.superseded import NewerRecords, mark_replayed
 from worker.dead_letters.transforms import LetterTransforms
 from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite
 from worker.kafka.stored_records import TopicRecord
@@ -125,7 +125,9 @@ def test_only_what_changes_is_encoded_again(value: bytes, changes: dict[str, byt
     expected = {"key": b"k", "value": value, **changes}
     assert {"key": stored.key, "value": stored.value} == expected
     marks = [(REPLAYED, None)] if changes else []
-    assert changed.letter.original_headers == (("mine", b"\x00\xff"), *marks)
+    mine = ("mine", b"\x00\xff")
+    assert changed.letter.original_headers == (mine,)
+    assert mark_replayed(record_to_write(changed.letter, None, None), letter(value)).headers == (mine, *marks)
     assert (stored.partition, stored.offset, stored.timestamp_ms, changed.letter.origin) == (0, 3, AT, ("orders", 1, 7))
     assert changed.before is not None
     assert changed.before.value == json.loads(value)
@@ -283,7 +285,8 @@ def test_records_that_a_replay_has_changed_do_not_supersede_dead_letters(
     changed = found.apply(first).letter
     found.close()
     assert changed is not None
-    written = changed.stored._replace(topic="orders", partition=1, offset=50, headers=changed.original_headers)
+    headers = mark_replayed(record_to_write(changed, None, None), first).headers
+    written = changed.stored._replace(topic="orders", partition=1, offset=50, headers=headers)
     partition = TopicPartition("orders", 1)
     monkeypatch.setattr("worker.dead_letters.superseded.topic_ranges", lambda java, topics: {partition: (0, 51)})
     monkeypatch.setattr("worker.dead_letters.superseded.read_stored", lambda java, one, first, end: iter([[written]]))
