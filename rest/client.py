@@ -336,6 +336,11 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
+def lacks_resource(error: NotFoundError) -> bool:
+    """Whether the worker does not have the resource itself, as Apache's workers, rather than what it names."""
+    return error.message in ("HTTP 404 Not Found", "HTTP 404")
+
+
 def _message_of(status: int, answer: Any) -> str:
     if isinstance(answer, dict) and "message" in answer:
         return str(answer["message"])

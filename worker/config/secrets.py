@@ -103,18 +103,17 @@ class SecretMask:
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
 
-
-def mask_json(value: Any, mask: SecretMask) -> Any:
-    """Returns a JSON value with its texts masked, except for the names of members (promise 9)."""
-    match value:
-        case str():
-            return mask.mask(value)
-        case Mapping():
-            return {key: mask_json(member, mask) for key, member in value.items()}
-        case list() | tuple():
-            return [mask_json(member, mask) for member in value]
-        case _:
-            return value
+    def mask_json(self, node: Any) -> Any:
+        """Returns a JSON value with its texts masked; keys stay."""
+        match node:
+            case str():
+                return self.mask(node)
+            case Mapping():
+                return {key: self.mask_json(member) for key, member in node.items()}
+            case list() | tuple():
+                return [self.mask_json(member) for member in node]
+            case _:
+                return node
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:

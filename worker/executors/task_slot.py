@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from connect.metrics import Metric
-from worker.config.secrets import SecretMask, mask_json
+from worker.config.secrets import SecretMask
 from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.executor import ExecutorListener, TaskSpec
@@ -189,4 +189,4 @@ class TaskSlot:
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:
     """Masks secrets: the details are written by the connector's author (promise 9)."""
-    return replace(progress, details=mask_json(progress.details, mask)) if progress.details else progress
+    return replace(progress, details=mask.mask_json(progress.details)) if progress.details else progress

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask, mask_json
+from worker.config.secrets import SecretMask
 from worker.executor import Executor
 from worker.model import PreviewRequest
 from worker.validation.config_validator import mask_error
@@ -26,6 +26,4 @@ def preview_config(
         answer = executor.preview(resolution.values, request)
     except Exception as e:
         raise mask_error(e, own) from e
-    masked = mask_json(answer, own)
-    assert isinstance(masked, dict)
-    return masked
+    return cast("dict[str, Any]", own.mask_json(answer))
