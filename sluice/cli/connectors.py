@@ -10,6 +10,7 @@ import click
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.cli.errors import FAILED, OK
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import forms_option, notice, print_forms, print_table
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import WILDCARDS, connector_row, describe_connector, select
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from rest.client import ConnectClient
 
 _COLUMNS = ("name", "type", "state", "tasks", "failed", "worker", "class")
-
-
-def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Names that a shell offers; none if no worker answers."""
-    try:
-        with connect_to(ctx.params.get("url"), ctx.params.get("context_name")) as client:
-            return [name for name in client.connectors() if name.startswith(word)]
-    except Exception:
-        return []
 
 
 _PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.connectors import complete_names
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import output_option, print_json, print_table, wants_color
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import matching
