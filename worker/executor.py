@@ -184,6 +184,9 @@ class Executor(Protocol):
     def progress(self, task: TaskId) -> TaskProgress | None:
         """The progress of a task that runs here, or None."""
 
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        """The progress of those of the tasks that run here. Waits for all together as long as :meth:`progress` for one."""
+
     def figures(self, timeout_s: float) -> list[ExecutorFigures]:
         """Returns the figures of all tasks, by process. Waits at most this long for processes and for code of connectors, and
         returns without those that do not answer."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.connectors import complete_names
 from sluice.cli.errors import FAILED, OK
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import named_option, notice, print_json, print_names, wants_color
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import select

@@ -13,9 +13,10 @@ import click
 
 from connect.errors import ConfigError
 from sluice.cli.connection import DEFAULT_BOOTSTRAP, client_properties, key_values
-from sluice.cli.connectors import complete_names
 from sluice.cli.errors import FAILED, OK
-from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json, progress
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json
+from sluice.cli.progress import progress, waiting
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def list_queues(
     from sluice.online.dead_letters import connectors_with_queues
 
     found = []
-    with connect_to(url, context_name) as client:
-        for name, topic in connectors_with_queues(client).items():
+    with connect_to(url, context_name) as client, progress("reading queues") as report:
+        queues = connectors_with_queues(client)
+        for done, (name, topic) in enumerate(queues.items()):
+            report(done, len(queues), name)
             try:
                 access = _access(client, name, bootstrap_server, command_config, worker_file)
                 answer = access.letters(limit=1, selection={"with_replayed": True})
@@ -132,7 +135,8 @@ def show(
     selection = {"cause": cause, "partition": partition, "offsets": offsets, "with_replayed": shows_all}
     with connect_to(url, context_name) as client:
         access = _access(client, name, bootstrap_server, command_config, worker_file)
-        answer = access.letters(limit=limit, selection=selection, with_trace=trace)
+        with waiting("reading the queue"):
+            answer = access.letters(limit=limit, selection=selection, with_trace=trace)
     for letter in answer["letters"]:
         if output == "json":
             print_json(letter)
@@ -167,7 +171,11 @@ def group(
     selection = {"partition": partition, "offsets": offsets, "with_replayed": shows_all}
     with connect_to(url, context_name) as client, progress("reading") as report:
         access = _access(client, name, bootstrap_server, command_config, worker_file)
-        answer = access.causes(selection, report)
+        if access.is_local:
+            answer = access.causes(selection, report)
+        else:  # the worker reads it, and answers at the end
+            with waiting("reading the queue"):
+                answer = access.causes(selection)
     causes = [{"name": one["id"], **one} for one in answer["causes"]]
     rows = [
         [one["id"], one["count"], _time(one["first_ms"]), _time(one["last_ms"]), one["stage"], _plugin(one), one["field"],

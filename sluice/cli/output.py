@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -143,47 +142,6 @@ def error(text: str) -> None:
 def wants_color(stream: Any) -> bool:
     """Returns whether ``stream`` is a terminal and NO_COLOR is not set."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Shows progress on stderr: a bar on a terminal, lines elsewhere.
-
-    Yields a function that takes (done, total, current item). Nothing is shown before its first call.
-    """
-    if wants_color(sys.stderr):
-        yield from _bar(title)
-    else:
-        yield from _lines(title)
-
-
-def _bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[at]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None, at="", visible=False)
-        yield lambda done, total, at: bar.update(task, completed=done, total=total, at=at, visible=True)
-
-
-def _lines(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    shown = -1
-
-    def show(done: int, total: int, _: str) -> None:
-        nonlocal shown
-        quarter = 4 * done // total if total else 4
-        if quarter != shown:
-            shown = quarter
-            notice(f"{title}: {done} of {total}")
-
-    yield show
 
 
 def as_dict(value: Any) -> dict[str, Any]:

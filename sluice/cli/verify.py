@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
-from sluice.cli.connectors import complete_names
 from sluice.cli.durations import duration_option
-from sluice.cli.output import notice, output_option, print_json, print_table, progress
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import notice, output_option, print_json, print_table
+from sluice.cli.progress import progress
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:

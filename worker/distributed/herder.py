@@ -34,7 +34,6 @@ from worker.model import (
     TargetState,
     TaskId,
     TaskInfo,
-    TaskProgress,
     TaskSignal,
 )
 from worker.observability.herder_activity import HerderActivity
@@ -135,9 +134,6 @@ class DistributedHerder(HerderOperations):
             raise NotFoundError(f"Connector {name} not found")
         found = ((task, state.task_config(task) or {}) for task in state.tasks(name))
         return [TaskInfo(task, {key: value for key, value in config.items() if value is not None}) for task, config in found]
-
-    def progress(self, task: TaskId) -> TaskProgress | None:
-        return self._executor.progress(task)
 
     def rebalance_times_ms(self) -> Sequence[int]:
         return list(self._parts.group.rebalance_times_ms)

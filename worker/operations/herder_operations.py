@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from connect.errors import ForbiddenError, UnsupportedError
@@ -24,6 +24,8 @@ from worker.model import (
     RequestSignature,
     ServerInfo,
     TargetState,
+    TaskId,
+    TaskProgress,
 )
 from worker.observability.diagnosis.kafka_facts import read_kafka_facts
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
@@ -126,6 +128,12 @@ class HerderOperations(ABC):
 
     def readiness(self) -> Readiness:
         return self._condition.readiness()
+
+    def progress(self, task: TaskId) -> TaskProgress | None:
+        return self._executor.progress(task)
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        return self._executor.progress_of(tasks)
 
     def metrics(self) -> Sequence[MetricFamily]:
         return self.worker_metrics.collect()
