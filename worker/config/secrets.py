@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from typing import Any
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
@@ -101,6 +102,17 @@ class SecretMask:
             text = pattern.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def mask_texts(node: Any, mask: Callable[[str], str]) -> Any:
+    """Promise 9: the texts of a JSON value, masked."""
+    if isinstance(node, str):
+        return mask(node)
+    if isinstance(node, list):
+        return [mask_texts(one, mask) for one in node]
+    if isinstance(node, dict):
+        return {key: mask_texts(one, mask) for key, one in node.items()}
+    return node
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:

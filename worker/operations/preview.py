@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_texts
 from worker.executor import Executor
 from worker.model import PreviewRequest
 from worker.validation.config_validator import mask_error
@@ -26,17 +26,6 @@ def preview_config(
         answer = executor.preview(resolution.values, request)
     except Exception as e:
         raise mask_error(e, own) from e
-    masked = _masked(answer, own.mask)
+    masked = mask_texts(answer, own.mask)
     assert isinstance(masked, dict)
     return masked
-
-
-def _masked(node: Any, mask: Callable[[str], str]) -> Any:
-    """Promise 9: the texts of a JSON value, masked."""
-    if isinstance(node, str):
-        return mask(node)
-    if isinstance(node, list):
-        return [_masked(one, mask) for one in node]
-    if isinstance(node, dict):
-        return {key: _masked(one, mask) for key, one in node.items()}
-    return node
