@@ -67,20 +67,20 @@ export function ConnectionTestPanel({ config, capabilities, jump }) {
   };
 
   if (!worker.isSluice) {
-    return html`<section class="card" aria-labelledby="connection"><header class="card-head"><h2 id="connection">Connection</h2></header><div class="pad">
+    return html`<section class="card" aria-labelledby="connection-test"><header class="card-head"><h2 id="connection-test">Connection test</h2></header><div class="pad">
       <${Absent}>No connection test and no list of tables: a worker of Apache Kafka Connect has no REST resource for them. The check below is all that the plugin itself checks.<//>
     </div></section>`;
   }
   if (!capabilities) return null;
   if (!capabilities.connection_test) {
-    return html`<section class="card" aria-labelledby="connection"><header class="card-head"><h2 id="connection">Connection</h2></header><div class="pad">
+    return html`<section class="card" aria-labelledby="connection-test"><header class="card-head"><h2 id="connection-test">Connection test</h2></header><div class="pad">
       <${Absent}>This plugin has no connection test. The check below is all that it checks.<//>
     </div></section>`;
   }
   return html`
-    <section class="card" aria-labelledby="connection">
+    <section class="card" aria-labelledby="connection-test">
       <header class="card-head">
-        <h2 id="connection">Connection</h2>
+        <h2 id="connection-test">Connection test</h2>
         <span class="card-hint" role="status">${isBusy ? "testing…" : result ? `${format.duration(result.duration_ms / 1000)}${tested === text ? "" : ", before your last change"}` : ""}</span>
         <div class="card-actions">
           ${isBusy

@@ -50,6 +50,8 @@ function TablePicker({ name, form, value, config, set, onClose }) {
     );
     return () => controller.abort();
   }, [turn]);
+  const box = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => box.current?.focus(), [listing]);
   const tables = listing?.collections ?? [];
   const matched = useMemo(() => {
     const find = matcher(patterns, form);
@@ -87,7 +89,7 @@ function TablePicker({ name, form, value, config, set, onClose }) {
         ${!listing && !error && html`<p class="loading" role="status">Reading the tables of the database…</p>`}
         ${listing && html`
           <div class="tables-head">
-            <input type="search" placeholder="Search tables" aria-label="Search tables" value=${search} autofocus onInput=${(event) => setSearch(event.target.value)} />
+            <input type="search" ref=${box} placeholder="Search tables" aria-label="Search tables" value=${search} onInput=${(event) => setSearch(event.target.value)} />
             <label class="check-label"><input type="checkbox" checked=${onlyChosen} onChange=${(event) => setOnlyChosen(event.target.checked)} /> only chosen</label>
             <button type="button" class="button small" disabled=${!found.length || isEvery} onClick=${() => choose(found, true)}>Select all matching (${format.number(found.length)})</button>
             <button type="button" class="button small" disabled=${!found.some((one) => chosen.has(entryOf(one, form)))} onClick=${() => choose(found, false)}>Clear matching</button>
@@ -163,7 +165,7 @@ function Row({ one, isChosen, pattern, choose }) {
   const short = one.schema && one.name.startsWith(`${one.schema}.`) ? one.name.slice(one.schema.length + 1) : one.name;
   return html`
     <li class="table-row">
-      <label>
+      <label class="check-label table-choice">
         <input type="checkbox" checked=${isChosen} disabled=${pattern !== undefined} onChange=${(event) => choose([one], event.target.checked)} />
         <span><span class="table-name">${short}</span> <span class="sub">${facts.join(" · ")}${pattern === undefined ? "" : ` · chosen by ${pattern}`}</span></span>
       </label>

@@ -11,7 +11,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from connect.connector import Connector
 from connect.plugins import Plugins
+from connect.testing import check_external_system
+from connectors.jdbc import JdbcSink, JdbcSource
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -51,6 +54,18 @@ def test_source_steps_end_with_the_columns_that_its_mode_needs(shop: Path) -> No
     assert steps["Columns"]["state"] == "passed"
     steps = steps_of(config, {"incrementing.column.name": "body", "table.whitelist": "orders"})
     assert steps["Columns"]["state"] == "failed"
+
+
+@pytest.mark.parametrize("connector", [JdbcSource, JdbcSink])
+def test_system_conforms(connector: type[Connector], shop: Path, tmp_path: Path) -> None:
+    config = {"connection.url": f"jdbc:sqlite:{shop}", "topic.prefix": "t", "mode": "bulk"}
+    check_external_system(connector, config, {**config, "connection.url": f"jdbc:sqlite:{tmp_path}/absent/x.db"})
+
+
+def test_conformance_check_finds_an_entry_that_selects_too_much(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.jdbc.external_system.regex_entry", lambda *parts: ".*")
+    with pytest.raises(AssertionError, match=r"the entry \.\* of notes selects"):
+        check_external_system(JdbcSource, {"connection.url": f"jdbc:sqlite:{shop}"})
 
 
 def test_wrong_urls_name_the_key(tmp_path: Path) -> None:
