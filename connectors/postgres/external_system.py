@@ -369,7 +369,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
         findings.append(
             warning_finding(
                 "no-primary-key",
-                f"{_named([str(table) for table in without])} {_have(without)} no primary key: their records have no key",
+                f"{_named([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
                 "message.key.columns",
                 "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
             )
@@ -380,7 +380,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
             warning_finding(
                 "no-replica-identity",
                 f"{_named([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
-                "rejects UPDATE and DELETE of them in every application",
+                "rejects UPDATE and DELETE in every application",
                 "replica.identity.autoset.values",
                 "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:_MOST_NAMED]),
             )
