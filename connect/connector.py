@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.config.definition import ConfigDef, ConfigValue
@@ -17,6 +18,7 @@ from connect.sink import SinkTask
 from connect.source import OffsetReader, SourceTask
 
 if TYPE_CHECKING:
+    from connect.external_system import EntryForm, ExternalSystem
     from connect.verification import VerifiableSink, VerifiableSource
 
 
@@ -60,6 +62,9 @@ class Connector(ABC):
     most_tasks: ClassVar[int | None] = None
     """The maximum number of tasks, whatever ``tasks.max`` says; None: no limit but ``tasks.max``."""
 
+    collection_keys: ClassVar[Mapping[str, EntryForm]] = MappingProxyType({})
+    """The keys that select data collections of :meth:`external_system`, with the form of their entries."""
+
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:
@@ -99,6 +104,12 @@ class Connector(ABC):
         tables). Must not change anything. Called on the same instances and with the same result as :meth:`check_config`.
         """
         return self.check_config(config)
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem | None:
+        """Returns what tests the connection and lists tables with this configuration, of which keys may be missing or wrong; None
+        if the connector has no such thing. Called on an instance that was never started. Raises ConfigError if the keys of the
+        connection are wrong."""
+        return None
 
 
 class SourceConnector(Connector):

@@ -24,6 +24,7 @@ from rest.responses import http_error_response
 from rest.routes.connectors import add_connectors_routes
 from rest.routes.dead_letters import add_dead_letters_routes
 from rest.routes.diagnosis import add_diagnosis_routes
+from rest.routes.external_systems import add_external_system_routes
 from rest.routes.history import add_history_routes
 from rest.routes.internal import add_internal_routes
 from rest.routes.loggers import add_loggers_routes
@@ -61,6 +62,7 @@ PUBLIC: tuple[AddRoutes, ...] = (
     add_plugins_routes,
     add_progress_routes,
     add_preview_routes,
+    add_external_system_routes,
     add_diagnosis_routes,
     add_signals_routes,
     add_verification_routes,

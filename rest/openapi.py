@@ -81,6 +81,18 @@ _PREVIEW_SIDE = _object({"type": STRING, "value": STRING})
 _PREVIEW_FIELD = _object({"path": STRING, "type": STRING, "value": STRING})
 _PREVIEW_ERROR = _object({"class": STRING, "message": STRING, "stage": STRING, "transform": nullable(STRING)})
 
+_FINDING = _object(
+    {
+        "code": STRING,
+        "severity": one_of("error", "warning", "note"),
+        "message": STRING,
+        "path": nullable(STRING),
+        "suggestion": nullable(STRING),
+        "file": nullable(STRING),
+        "line": nullable(INTEGER),
+    }
+)
+_COLLECTION_KEY = _object({"name": STRING, "form": one_of("name", "regex")})
 SCHEMAS: dict[str, Schema] = {
     "ConfigKey": _object(
         {
@@ -201,7 +213,47 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Error": _object({"error_code": INTEGER, "message": nullable(STRING)}),
+    "ExternalSystem": _object({"connection_test": BOOLEAN, "collection_keys": array_of(_COLLECTION_KEY)}),
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
+    "ConnectionTest": _object(
+        {
+            "state": one_of("passed", "warning", "failed"),
+            "duration_ms": INTEGER,
+            "steps": array_of(
+                _object(
+                    {
+                        "name": STRING,
+                        "state": one_of("passed", "warning", "failed", "skipped"),
+                        "detail": STRING,
+                        "findings": array_of(_FINDING),
+                    }
+                )
+            ),
+        }
+    ),
+    "DataCollections": _object(
+        {
+            "collections": array_of(
+                _object(
+                    {
+                        "name": STRING,
+                        "entry": STRING,
+                        "kind": STRING,
+                        "database": nullable(STRING),
+                        "schema": nullable(STRING),
+                        "rows": nullable(INTEGER),
+                        "size_bytes": nullable(INTEGER),
+                        "has_primary_key": nullable(BOOLEAN),
+                        "details": map_of(STRING),
+                        "findings": array_of(_FINDING),
+                    }
+                )
+            ),
+            "hidden": INTEGER,
+            "is_truncated": BOOLEAN,
+            "keys": array_of(_COLLECTION_KEY),
+        }
+    ),
     "Diagnosis": _object(
         {"worker_id": STRING, "at_ms": INTEGER, "problems": array_of(ref("Problem")), "unseen": array_of(STRING)},
         {"name": STRING},
@@ -412,6 +464,10 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
         {200: _object({"connectors": map_of(ref("ProgressTotals"))}, {"missing_workers": array_of(STRING)})}, (400,)
     ),
     ("post", "/sluice/preview"): OperationResponses({200: ref("Preview")}, (400, 404)),
+    ("post", "/sluice/connection-test"): OperationResponses({200: ref("ConnectionTest")}, (400, 404)),
+    ("post", f"{_SLUICE}/connection-test"): OperationResponses({200: ref("ConnectionTest")}, (400, 404)),
+    ("post", "/sluice/data-collections"): OperationResponses({200: ref("DataCollections")}, (400, 404)),
+    ("get", "/sluice/connector-plugins/{plugin}/external-system"): OperationResponses({200: ref("ExternalSystem")}, (400, 404)),
     ("get", "/sluice/diagnosis"): OperationResponses({200: ref("Diagnosis")}),
     ("get", f"{_SLUICE}/diagnosis"): OperationResponses({200: ref("Diagnosis")}, (404,)),
     ("post", f"{_SLUICE}/signals"): OperationResponses(
@@ -460,6 +516,7 @@ _PREVIEW_BODY = {
         },
     },
 }
+_SYSTEM_BODY = {"type": "object", "required": ["config"], "additionalProperties": False, "properties": {"config": CONFIG}}
 _REPLAY_BODY = {
     "type": "object",
     "properties": {
@@ -480,6 +537,8 @@ _BODIES: dict[tuple[str, str], Schema] = {
     ("put", "/admin/loggers/{logger}"): _LEVEL_BODY,
     ("post", f"{_SLUICE}/signals"): _SIGNAL_BODY,
     ("post", "/sluice/preview"): _PREVIEW_BODY,
+    ("post", "/sluice/connection-test"): _SYSTEM_BODY,
+    ("post", "/sluice/data-collections"): _SYSTEM_BODY,
     ("post", f"{_SLUICE}/dead-letters/replay"): _REPLAY_BODY,
     ("post", f"{_SLUICE}/verification"): _VERIFICATION,
 }

@@ -24,6 +24,7 @@ from worker.model import (
     RestartPlan,
     ServerInfo,
     Status,
+    SystemQuestion,
     TargetState,
     TaskId,
     TaskInfo,
@@ -178,6 +179,14 @@ class PreviewOperations(Protocol):
         records to run."""
 
 
+class ExternalSystemOperations(Protocol):
+    """Connection tests, and lists of the tables that a configuration can name."""
+
+    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        """Answers as :func:`worker.validation.external_systems.answer_about_system` does, without secrets. The configuration
+        need not be in use."""
+
+
 class OffsetOperations(Protocol):
     """Reading and changing stored offsets (KIP-875)."""
 
@@ -281,6 +290,7 @@ class Herder(
     SignalOperations,
     PluginCatalog,
     PreviewOperations,
+    ExternalSystemOperations,
     OffsetOperations,
     TopicOperations,
     HistoryOperations,

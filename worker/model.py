@@ -322,3 +322,12 @@ class PreviewRequest:
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> PreviewRequest:
         return cls(plain["records"], plain["topic"], plain["limit"])
+
+
+class SystemQuestion(Enum):
+    """What REST asks about the external system of a configuration: see :mod:`worker.validation.external_systems`."""
+
+    CAPABILITIES = "capabilities"
+    """Whether the connector's class has connection tests, and which keys select tables. Connects to nothing."""
+    CONNECTION_TEST = "connection-test"
+    DATA_COLLECTIONS = "data-collections"

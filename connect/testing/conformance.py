@@ -10,21 +10,24 @@ Each check raises AssertionError that describes the violated rule. The rules are
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from connect.config.definition import NO_DEFAULT
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError
+from connect.external_system import MAX_COLLECTIONS, ConnectionStep, ExternalSystem, StepState, error_finding
 from connect.record import SinkRecord, SourceRecord, TopicPartition
 from connect.sink import SinkTask
 from connect.source import SourceTask
 from connect.testing.harness import MemoryOffsets, SinkHarness, SourceHarness
 
 PROMPT_S = 2.0
+T = TypeVar("T")
 
 
 def check_source_connector(connector_class: type[SourceConnector], config: Mapping[str, str], *, records: int) -> None:
@@ -55,6 +58,59 @@ def check_sink_connector(connector_class: type[SinkConnector], config: Mapping[s
         harness.task.close_partitions(partitions[:1])
         harness.context.assigned -= set(partitions[:1])
         harness.put([record for record in records if TopicPartition(record.topic, record.partition) not in partitions[:1]])
+
+
+def check_external_system(
+    connector_class: type[Connector], config: Mapping[str, str], unreachable: Mapping[str, str] | None = None
+) -> None:
+    """Checks the external system of a connector class: with ``config``, which reaches it, and ``unreachable``, which does not."""
+    assert connector_class.external_system is not Connector.external_system, f"{connector_class.__name__} has no external_system"
+    known = connector_class().config_def().keys
+    for name in connector_class.collection_keys:
+        assert name in known, f"collection_keys has {name}, which config_def does not define"
+    steps = _test_steps(connector_class, config)
+    failed = [step for step in steps if step.state is StepState.FAILED]
+    assert not failed, f"the connection test fails with the configuration under test: {failed}"
+    if unreachable is not None:
+        steps = _test_steps(connector_class, unreachable)
+        assert any(step.state is StepState.FAILED for step in steps), "the connection test passes although nothing can be reached"
+    collections = _use_system(connector_class, config, lambda system: list(system.data_collections()))
+    names = [one.name for one in collections]
+    assert len(names) <= MAX_COLLECTIONS + 1, f"data_collections returned {len(names)} entries"
+    assert len(set(names)) == len(names), "data_collections returned a name twice"
+    for one in collections:
+        json.dumps(one.as_json())
+        selected = [name for name in names if re.fullmatch(one.entry, name)]
+        assert selected == [one.name], f"the entry {one.entry} of {one.name} selects {selected}"
+        assert "," not in one.entry, f"the entry {one.entry} is no single entry of a list"
+    cancelled = connector_class().external_system(config)
+    assert cancelled is not None
+    cancelled.cancel()
+    cancelled.close()
+
+
+def _test_steps(connector_class: type[Connector], config: Mapping[str, str]) -> list[ConnectionStep]:
+    try:
+        steps = _use_system(connector_class, config, lambda system: list(system.test_connection()))
+    except ConnectError as e:
+        return [ConnectionStep("raised", findings=(error_finding("raised", e.message),))]
+    assert steps, "the connection test has no steps"
+    names = [step.name for step in steps]
+    assert len(set(names)) == len(names), f"steps of the connection test have the same name: {names}"
+    for step in steps:
+        json.dumps(step.as_json())
+        for finding in step.findings:
+            assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", finding.code), f"{finding.code} is no code in kebab-case"
+    return steps
+
+
+def _use_system(connector_class: type[Connector], config: Mapping[str, str], use: Callable[[ExternalSystem], T]) -> T:
+    system = connector_class().external_system(config)
+    assert system is not None, "external_system returned None with the configuration under test"
+    try:
+        return use(system)
+    finally:
+        system.close()
 
 
 def _check_connector(connector_class: type[Connector], config: Mapping[str, str]) -> None:

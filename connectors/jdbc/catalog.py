@@ -55,3 +55,12 @@ class JdbcTable:
             return exact
         alike = self._by_folded_name.get(name.lower(), [])
         return alike[0] if len(alike) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What the catalog knows of a table without reading it. None: unknown."""
+
+    rows: int | None = None
+    size_bytes: int | None = None
+    has_primary_key: bool | None = None

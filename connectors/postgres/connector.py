@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
+from connect.external_system import EntryForm
 from connect.version import sluice_version
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
@@ -26,6 +27,7 @@ from connectors.postgres.task import PostgresSourceTask
 from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 if TYPE_CHECKING:
+    from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSource
 
 _MAX_VALIDATION_S = 10.0
@@ -44,6 +46,10 @@ class PostgresSource(SourceConnector):
     # whether the next one may be sent, if that is full or has waited for linger.ms (librdkafka 2.16 with an idempotent producer).
     producer_defaults = MappingProxyType({"batch.size": "1000000", "linger.ms": "20"})
     open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
+
+    collection_keys = MappingProxyType(
+        dict.fromkeys(("table.include.list", "table.exclude.list", "snapshot.include.collection.list"), EntryForm.REGEX)
+    )
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -89,6 +95,11 @@ class PostgresSource(SourceConnector):
         except WaitInterrupted:
             pass
         return values
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
+        from connectors.postgres.external_system import PostgresSystem
+
+        return PostgresSystem(config)
 
     def verification(self, config: Mapping[str, str]) -> VerifiableSource:
         from connectors.postgres.verification import PostgresVerification

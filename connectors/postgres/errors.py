@@ -50,6 +50,17 @@ class ServerError(ConnectError):
         self.sqlstate = sqlstate
 
 
+class ServerSetupError(ConfigError):
+    """The server, or the user on it, is not set up as the configuration needs it. The message consists of problem, advice, and
+    the server's own reason; ``code`` is that of a finding."""
+
+    def __init__(self, code: str, problem: str, advice: str, *, key: str, reason: str = "") -> None:
+        super().__init__(f"{problem}: {advice}{'. ' + reason if reason else ''}", key=key)
+        self.code = code
+        self.problem = f"{problem}. {reason}" if reason else problem
+        self.advice = advice
+
+
 _TRANSIENT_SQLSTATES = ("57P01", "57P02", "57P03", "53300", "08")
 
 
@@ -58,34 +69,58 @@ def connection_error(address: Address, reason: str) -> ConnectError:
     text = reason.lower()
     where = f"PostgreSQL at {address.host}:{address.port}"
     if "replication" in text and ("must be" in text or "permission denied" in text):
-        return ConfigError(
-            f"user {address.user} may not replicate from {where}: ALTER ROLE {address.user} REPLICATION "
-            f"(on Amazon RDS: GRANT rds_replication TO {address.user}). {reason}",
-            key="database.user",
-        )
+        return may_not_replicate(address.user, where, reason)
     if "pg_hba.conf" in text:
-        return ConfigError(
-            f"{where} rejects connections of user {address.user} to database {address.database} from this host: add or change a "
-            f"line of pg_hba.conf (it also decides whether TLS is needed: database.sslmode). {reason}",
+        return ServerSetupError(
+            "rejected-by-pg-hba",
+            f"{where} rejects connections of user {address.user} to database {address.database} from this host",
+            "add or change a line of pg_hba.conf (it also decides whether TLS is needed: database.sslmode)",
             key="database.user",
+            reason=reason,
         )
     if "password" in text or "authentication" in text:
-        return ConfigError(
-            f"{where} rejected the password of user {address.user}: check database.user and database.password. {reason}",
+        return ServerSetupError(
+            "authentication-failed",
+            f"{where} rejected the password of user {address.user}",
+            "check database.user and database.password",
             key="database.password",
+            reason=reason,
         )
     if "does not exist" in text and "role" in text:
-        return ConfigError(f"{where} has no user {address.user}: check database.user. {reason}", key="database.user")
+        return ServerSetupError(
+            "unknown-user", f"{where} has no user {address.user}", "check database.user", key="database.user", reason=reason
+        )
     if "does not exist" in text:
-        return ConfigError(f"{where} has no database {address.database}: check database.dbname. {reason}", key="database.dbname")
+        return ServerSetupError(
+            "unknown-database",
+            f"{where} has no database {address.database}",
+            "check database.dbname",
+            key="database.dbname",
+            reason=reason,
+        )
     if "starting up" in text or "shutting down" in text or "too many" in text or "remaining connection slots" in text:
         return ConnectionLostError(f"{where} temporarily accepts no connections: {reason}")
     if "ssl" in text or "certificate" in text:
-        return ConfigError(
-            f"no TLS connection to {where}: check database.sslmode and its files. {reason}", key="database.sslmode"
+        return ServerSetupError(
+            "no-tls-connection",
+            f"no TLS connection to {where}",
+            "check database.sslmode and its files",
+            key="database.sslmode",
+            reason=reason,
         )
     return UnreachableError(
         f"cannot reach {where}: {reason}; check database.hostname, database.port, and that the server is running"
+    )
+
+
+def may_not_replicate(user: str, where: str, reason: str = "") -> ServerSetupError:
+    """The error for a user without the privilege to replicate."""
+    return ServerSetupError(
+        "no-replication-privilege",
+        f"user {user} may not replicate from {where}",
+        f"ALTER ROLE {user} REPLICATION (on Amazon RDS: GRANT rds_replication TO {user})",
+        key="database.user",
+        reason=reason,
     )
 
 

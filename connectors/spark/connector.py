@@ -17,6 +17,7 @@ from connectors.spark.config_keys import CONF_PREFIX, FRESHNESS_PREFIX, PARQUET,
 from connectors.spark.schema_settings import EVOLUTION_PREFIX, RENAMES_PREFIX
 
 if TYPE_CHECKING:
+    from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSink
 
 
@@ -91,6 +92,11 @@ class SparkSink(SinkConnector):
             if lease is not None:
                 lease.release()
         return True
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
+        from connectors.spark.external_system import LakeTables
+
+        return LakeTables(self.parse(config))
 
     def verification(self, config: Mapping[str, str]) -> VerifiableSink:
         from connectors.spark.verification.sink import SparkVerification

@@ -80,6 +80,12 @@ PERMISSIONS: dict[tuple[str, str], Permission] = {
     ("PUT", "/admin/loggers/{logger}"): _ADMIN_WORKER,
     # Previews run code that the configuration names, and may read topics.
     ("POST", "/sluice/preview"): _ADMIN_ANY,
+    # Connect where the configuration says, with secrets that it has or that are kept.
+    ("POST", "/sluice/connection-test"): _ADMIN_ANY,
+    ("POST", "/sluice/data-collections"): _ADMIN_ANY,
+    # Tests a configuration that is in use, which only admins can change.
+    ("POST", f"{_SLUICE}/connection-test"): _OPERATE,
+    ("GET", "/sluice/connector-plugins/{plugin}/external-system"): _VIEW_ANY,
     ("GET", "/sluice/progress"): _VIEW_ANY,
     ("GET", f"{_SLUICE}/progress"): _VIEW,
     ("GET", f"{_SLUICE}/logs"): _VIEW,

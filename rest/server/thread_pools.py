@@ -51,13 +51,13 @@ def request_kind(method: str, path: str) -> RequestKind:
         return RequestKind.METRICS
     if path in ("/", "/health") or path.startswith("/admin"):
         return RequestKind.WORKER
-    if path.endswith(("/offsets", "/diagnosis")) or "/dead-letters" in path or path.startswith("/connector-plugins/"):
+    if path.endswith(("/offsets", "/diagnosis")) or "/dead-letters" in path or "/connector-plugins/" in path:
         return RequestKind.CONFIGURE
     if method == "GET":
         return RequestKind.READ
     return (
         RequestKind.CONFIGURE
-        if path == "/connectors" or path.endswith(("/config", "/rollback", "/preview"))
+        if path == "/connectors" or path.endswith(("/config", "/rollback", "/preview", "/connection-test", "/data-collections"))
         else RequestKind.CHANGE
     )
 

@@ -20,6 +20,7 @@ PAGE_HEADER, PAGE_NAME = "x-requested-with", "sluice-ui"
 """Sent by the page with each request. Pages of other origins cannot send it."""
 READS = ("GET", "HEAD")
 _SAFE = (*READS, "OPTIONS")
+_TRIALS = ("/sluice/preview", "/sluice/connection-test", "/sluice/data-collections")
 _SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -79,9 +80,9 @@ class WebPage:
 
 
 def changes_something(method: str, path: str) -> bool:
-    """Whether a request may change something. Validation and previews change nothing."""
+    """Whether a request may change something. Validation, previews, and connection tests change nothing."""
     is_validation = path.startswith("/connector-plugins/") and path.endswith("/config/validate")
-    return method not in _SAFE and not is_validation and path != "/sluice/preview"
+    return method not in _SAFE and not is_validation and path not in _TRIALS
 
 
 def is_from_page(headers: Headers) -> bool:

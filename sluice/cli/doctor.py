@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +16,10 @@ from connect.errors import ConnectError
 from connect.extras import EXTRAS, install_command, missing_modules
 from sluice.cli.connection import bootstrap_options, client_properties
 from sluice.cli.errors import FAILED
-from sluice.cli.output import as_dict, emit, named_option, print_names
+from sluice.cli.output import as_dict, emit, named_option, print_json, print_names
+
+if TYPE_CHECKING:
+    from sluice.cli.external_systems import SystemAnswer
 
 GOOD, NOTE, BAD = "ok", "note", "wrong"
 
@@ -34,14 +38,31 @@ class CheckResult:
 
 
 @click.command()
+@click.argument("connectors", nargs=-1, type=click.Path(), metavar="[CONNECTOR...]")
+@click.option("--worker", "worker_file", metavar="FILE", help="Worker file with config providers and address rules.")
 @bootstrap_options
 @named_option
-def doctor(bootstrap_server: str, command_config: Path | None, output: str) -> int:
+def doctor(
+    connectors: tuple[str, ...], worker_file: str | None, bootstrap_server: str, command_config: Path | None, output: str
+) -> int:
     """Check Python, packages, extras, Java, JARs, the embedded services, and the broker. Exit code 1 if something is wrong.
+
+    With files of connectors, test their connections instead, from this machine: address, user, privileges, tables, and what else
+    the connector needs. Nothing is created.
 
     A broker that does not respond is only a note: not every machine runs one. With -o name, only what is wrong is printed.
     """
-    findings = list(examine(client_properties(bootstrap_server, command_config)))
+    if connectors:
+        from sluice.cli.external_systems import ask_about_file
+        from worker.model import SystemQuestion
+
+        answers = [ask_about_file(path, worker_file, SystemQuestion.CONNECTION_TEST) for path in connectors]
+        findings = [one for answer in answers for one in read_steps(answer)]
+        if output == "json":
+            print_json([answer.as_json() for answer in answers])
+            return FAILED if any(one.state == BAD for one in findings) else 0
+    else:
+        findings = list(examine(client_properties(bootstrap_server, command_config)))
     columns = ["what", "state", "found", "fix"]
     if output == "name":
         print_names(one.what for one in findings if one.state == BAD)
@@ -49,6 +70,16 @@ def doctor(bootstrap_server: str, command_config: Path | None, output: str) -> i
         rows = [[one.what, one.state, one.found, one.fix] for one in findings]
         emit(output, [as_dict(one) for one in findings], columns, rows)
     return FAILED if any(one.state == BAD for one in findings) else 0
+
+
+def read_steps(answer: SystemAnswer) -> Iterator[CheckResult]:
+    """Yields a result for each step of a connection test."""
+    states = {"passed": GOOD, "warning": NOTE, "skipped": NOTE, "failed": BAD}
+    for step in answer.content["steps"]:
+        problems = step["findings"]
+        found = [step["detail"], *(f"{answer.file.location(one['path'])}: {one['message']}" for one in problems)]
+        fixes = "; ".join(one["suggestion"] for one in problems if one["suggestion"])
+        yield CheckResult(f"{answer.name}: {step['name']}", states[step["state"]], "; ".join(filter(None, found)), fixes)
 
 
 def examine(properties: dict[str, str]) -> Iterator[CheckResult]:

@@ -46,7 +46,7 @@ from worker.executors.messages import (
     texts,
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
-from worker.model import PreviewRequest, TargetState, TaskId, TaskSignal
+from worker.model import PreviewRequest, SystemQuestion, TargetState, TaskId, TaskSignal
 from worker.observability.log_setup import find_log_format, log_uncaught_exceptions, set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.task_figures import encode_figures
@@ -161,6 +161,9 @@ class ExecutorProcess:
             case "preview":
                 request = PreviewRequest.of_plain(arguments["request"])
                 return self._query(lambda: self._local.preview(arguments["values"], request))
+            case "external_system":
+                question = SystemQuestion(arguments["question"])
+                return self._query(lambda: self._local.external_system(arguments["values"], question))
             case "plugins":
                 return self._query(lambda: self._local.plugins(connectors_only=arguments["connectors_only"]))
             case "plugin_config":

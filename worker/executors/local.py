@@ -30,7 +30,7 @@ from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.executors.task_progress import read_progress
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
-from worker.model import PreviewRequest, TargetState, TaskId, TaskProgress, TaskSignal
+from worker.model import PreviewRequest, SystemQuestion, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.observability.stalls import StallSettings
 from worker.storage.offset_store import OffsetPair
 from worker.tasks.worker_task import TaskListener, WorkerTask
@@ -108,6 +108,11 @@ class LocalExecutor:
         from worker.executors.previews import preview
 
         return preview(values, self._config, self._plugins, request)
+
+    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        from worker.validation.external_systems import answer_about_system
+
+        return answer_about_system(self._plugins, values, question)
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         return list_plugins(self._plugin_index, connectors_only=connectors_only)

@@ -15,13 +15,16 @@ from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.channel import ChannelClosedError
 from worker.executors.messages import connector_to_plain, facts_of_plain, json_objects
 from worker.executors.process_registry import ProcessRegistry
-from worker.model import PreviewRequest
+from worker.model import PreviewRequest, SystemQuestion
 
 _QUERY_TIMEOUT_S = 75.0
 """How long a plugin may take to answer; REST requests time out after 90 seconds."""
 
 _PREVIEW_TIMEOUT_S = 30.0
 """How long a preview may take, with reading its records from Kafka."""
+
+_SYSTEM_TIMEOUT_S = 45.0
+"""How long a question about an external system may take: longer than its own time limit, after which it is cancelled."""
 
 
 class PluginQueries:
@@ -69,15 +72,25 @@ class PluginQueries:
 
     def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.preview`."""
-        try:
-            environment = parse_isolation(values, self._environments).environment
-        except ConfigError as e:
-            raise BadRequestError(e.message) from e
-        asked = self._processes.for_query(environment).call("preview", values=values, request=request.to_plain())
+        asked = self._processes.for_query(self._environment(values)).call("preview", values=values, request=request.to_plain())
         answer = _answer(asked, _PREVIEW_TIMEOUT_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("records"), list):
             raise ConnectError("The executor returned an invalid preview")
         return answer
+
+    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        """As :meth:`worker.executor.Executor.external_system`."""
+        process = self._processes.for_query(self._environment(values))
+        (answer,) = json_objects(
+            [_answer(process.call("external_system", values=values, question=question.value), _SYSTEM_TIMEOUT_S)]
+        )
+        return answer
+
+    def _environment(self, values: Mapping[str, str | None]) -> Path | None:
+        try:
+            return parse_isolation(values, self._environments).environment
+        except ConfigError as e:
+            raise BadRequestError(e.message) from e
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         """As :meth:`worker.executor.Executor.plugins`."""

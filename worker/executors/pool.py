@@ -41,7 +41,7 @@ from worker.executors.state_reports import StateReports
 from worker.executors.stop_requests import ANSWER_MARGIN_S, StopRequests
 from worker.executors.work_placer import WorkPlacer
 from worker.executors.work_registry import ConnectorEntry, Entry, TaskEntry, WorkRegistry
-from worker.model import PreviewRequest, TargetState, TaskId, TaskProgress, TaskSignal
+from worker.model import PreviewRequest, SystemQuestion, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.storage.offset_store import OffsetPair
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,9 @@ class ExecutorPool:
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         return self._queries.validate(config, values)
+
+    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        return self._queries.external_system(values, question)
 
     def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         return self._queries.preview(values, request)

@@ -23,6 +23,7 @@ from worker.model import (
     Readiness,
     RequestSignature,
     ServerInfo,
+    SystemQuestion,
     TargetState,
     TaskId,
     TaskProgress,
@@ -38,6 +39,7 @@ from worker.observability.worker_metrics.verification_families import verificati
 from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.dead_letters import DeadLetterRequests
+from worker.operations.external_systems import ask_about_system
 from worker.operations.history.versions import History, config_to_restore, no_history
 from worker.operations.offsets.alter import alter_sink_offsets, alter_source_offsets
 from worker.operations.offsets.changes import shown_entries
@@ -155,6 +157,9 @@ class HerderOperations(ABC):
 
     def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         return preview_config(self._executor, self._resolver, self._mask, config, request)
+
+    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        return ask_about_system(self._executor, self._resolver, self._mask, config, question)
 
     # --- diagnosis
 

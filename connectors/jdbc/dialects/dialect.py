@@ -9,14 +9,14 @@ from __future__ import annotations
 import importlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from connect.data.schema import Schema
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.suggestions import did_you_mean
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.errors import ErrorKind
@@ -151,6 +151,11 @@ class Dialect(ABC):
         """Returns all tables that the user can see, with their kind, sorted. Names are qualified as in Confluent's and Aiven's
         connectors (PostgreSQL: schema.table; MySQL: database.table; SQLite: table). ``catalog`` and ``schema`` are JDBC patterns
         (% and _; "" selects objects without one; None selects all). System tables only if kinds has "SYSTEM TABLE"."""
+
+    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+        """Returns estimates and keys of tables, as :meth:`tables` names them without a catalog, with one query. Empty if the
+        database has no such catalog."""
+        return {}
 
     @abstractmethod
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:

@@ -17,6 +17,7 @@ from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
 
 if TYPE_CHECKING:
+    from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSink
 
 _FILE_BACKENDS = ("sqlite", "duckdb")
@@ -57,6 +58,12 @@ class BaseJdbcSink(SinkConnector):
         """Checks the keys, then connects. A database file is not opened, which could create it or wait for its lock."""
         values = self.check_config(config)
         return values if has_errors(values) else add_error_of(values, lambda: _require_usable(self.settings(config).connection))
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
+        from connectors.jdbc.external_system import SINK_KINDS, JdbcSystem, parse_leniently, sink_tables
+
+        connection, problems = parse_leniently(config, self.config_def(), {}, lambda usable: self.settings(usable).connection)
+        return JdbcSystem(connection, SINK_KINDS, sink_tables, problems=problems)
 
 
 def _require_usable(connection: ConnectionSettings) -> None:

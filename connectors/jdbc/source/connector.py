@@ -6,11 +6,13 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import ExactlyOnceSupport, SourceConnector, SourceConnectorContext
 from connect.errors import BadRequestError
+from connect.external_system import EntryForm, ExternalSystem
 from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
 from connectors.jdbc.database import Database, Session, StopRequested
 from connectors.jdbc.flavor import ConnectorFlavor
@@ -35,6 +37,14 @@ class JdbcSource(SourceConnector):
 
     flavor: ClassVar[ConnectorFlavor] = ConnectorFlavor.CONFLUENT
     open_prefixes = OPEN_PREFIXES
+    collection_keys = MappingProxyType(
+        {
+            "table.whitelist": EntryForm.NAME,
+            "table.blacklist": EntryForm.NAME,
+            "table.include.list": EntryForm.REGEX,
+            "table.exclude.list": EntryForm.REGEX,
+        }
+    )
 
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
@@ -133,6 +143,11 @@ class JdbcSource(SourceConnector):
                 columns = incremental_columns(table, settings.mode)
                 if settings.mode.validate_non_null:
                     require_non_null(table, columns, settings.mode.mode)
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
+        from connectors.jdbc.source.external_system import open_source_system
+
+        return open_source_system(config, self.flavor)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Supported in modes with an incrementing column, where each row has its own offset. In timestamp mode rows with the same

@@ -6,10 +6,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConnectError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
-from connectors.postgres.errors import ServerError, TablesChangedError
+from connectors.postgres.errors import ServerError, ServerSetupError, TablesChangedError
 from connectors.postgres.schema.catalog import CapturedTable, ancestors, read_parents
 from connectors.postgres.schema.row_decoder import TableRows
 
@@ -121,8 +121,10 @@ def check_access(connection: Connection, tables: Iterable[CapturedTable]) -> Non
         grants += [f"GRANT SELECT ON {schema}.{table} TO {user}" for schema, table, _ in denied[:_MOST_NAMED]]
         if len(denied) > _MOST_NAMED:
             grants.append(f"the same for {len(denied) - _MOST_NAMED} more tables")
-        raise ConfigError(
-            f"user {user} may not read all captured tables, as a snapshot must: {'; '.join(grants)}; or leave the tables out",
+        raise ServerSetupError(
+            "no-select-privilege",
+            f"user {user} may not read all captured tables, as a snapshot must",
+            f"{'; '.join(grants)}; or leave the tables out",
             key="database.user",
         )
     rows = connection.query(
@@ -130,9 +132,11 @@ def check_access(connection: Connection, tables: Iterable[CapturedTable]) -> Non
         [oids],
     )
     if rows:
-        raise ConfigError(
+        raise ServerSetupError(
+            "row-level-security",
             f"row-level security of {', '.join(name or '' for (name,) in rows)} applies to user {user}, so snapshots would lack "
-            f"rows: ALTER ROLE {user} BYPASSRLS, or leave the tables out of the snapshot (snapshot.include.collection.list)",
+            "rows",
+            f"ALTER ROLE {user} BYPASSRLS, or leave the tables out of the snapshot (snapshot.include.collection.list)",
             key="database.user",
         )
 

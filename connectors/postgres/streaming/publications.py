@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_name
-from connectors.postgres.errors import ServerError
+from connectors.postgres.errors import ServerError, ServerSetupError
 from connectors.postgres.schema.catalog import (
     CapturedTable,
     CatalogTable,
@@ -277,11 +277,11 @@ def publication_targets(everything: Sequence[CatalogTable], parents: Mapping[int
 def require_publication(connection: Connection, settings: SlotSettings) -> None:
     """Raises ConfigError when the publication does not exist."""
     if not connection.query("select 1 from pg_publication where pubname = $1", [settings.publication]):
-        raise ConfigError(
+        raise ServerSetupError(
+            "no-publication",
             f"publication {settings.publication} does not exist in database {connection.address.database} and "
-            f"publication.autocreate.mode=disabled: CREATE PUBLICATION {settings.publication} FOR TABLE ..., or choose "
-            "another mode "
-            "(filtered, all_tables)",
+            "publication.autocreate.mode=disabled",
+            f"CREATE PUBLICATION {settings.publication} FOR TABLE ..., or choose another mode (filtered, all_tables)",
             key="publication.name",
         )
 

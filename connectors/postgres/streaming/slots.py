@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from connect.errors import ConfigError, ConnectError
 from connectors.postgres.config import Address, SlotSettings
 from connectors.postgres.connection import Connection, Interrupt, is_standby, quote_identifier
-from connectors.postgres.errors import QueryTimeoutError, ServerError, SlotInUseError
+from connectors.postgres.errors import QueryTimeoutError, ServerError, ServerSetupError, SlotInUseError, may_not_replicate
 from connectors.postgres.offsets import parse_lsn
 
 log = logging.getLogger(__name__)
@@ -48,38 +48,42 @@ class CreatedSlot:
 
 def check_server(connection: Connection) -> None:
     """Raises ConfigError when the server, or the user, cannot replicate logically."""
+    check_wal_level(connection)
+    check_standby(connection)
+    check_privileges(connection)
+
+
+def check_wal_level(connection: Connection) -> None:
+    """Raises ServerSetupError when the server does not write what logical decoding needs."""
     level = connection.query("show wal_level")[0][0]
     if level != "logical":
-        raise ConfigError(
-            f"PostgreSQL at {connection.address} has wal_level={level}; change data capture needs wal_level=logical: "
+        raise ServerSetupError(
+            "wal-level",
+            f"PostgreSQL at {connection.address} has wal_level={level}; change data capture needs wal_level=logical",
             "ALTER SYSTEM SET wal_level = 'logical' and restart the server (on Amazon RDS: rds.logical_replication=1)",
             key="database.hostname",
         )
-    check_standby(connection)
-    _check_privileges(connection)
 
 
 def check_standby(connection: Connection) -> None:
     """Raises ConfigError when the server is a standby that cannot decode its WAL."""
     if connection.server_version < 160000 and is_standby(connection):
-        raise ConfigError(
-            f"PostgreSQL at {connection.address} is a standby; capturing from one needs PostgreSQL 16: connect to the primary",
+        raise ServerSetupError(
+            "standby",
+            f"PostgreSQL at {connection.address} is a standby; capturing from one needs PostgreSQL 16",
+            "connect to the primary",
             key="database.hostname",
         )
 
 
-def _check_privileges(connection: Connection) -> None:
+def check_privileges(connection: Connection) -> None:
+    """Raises ServerSetupError when the user may not replicate."""
     rows = connection.query(
         "select rolreplication or rolsuper or exists (select 1 from pg_roles r where r.rolname in ('rds_replication', "
         "'rds_superuser') and pg_has_role(current_user, r.oid, 'member')) from pg_roles where rolname = current_user"
     )
     if rows and rows[0][0] != "t":
-        user = connection.address.user
-        raise ConfigError(
-            f"user {user} may not replicate from PostgreSQL at {connection.address}: ALTER ROLE {user} REPLICATION "
-            f"(on Amazon RDS: GRANT rds_replication TO {user})",
-            key="database.user",
-        )
+        raise may_not_replicate(connection.address.user, f"PostgreSQL at {connection.address}")
 
 
 def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
@@ -96,15 +100,18 @@ def read_slot(connection: Connection, name: str) -> ReplicationSlot | None:
     plugin, database, pid, confirmed, wal_status, failover, invalidation, two_phase = rows[0]
     if plugin != "pgoutput" or database != connection.address.database:
         use = "physical replication" if plugin is None else f"database {database} and plugin {plugin}"
-        raise ConfigError(
+        raise ServerSetupError(
+            "slot-of-others",
             f"replication slot {name} already exists for {use}; this connector needs one for {connection.address.database} and "
-            "pgoutput: choose another slot.name",
+            "pgoutput",
+            "choose another slot.name",
             key="slot.name",
         )
     if two_phase == "t":
-        raise ConfigError(
-            f"replication slot {name} was created with two_phase, so it sends transactions before they commit: choose another "
-            "slot.name, or drop the slot and let the connector create it",
+        raise ServerSetupError(
+            "two-phase-slot",
+            f"replication slot {name} was created with two_phase, so it sends transactions before they commit",
+            "choose another slot.name, or drop the slot and let the connector create it",
             key="slot.name",
         )
     return ReplicationSlot(

@@ -7,7 +7,15 @@ import hmac
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from connect.errors import AlreadyExistsError, BadRequestError, ConfigError, ConnectError, ForbiddenError, NotFoundError
+from connect.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConfigError,
+    ConnectError,
+    ForbiddenError,
+    NotFoundError,
+    UnsupportedError,
+)
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -25,6 +33,7 @@ from worker.model import (
     ServerInfo,
     State,
     Status,
+    SystemQuestion,
     TargetState,
     TaskId,
     TaskInfo,
@@ -49,6 +58,7 @@ class FakeHerder:
         self.altered: list[tuple[str, Any]] = []
         self.previewed: list[tuple[Mapping[str, str | None], PreviewRequest]] = []
         self.progress_requests = 0
+        self.asked: list[tuple[Mapping[str, str | None], SystemQuestion]] = []
         self.task_workers: dict[str, list[str]] = {}
         """The workers of a connector's tasks, if there are several."""
         self.versions: dict[str, list[ConfigVersion]] = {}
@@ -166,6 +176,16 @@ class FakeHerder:
     def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         self.previewed.append((config, request))
         return {"source": {"kind": "given", "topic": None, "skipped": 0}, "error": None, "records": []}
+
+    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+        self.asked.append((config, question))
+        if question is SystemQuestion.CAPABILITIES:
+            return {"connection_test": True, "collection_keys": []}
+        if config.get("connector.class") == "Plain":
+            raise UnsupportedError("Plain has no connection test")
+        if question is SystemQuestion.CONNECTION_TEST:
+            return {"state": "passed", "duration_ms": 1, "steps": []}
+        return {"collections": [], "hidden": 0, "is_truncated": False, "keys": []}
 
     def offsets(self, name: str) -> list[OffsetEntry]:
         self._known(name)

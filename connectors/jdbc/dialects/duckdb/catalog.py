@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.duckdb.types import describe_type
 from connectors.jdbc.sql import Bind, Sql
@@ -81,3 +81,15 @@ def _unique_indexes(session: DriverSession, where: Sql, columns: set[str], doing
         if all(name in columns for name in names):
             found.append(names)
     return found
+
+
+def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+    """Returns estimates of the current database."""
+    sql = Sql(
+        "SELECT schema_name, table_name, estimated_size, has_primary_key FROM duckdb_tables() "
+        "WHERE NOT internal AND database_name = current_database()"
+    )
+    return {
+        TableName(name, space): TableStatistics(None if rows is None else int(rows), None, bool(has_key))
+        for space, name, rows, has_key in session.query(sql, "looking up the sizes of tables")
+    }

@@ -13,7 +13,7 @@ import duckdb
 import sqlalchemy
 
 from connect.errors import DataError
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
@@ -155,6 +155,9 @@ class DuckDbDialect(Dialect):
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
         return system_catalog.tables(session, kinds, catalog, schema)
+
+    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name)

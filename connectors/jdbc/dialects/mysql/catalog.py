@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
@@ -138,3 +138,21 @@ def _keys(rows: Sequence[Sequence[Any]]) -> tuple[tuple[str, ...], tuple[tuple[s
             indexes.setdefault(catalog_text(index), []).append(catalog_text(column))
     whole = {index: tuple(columns) for index, columns in indexes.items() if index not in partial}
     return whole.pop("PRIMARY", ()), tuple(whole.values())
+
+
+_STATISTICS = (
+    "SELECT t.table_schema, t.table_name, t.table_rows, t.data_length + t.index_length, k.constraint_name "
+    "FROM information_schema.tables t LEFT JOIN information_schema.table_constraints k ON k.table_schema = t.table_schema "
+    "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' WHERE t.table_type = 'BASE TABLE' "
+    "AND t.table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+)
+
+
+def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+    """Returns the storage engine's estimates."""
+    return {
+        TableName(catalog_text(name), catalog_text(space)): TableStatistics(
+            None if rows is None else int(rows), None if size is None else int(size), key is not None
+        )
+        for space, name, rows, size, key in session.query(Sql(_STATISTICS), "looking up the sizes of tables")
+    }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from connect.errors import ConfigError, DataError
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
@@ -107,6 +107,9 @@ class MySqlDialect(Dialect):
         if catalog is None and not schema and self.target.current_database_only:
             catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
         return system_catalog.tables(session, kinds, catalog, schema)
+
+    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         self.table_ref(name)  # raises an error for an invalid name

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.postgres.libpq import ServerKind, server_kind
 from connectors.jdbc.sql import Bind, Sql
@@ -216,3 +216,23 @@ class PostgresTypeCache:
             return type, base_typmod if base_typmod >= 0 else typmod
         inner = self._resolve(element)[0] if element else None
         return PostgresType(number, schema, name, kind, inner, delimiter, sql), -1
+
+
+_STATISTICS = """
+SELECT n.nspname, c.relname, CAST(c.reltuples AS bigint),
+ CAST(c.relpages AS bigint) * CAST(pg_catalog.current_setting('block_size') AS bigint),
+ EXISTS (SELECT 1 FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')"""
+
+
+def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+    """Returns the estimates of ANALYZE; a table that was never analyzed has none."""
+    if server_kind(session) is ServerKind.REDSHIFT:
+        return {}
+    rows = session.query(Sql(_STATISTICS), "looking up the sizes of tables")
+    return {
+        TableName(name, space): TableStatistics(
+            int(count) if count >= 0 else None, int(size) if count >= 0 else None, bool(has_key)
+        )
+        for space, name, count, size, has_key in rows
+    }

@@ -5,7 +5,7 @@ server sends when a connection opens tell which one it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy.event import listen
@@ -13,7 +13,7 @@ from sqlalchemy.event import listen
 from connect.errors import ConfigError, DataError
 from connectors.databases.calendar import NS_PER_SECOND
 from connectors.databases.postgresql.dates import format_offset, format_timestamp
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects import types as shared
 from connectors.jdbc.dialects.column_limits import ColumnLimits
@@ -106,6 +106,9 @@ class PostgresDialect(Dialect):
     ) -> list[tuple[TableName, str]]:
         """Lists tables. As in the JDBC driver, an empty pattern matches all."""
         return system_catalog.tables(session, kinds, catalog, schema)
+
+    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name, self._types)

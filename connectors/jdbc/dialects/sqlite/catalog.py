@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Collection
 
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
@@ -124,3 +124,14 @@ def literal(value: object) -> str:
         # A literal ends at NUL.
         return f"CAST(x'{text.encode().hex()}' AS TEXT)"
     return "'" + text.replace("'", "''") + "'"
+
+
+_KEYED = """
+SELECT m.name, EXISTS (SELECT 1 FROM pragma_table_xinfo(m.name) AS c WHERE c.pk > 0)
+FROM main.sqlite_master AS m WHERE m.type = 'table'"""
+
+
+def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+    """Returns which tables have a primary key. SQLite knows no counts without reading the tables."""
+    rows = session.query(Sql(_KEYED), "looking up the keys of tables")
+    return {TableName(name): TableStatistics(has_primary_key=bool(has_key)) for name, has_key in rows}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy
 
 from connect.data.schema import Type
 from connect.errors import DataError, UnsupportedError
-from connectors.jdbc.catalog import JdbcColumn, JdbcTable
+from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.column_limits import ColumnLimits
 from connectors.jdbc.dialects.dialect import Dialect, RowReader, RowWriter
@@ -130,6 +130,9 @@ class SqliteDialect(Dialect):
         self, session: DriverSession, kinds: Collection[str], *, catalog: str | None = None, schema: str | None = None
     ) -> list[tuple[TableName, str]]:
         return system_catalog.tables(session, kinds)
+
+    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name)

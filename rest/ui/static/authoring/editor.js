@@ -12,6 +12,7 @@ import { ConfigDiff } from "../parts/basics.js";
 import { Confirm } from "../parts/dialog.js";
 import { say } from "../parts/toasts.js";
 import { ChainEditor } from "./chain.js";
+import { ConnectionTestPanel, useCapabilities } from "./connection_test.js";
 import { FilePanel } from "./file_panel.js";
 import { GroupedForm } from "./form.js";
 import { PreviewPanel } from "./preview_panel.js";
@@ -73,6 +74,7 @@ export function Editor({ plugin, original, name: fixedName }) {
   const name = fixedName ?? typedName;
   const given = useMemo(() => ({ ...config, name: name || "new-connector" }), [config, name]);
   const { validation, error, isBusy, again } = useValidation(plugin, given);
+  const capabilities = useCapabilities(plugin);
   useEffect(() => {
     passwordKeysOf(plugin).then(setPasswordKeys, () => {});
   }, [plugin]);
@@ -122,12 +124,13 @@ export function Editor({ plugin, original, name: fixedName }) {
           </div></section>
         `}
         ${validation
-          ? html`<${GroupedForm} validation=${validation} config=${config} original=${original} change=${change} showsErrorsOf=${(/** @type {string} */ key) => showsAll || Boolean(original) || touched.has(key) || key in config} />`
+          ? html`<${GroupedForm} validation=${validation} config=${config} given=${given} collectionKeys=${capabilities?.collection_keys ?? []} original=${original} change=${change} showsErrorsOf=${(/** @type {string} */ key) => showsAll || Boolean(original) || touched.has(key) || key in config} />`
           : !error && html`<p class="loading" role="status">Reading the keys of ${format.shortClass(plugin)}…</p>`}
         <${ChainEditor} config=${config} original=${original} change=${change} validation=${validation} />
         <${PreviewPanel} config=${given} isSink=${isSink} />
       </div>
       <div class="editor-side">
+        <${ConnectionTestPanel} config=${given} capabilities=${capabilities} jump=${(/** @type {string} */ key) => focusField(`f-${key}`)} />
         <${Checks} validation=${validation} problems=${shownProblems} pending=${problems.length - shownProblems.length} error=${error} isBusy=${isBusy} again=${() => { setShowsAll(true); again(); }} />
         <${FilePanel} name=${name} config=${config} passwordKeys=${passwordKeys} />
         <div class="save">
@@ -163,7 +166,7 @@ function Checks({ validation, problems, pending, error, isBusy, again }) {
     <section class="card" aria-labelledby="checks">
       <header class="card-head">
         <h2 id="checks">Check</h2><span class="card-hint" role="status">${isBusy ? "checking…" : ""}</span>
-        <div class="card-actions"><button type="button" class="button small" onClick=${again}>Test connection</button></div>
+        <div class="card-actions"><button type="button" class="button small" onClick=${again}>Check again</button></div>
       </header>
       ${validation || error
         ? html`
@@ -175,7 +178,7 @@ function Checks({ validation, problems, pending, error, isBusy, again }) {
                 ${problems.map((/** @type {Checked} */ one) => html`<li key=${one.value.name}><a href="#" onClick=${jump(one.value.name)}>${one.value.name}</a>: ${one.value.errors.join(" ")}</li>`)}
               </ul>
             `}
-            ${!error && !problems.length && !pending && html`<p class="muted">The worker validated it, and with it the connection of a connector that connects during validation.</p>`}
+            ${!error && !problems.length && !pending && html`<p class="muted">The worker validated every key of it.</p>`}
           </div>
         `
         : html`<p class="loading">Checking…</p>`}

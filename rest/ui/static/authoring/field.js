@@ -1,6 +1,7 @@
 /** One key of a form: label, input by type, documentation, errors. */
 import { html, useState } from "../lib/preact.js";
 import { isReference, isSecretKey } from "../lib/secrets.js";
+import { TablePickerButton } from "./table_picker.js";
 
 const LONG_DOC = 160;
 const MANY = 12;
@@ -8,9 +9,10 @@ const MANY = 12;
 /**
  * @param {{definition: import("../lib/definitions.js").Definition, checked: {recommended_values: (string | null)[], errors: string[]} | null,
  *   value: string | undefined, isStored: boolean, showsErrors: boolean, removable?: boolean, label?: string,
+ *   picker?: {form: "name" | "regex", config: Record<string, string>} | null,
  *   change: (changes: Record<string, string | undefined>) => void}} props
  */
-export function Field({ definition, checked, value, isStored, showsErrors, change, removable = false, label }) {
+export function Field({ definition, checked, value, isStored, showsErrors, change, removable = false, label, picker = null }) {
   const { name, type, required, default_value: byDefault, documentation } = definition;
   const id = `f-${name}`;
   const errors = showsErrors ? (checked?.errors ?? []) : [];
@@ -29,14 +31,14 @@ export function Field({ definition, checked, value, isStored, showsErrors, chang
         ${value && value !== "true" && value !== "false" && html`<option value=${value}>${value}</option>`}
       </select>
     `;
-  } else if (type === "LIST" && recommended.length > 0) {
+  } else if (type === "LIST" && recommended.length > 0 && !picker) {
     input = html`<${ListPicker} shared=${shared} value=${value ?? ""} values=${recommended} placeholder=${byDefault ?? ""} set=${set} label=${name} />`;
   } else {
     const isNumber = ["INT", "LONG", "SHORT", "DOUBLE"].includes(type);
     input = html`
       <input ...${shared} class=${isNumber ? "number-input" : "wide-input"} value=${value ?? ""} placeholder=${byDefault ?? ""} inputmode=${isNumber ? "decimal" : undefined}
-        list=${recommended.length ? `${id}-values` : undefined} autocomplete="off" spellcheck=${false} onInput=${(event) => set(event.target.value)} />
-      ${recommended.length > 0 && html`<datalist id="${id}-values">${recommended.map((one) => html`<option key=${one} value=${one}></option>`)}</datalist>`}
+        list=${recommended.length && !picker ? `${id}-values` : undefined} autocomplete="off" spellcheck=${false} onInput=${(event) => set(event.target.value)} />
+      ${recommended.length > 0 && !picker && html`<datalist id="${id}-values">${recommended.map((one) => html`<option key=${one} value=${one}></option>`)}</datalist>`}
     `;
   }
   return html`
@@ -46,6 +48,7 @@ export function Field({ definition, checked, value, isStored, showsErrors, chang
         ${removable && html`<button type="button" class="button small quiet" onClick=${() => change({ [name]: undefined })} aria-label="Remove ${name}">Remove</button>`}
       </div>
       ${input}
+      ${picker && html`<${TablePickerButton} name=${name} form=${picker.form} value=${value ?? ""} config=${picker.config} set=${set} />`}
       <div class="help" id=${described}>
         ${errors.map((error) => html`<p class="field-error" key=${error}>${error}</p>`)}
         <${Documentation} text=${documentation} />

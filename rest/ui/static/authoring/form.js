@@ -38,10 +38,11 @@ const isProminent = (one, config) =>
   one.definition?.required || one.definition?.importance === "HIGH" || (one.definition?.name ?? "") in config;
 
 /**
- * @param {{validation: Validation, config: Record<string, string>, original: Record<string, string> | null,
+ * @param {{validation: Validation, config: Record<string, string>, given: Record<string, string>, original: Record<string, string> | null,
+ *   collectionKeys: import("./connection_test.js").CollectionKey[],
  *   change: (changes: Record<string, string | undefined>) => void, showsErrorsOf: (key: string) => boolean}} props
  */
-export function GroupedForm({ validation, config, original, change, showsErrorsOf }) {
+export function GroupedForm({ validation, config, given, original, collectionKeys, change, showsErrorsOf }) {
   const [search, setSearch] = useState("");
   const groups = useMemo(() => byGroup(validation), [validation]);
   const words = search.toLowerCase();
@@ -49,8 +50,12 @@ export function GroupedForm({ validation, config, original, change, showsErrorsO
     const { name = "", display_name: label, documentation } = one.definition ?? {};
     return `${name} ${label ?? ""} ${documentation ?? ""}`.toLowerCase().includes(words);
   };
+  const pickerOf = (/** @type {string | undefined} */ key) => {
+    const found = collectionKeys.find((one) => one.name === key);
+    return found ? { form: found.form, config: given } : null;
+  };
   const field = (/** @type {Checked} */ one) => html`
-    <${Field} key=${one.definition?.name} definition=${one.definition} checked=${one.value} value=${config[one.definition?.name ?? ""]}
+    <${Field} key=${one.definition?.name} definition=${one.definition} checked=${one.value} value=${config[one.definition?.name ?? ""]} picker=${pickerOf(one.definition?.name)}
       isStored=${Boolean(original && (one.definition?.name ?? "") in original)} showsErrors=${showsErrorsOf(one.definition?.name ?? "")} change=${change} />
   `;
   return html`

@@ -1,4 +1,5 @@
 /** What a connector is doing: rates, lag, snapshot, freshness of tables, errors. */
+import { sumLag } from "../lib/figures.js";
 import * as format from "../lib/format.js";
 import { html } from "../lib/preact.js";
 import { Absent, Card, ErrorNote, Facts, Loading } from "../parts/basics.js";
@@ -25,18 +26,12 @@ function rates(readings, what) {
   });
 }
 
-/** @param {Reading} reading */
-function lag(reading) {
-  const known = reading.tasks.filter((task) => task.lag);
-  return known.length ? known.reduce((sum, task) => sum + Object.values(task.lag ?? {}).reduce((a, b) => a + b, 0), 0) : null;
-}
-
 /** @param {import("./page.js").PanelProps & {progressError: Error | null}} props */
 export function ActivityPanel({ readings, one, progressError }) {
   const latest = readings[readings.length - 1];
   if (!latest) return progressError ? html`<${ErrorNote} error=${progressError} />` : html`<${Loading} />`;
   if (!latest.tasks.length) return html`<p class="nothing">No task is running${one.state === "STOPPED" ? ": the connector is stopped" : ""}.</p>`;
-  const lags = readings.map(lag);
+  const lags = readings.map((reading) => sumLag(...reading.tasks));
   return html`
     <${Card} title="Throughput" id="throughput" hint="since this page was opened">
       <div class="sparks">

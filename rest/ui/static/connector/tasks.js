@@ -1,6 +1,7 @@
 /** The tasks of a connector: states, what failed and why, restarts. */
 import { connectors as api, optional, path, send } from "../lib/api.js";
 import { useWorker } from "../lib/context.js";
+import { sumLag } from "../lib/figures.js";
 import * as format from "../lib/format.js";
 import { usePolling } from "../lib/polling.js";
 import { html } from "../lib/preact.js";
@@ -58,7 +59,7 @@ export function TasksPanel({ name, one, readings, again, ask }) {
                     <td class="worker" data-label="Worker">${task.worker_id || "–"}</td>
                     ${worker.isSluice && html`
                       <td class="figure" data-label="Records">${format.number(figures?.records)}</td>
-                      <td class="figure" data-label="Lag">${format.short(lagOf(figures))}</td>
+                      <td class="figure" data-label="Lag">${format.short(sumLag(figures))}</td>
                       <td class="figure" data-label="Errors">${format.number(figures?.errors.errors)}</td>
                     `}
                     ${!worker.readOnly && html`<td class="row-actions"><button type="button" class="button small" onClick=${() => restart(task.id)} aria-label="Restart task ${task.id}">Restart</button></td>`}
@@ -73,9 +74,6 @@ export function TasksPanel({ name, one, readings, again, ask }) {
     ${tasks.filter((task) => task.state === "FAILED").map((task) => html`<${Failure} key=${task.id} title="Task ${task.id} failed" state=${task} />`)}
   `;
 }
-
-/** @param {import("./activity.js").TaskReading | undefined} figures */
-const lagOf = (figures) => (figures?.lag ? Object.values(figures.lag).reduce((sum, one) => sum + one, 0) : null);
 
 /** @param {{state: import("../lib/state.js").State}} props */
 function Restarts({ state }) {

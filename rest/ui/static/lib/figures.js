@@ -22,3 +22,9 @@ export class RateReader {
     };
   }
 }
+
+/** The records that a task, or several, have not delivered yet; null if none of them has a lag. @param {...({lag: Record<string, number> | null} | undefined)} tasks */
+export function sumLag(...tasks) {
+  const known = tasks.flatMap((task) => (task?.lag ? [task.lag] : []));
+  return known.length ? known.flatMap((lag) => Object.values(lag)).reduce((sum, one) => sum + one, 0) : null;
+}

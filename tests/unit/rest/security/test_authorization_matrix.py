@@ -58,6 +58,8 @@ def _body(method: str, path: str, connector: str) -> Any:
         return {"worker": "w:1", "done": False}
     if path == "/sluice/preview":
         return {"config": {"name": connector, "connector.class": "x"}, "records": []}
+    if path in ("/sluice/connection-test", "/sluice/data-collections"):
+        return {"config": {"name": connector, "connector.class": "x"}}
     if path.endswith("/config/validate"):
         return {"name": connector, "connector.class": "x"}
     if path.endswith("/config") and method in ("PUT", "PATCH"):
@@ -116,6 +118,8 @@ def test_roles_of_every_route(method: str, path: str, secured: Caller, fake: Fak
         ("PUT", f"/connectors/{SHOP}/config", {"name": OTHER, "connector.class": "x"}),
         ("PUT", "/connector-plugins/x/config/validate", {"name": OTHER, "connector.class": "x"}),
         ("POST", "/sluice/preview", {"config": {"name": OTHER}, "records": []}),
+        ("POST", "/sluice/connection-test", {"config": {"name": OTHER}}),
+        ("POST", "/sluice/data-collections", {"config": {"name": OTHER}}),
     ],
 )
 def test_a_connector_that_a_body_names_needs_the_role_too(
@@ -127,6 +131,7 @@ def test_a_connector_that_a_body_names_needs_the_role_too(
     assert answer.status in (400, 403), answer.body
     assert fake.configs == before
     assert fake.previewed == []
+    assert fake.asked == []
 
 
 def test_a_preview_keeps_the_secrets_of_its_connector_and_of_no_other(secured: Caller, fake: FakeHerder) -> None:
@@ -137,6 +142,29 @@ def test_a_preview_keeps_the_secrets_of_its_connector_and_of_no_other(secured: C
     del body["config"]["name"]  # type: ignore[attr-defined]
     assert secured("POST", "/sluice/preview", body, token="shop-admin").status == 200
     assert fake.previewed[1][0]["db.password"] == "[hidden]"
+
+
+@pytest.mark.parametrize("path", ["/sluice/connection-test", "/sluice/data-collections"])
+def test_a_trial_connection_keeps_the_secrets_of_its_connector_and_of_no_other(
+    path: str, secured: Caller, fake: FakeHerder
+) -> None:
+    _prepare(fake)
+    body = {"config": {"name": SHOP, "connector.class": "x", "db.password": "[hidden]"}}
+    assert secured("POST", path, body, token="shop-admin").status == 200
+    assert fake.asked[0][0]["db.password"] == "s3cret-value"
+    del body["config"]["name"]
+    assert secured("POST", path, body, token="shop-admin").status == 200
+    assert fake.asked[1][0]["db.password"] == "[hidden]"
+
+
+def test_operators_test_only_the_connection_that_a_connector_has(secured: Caller, fake: FakeHerder) -> None:
+    _prepare(fake)
+    body = {"config": {"name": SHOP, "connector.class": "x", "db.host": "elsewhere", "db.password": "[hidden]"}}
+    assert secured("POST", "/sluice/connection-test", body, token="operator").status == 403
+    assert fake.asked == []
+    path = f"/sluice/connectors/{SHOP}/connection-test"
+    assert secured("POST", path, body, token="operator").status == 200
+    assert [dict(config) for config, _ in fake.asked] == [fake.configs[SHOP]]
 
 
 @pytest.mark.parametrize("member", ["config", "transforms"])

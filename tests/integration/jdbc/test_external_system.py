@@ -1,0 +1,50 @@
+"""Connection tests of the JDBC connectors on servers, and the tables that they list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connect.plugins import Plugins
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.support.mariadb import EmbeddedMariaDB
+from worker.model import SystemQuestion
+from worker.validation.external_systems import answer_about_system
+
+
+def ask(connector: str, config: Mapping[str, str], question: SystemQuestion) -> dict[str, Any]:
+    return answer_about_system(Plugins.discover(), {"connector.class": connector, **config}, question)
+
+
+def check(config: Mapping[str, str], schema: str) -> None:
+    (orders, notes) = ask("JdbcSource", config, SystemQuestion.DATA_COLLECTIONS)["collections"][::-1]
+    assert (orders["name"], orders["schema"], orders["has_primary_key"]) == (f"{schema}.orders", schema, True)
+    assert orders["rows"] == 2
+    assert orders["size_bytes"] > 0
+    assert [finding["code"] for finding in notes["findings"]] == ["no-primary-key"]
+    for connector in ("JdbcSource", "JdbcSink", "io.debezium.connector.jdbc.JdbcSinkConnector"):
+        names = {"connection.username": config["connection.user"]} if "debezium" in connector else {}
+        answer = ask(connector, {**config, **names}, SystemQuestion.CONNECTION_TEST)
+        assert answer["state"] == "passed", answer
+        assert [step["name"] for step in answer["steps"]][:3] == ["Driver", "Connection", "Tables"]
+    wrong = ask("JdbcSource", {**config, "connection.password": "no-such-77"}, SystemQuestion.CONNECTION_TEST)
+    (finding,) = wrong["steps"][-1]["findings"]
+    assert (finding["code"], finding["path"]) == ("authentication-failed", "connection.password")
+    assert "no-such-77" not in str(wrong)
+
+
+def test_postgresql(postgres: EmbeddedPostgres, database: str) -> None:
+    with postgres.connect(database, autocommit=True) as db:
+        db.execute("create table orders (id int primary key); create table notes (body text)")
+        db.execute("insert into orders values (1), (2); analyze")
+        url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{database}"
+        check({"connection.url": url, "connection.user": postgres.user, "connection.password": postgres.password}, "public")
+
+
+def test_mariadb(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
+    with mariadb.connect(mariadb_database) as db, db.cursor() as cursor:
+        for statement in ("create table orders (id int primary key)", "create table notes (body text)",
+                          "insert into orders values (1), (2)", "commit", "analyze table orders"):  # fmt: skip
+            cursor.execute(statement)
+        url = f"jdbc:mariadb://{mariadb.host}:{mariadb.port}/{mariadb_database}"
+        check({"connection.url": url, "connection.user": mariadb.user, "connection.password": mariadb.password}, mariadb_database)
