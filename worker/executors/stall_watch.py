@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.executor import ExecutorListener
 from worker.model import Stall, TaskId
 from worker.observability.log_context import log_context
-from worker.observability.stalls import instant
+from worker.observability.stalls import CALL, instant
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,9 @@ class StallWatch:
 
 
 def _reason(stall: Stall | None) -> tuple[str, str] | None:
-    """What makes a stall another one. Its message may have an error that changes with each retry, and its time some jitter."""
-    return None if stall is None else (stall.kind, stall.phase)
+    """What makes a stall another one. Its message may have an error that changes with each retry, its time some jitter, and a
+    task that does not move goes through phases, unless one call does not return."""
+    return None if stall is None else (stall.kind, stall.phase if stall.kind == CALL else "")
 
 
 def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:
