@@ -17,6 +17,7 @@ from urllib.parse import quote, quote_plus
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
 from connect.config.url_secrets import find_secrets
+from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
 
 _SECRET_NAME = re.compile(
     r"passw|secret|token$|\.token\.(?!endpoint\.url$)|jaas|credential(?!s\.client\.id$)|api[._-]?key|private[._-]?key|keystore\.key$|"
@@ -118,6 +119,16 @@ class SecretMask:
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def mask_error(error: Exception, mask: SecretMask) -> Exception:
+    """Returns the error, or, if its message contains a secret, a new error of the same REST status without it (promise 9)."""
+    original = error.message if isinstance(error, ConnectError) else str(error) or type(error).__name__
+    message = mask.mask(original)
+    if message == original:
+        return error
+    error_class = next((cls for cls in (BadRequestError, ConfigError, NotFoundError) if isinstance(error, cls)), ConnectError)
+    return error_class(message)
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:
