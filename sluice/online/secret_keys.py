@@ -46,5 +46,5 @@ def hidden_config_of(client: ConnectClient, config: Mapping[str, str | None]) ->
     except UnreachableError:
         raise
     except ConnectError:
-        return shown_config(config, {key for key in config if key not in ALWAYS_SHOWN})
+        return shown_config(config, {key for key in config if key not in ALWAYS_SHOWN and not key.startswith("errors.")})
     return shown_config(config, {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"})

@@ -326,7 +326,8 @@ def look_at_page(site: Site, role: str, page: Page) -> None:
         site.show("downloads", Path(download.value.path()).read_text())
     site.show("page", page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"))
     for request in finished if role == "viewer" else ():
-        if request.resource_type in ("fetch", "xhr", "document") and (response := request.response()) is not None:
+        response = request.response() if request.resource_type in ("fetch", "xhr", "document") else None
+        if response is not None and response.ok:
             site.show("answers to the page", f"{request.url} {response.text()}")
 
 

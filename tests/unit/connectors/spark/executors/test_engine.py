@@ -232,10 +232,10 @@ def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Call
     sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
     sink.put()
     assert len(sink.runner.jobs) == 1
-    assert sink.runner.noted == ["begun"]  # and waits as long as it fails
+    assert sink.runner.noted[-1] == "begun"  # and waits as long as it fails
     sink.clock.advance(60.0)
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
-    assert "committed" in sink.runner.noted[1:]
+    assert sink.runner.noted[-1] == "committed"
     sink.runner.errors = [ConnectError("host a lacks a package")]
     sink.context.ends = {P0: 20}
     sink.clock.advance(60.0)
