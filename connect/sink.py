@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 from connect.converters.api import Converter
 from connect.errors import IllegalStateError
 from connect.metrics import Metric
+from connect.pending_work import PendingWork
 from connect.record import NO_TIMESTAMP_TYPE, RawBatch, SinkRecord, TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -229,6 +230,9 @@ class SinkTask(ABC):
     ``conversion.strict=true``, unless the connector sets it."""
 
     context: SinkTaskContext
+    pending_work: PendingWork | None = None
+    """Work that waits although ``put`` and ``pre_commit`` return, if the task has some. Set it in the constructor or in
+    ``start``."""
 
     def initialize(self, context: SinkTaskContext) -> None:
         """Called once, before ``start``."""

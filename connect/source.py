@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.errors import UnsupportedError
 from connect.metrics import Metric
+from connect.pending_work import PendingWork
 from connect.record import SourceRecord
 
 
@@ -84,6 +85,8 @@ class SourceTask(ABC):
     """Set to True to have ``commit_record`` called. This costs a callback per record, so most tasks use ``commit`` instead."""
 
     context: SourceTaskContext
+    pending_work: PendingWork | None = None
+    """Work that waits although ``poll`` returns, if the task has some. Set it in the constructor or in ``start``."""
 
     def initialize(self, context: SourceTaskContext) -> None:
         """Called once, before ``start``."""

@@ -67,6 +67,8 @@ _ACTIVITY = _object(
         "polls_return": BOOLEAN,
         "lag_grows_since_ms": nullable(INTEGER),
         "is_paused_by_sink": BOOLEAN,
+        "pending_since_ms": nullable(INTEGER),
+        "pending_work": nullable(STRING),
     }
 )
 _STATE_MORE = {

@@ -53,7 +53,7 @@ class Stall:
     """A connector or task that does not move, although its state says that it runs (:mod:`worker.observability.stalls`)."""
 
     kind: str
-    """``call`` (one that does not return), ``retries``, ``offsets``, ``lag``, or ``executor``."""
+    """``call`` (one that does not return), ``retries``, ``offsets``, ``lag``, ``pending``, or ``executor``."""
     phase: str
     """What it is doing: a phase of :class:`worker.observability.activity.TaskPhase`, or the connector's method."""
     since_ms: int
@@ -264,6 +264,9 @@ class TaskActivity:
     """Since when a sink's lag has been growing without records that arrive."""
     is_paused_by_sink: bool = False
     """Whether the sink itself has paused partitions."""
+    pending_since_ms: int | None = None
+    """Since when work has been waiting inside the connector although its methods return; None if there is none."""
+    pending_work: str | None = None
 
 
 @dataclass(slots=True)

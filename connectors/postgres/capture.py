@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from connect.pending_work import PendingWork
 from connect.record import SourceRecord
 from connect.text_records import LazyRecords
 from connect.version import sluice_version
@@ -57,7 +58,7 @@ class ChangeCapture:
     """Captures the changes of a database. Every method that talks to the server may raise ConnectionLostError; then call
     ``disconnect`` and ``read`` again later."""
 
-    def __init__(self, settings: PostgresConfig, stored: StoredOffset | None) -> None:
+    def __init__(self, settings: PostgresConfig, stored: StoredOffset | None, pending: PendingWork) -> None:
         extras = stored.extras if stored is not None else {}
         contracts = parse_contracts(extras.get(CONTRACTS))
         self._settings = settings
@@ -71,13 +72,11 @@ class ChangeCapture:
         self.signals.load(extras)
         observers = self.signals.observers
         self._tables.contracts.load(contracts, lambda text: observers.set_offset_extras(self._tables, {CONTRACTS: text}))
-        self._streaming = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, version, observers)
+        stream = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, version, observers)
+        self._streaming = stream
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
-        self.monitor = SourceMonitor(
-            settings,
-            MonitoredTask(self._streaming.read_position, self._tables.oids, self._streaming.end_stream),
-            parse_state(extras.get(PUBLICATION)),
-        )
+        watched = MonitoredTask(stream.read_position, self._tables.oids, stream.end_stream, self._is_streaming, pending)
+        self.monitor = SourceMonitor(settings, watched, parse_state(extras.get(PUBLICATION)))
         self._snapshot: SnapshotSession | None = None
         self._snapshot_done = False
         self._snapshot_state = stored.snapshot_state if stored is not None and settings.snapshot.mode != "always" else None

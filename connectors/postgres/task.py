@@ -9,6 +9,7 @@ from typing import Any
 from connect import crash_points
 from connect.errors import BadRequestError, ConnectError, UnreachableError
 from connect.metrics import Metric
+from connect.pending_work import PendingWork
 from connect.record import SourceRecord
 from connect.source import SourceTask
 from connectors.postgres.capture import ChangeCapture
@@ -30,6 +31,8 @@ from connectors.postgres.streaming import slots
 
 log = logging.getLogger(__name__)
 
+_DATABASE = "database"
+
 
 class PostgresSourceTask(SourceTask):
     """The only task of a connector, because a slot has one reader."""
@@ -37,6 +40,7 @@ class PostgresSourceTask(SourceTask):
     settings: PostgresConfig
 
     def __init__(self) -> None:
+        self.pending_work: PendingWork = PendingWork()
         self._capture: ChangeCapture | None = None
         self._stopped = False
         self._failure: ConnectError | None = None
@@ -47,7 +51,7 @@ class PostgresSourceTask(SourceTask):
         self._retries = RetrySchedule(settings)
         if settings.snapshot.delay_s:
             self._retries.wait(settings.snapshot.delay_s)
-        capture = self._capture = ChangeCapture(settings, parse_offset(offset) if offset else None)
+        capture = self._capture = ChangeCapture(settings, parse_offset(offset) if offset else None, self.pending_work)
         capture.signals.open_channels(self.context, offset or {})
         if self._stopped:
             capture.sessions.interrupt.set()
@@ -83,6 +87,7 @@ class PostgresSourceTask(SourceTask):
                 raise
             self._failure = e  # after the records that were read before it
             return records
+        self.pending_work.end(_DATABASE)
         self._on_transition(before, capture.state)
         return records or None
 
@@ -145,6 +150,7 @@ class PostgresSourceTask(SourceTask):
         capture.disconnect()
         wait_s = self._retries.connection_lost(error)
         capture.state = CaptureState.RECONNECTING
+        self.pending_work.begin(_DATABASE, "the source has lost its connection to the database and tries again")
         log.warning("%s; retrying in %.1f s", error.message, wait_s)
 
     def _wait_for_slot(self, capture: ChangeCapture, error: SlotInUseError) -> None:
@@ -152,3 +158,4 @@ class PostgresSourceTask(SourceTask):
         if self._retries.slot_in_use(error):
             log.warning("%s; waiting until the slot is free", error.message)
         capture.state = CaptureState.WAITING_FOR_SLOT
+        self.pending_work.begin(_DATABASE, "the replication slot is in use, and the source waits until it is free")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
 from connect.metrics import Metric
+from connect.pending_work import PendingWork
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import Offsets, SinkTask, TopicIdentity
 from connectors.spark import session
@@ -54,6 +55,7 @@ class SparkSinkTask(SinkTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = self.parse(config)
+        self.pending_work = PendingWork()
         self._number = config.get(TASK_KEY, "0")
         owner = f"{self._config.connector}-{self._number}"
         stages = self._config.table_format == DELTA
@@ -71,9 +73,17 @@ class SparkSinkTask(SinkTask):
             self._open_writer,
             CommitThreads(f"commit-{owner}", limit),
             time.monotonic,
+            self.pending_work,
         )
         self.engine = ExecutorEngine(
-            self._config, self.context, self.delivery, self._errant_records, self._new_session, owner, time.monotonic
+            self._config,
+            self.context,
+            self.delivery,
+            self._errant_records,
+            self._new_session,
+            owner,
+            time.monotonic,
+            self.pending_work,
         )
         self._rounds = None if self._config.transactions is None else self._create_rounds(self._config.transactions.table)
         self._maintenance = MaintenanceThread(f"maintenance-{owner}", self._writers)

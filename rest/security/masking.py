@@ -21,7 +21,7 @@ _CLASS = "connector.class"
 _NESTED = {"transforms": "transforms.", "predicates": "predicates."}
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _PASSWORD = "PASSWORD"
-_ALWAYS_SHOWN = frozenset(
+ALWAYS_SHOWN = frozenset(
     {
         "name",
         _CLASS,
@@ -141,7 +141,7 @@ def _plugins_of(config: Config) -> Iterable[tuple[str, str | None]]:
 def _shown_value(key: str, value: str | None, secret_keys: frozenset[str] | None) -> str | None:
     if not value:
         return value
-    is_secret = is_secret_name(key) or (key not in _ALWAYS_SHOWN if secret_keys is None else key in secret_keys)
+    is_secret = is_secret_name(key) or (key not in ALWAYS_SHOWN if secret_keys is None else key in secret_keys)
     if is_secret:
         return value if _is_references(value) else HIDDEN
     for secret in secrets_in_url(value):

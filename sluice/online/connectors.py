@@ -52,7 +52,7 @@ def connector_row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
     """Returns what ``sluice describe`` shows of a connector, without secrets in its config. Raises the client's errors."""
-    from sluice.online.secret_keys import secret_keys_of, shown_config
+    from sluice.online.secret_keys import hidden_config_of
 
     config = client.config(name)
     status = client.status(name)
@@ -61,7 +61,7 @@ def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
         "type": status.get("type"),
         "connector": status["connector"],
         "tasks": status["tasks"],
-        "config": shown_config(config, secret_keys_of(client, config)),
+        "config": hidden_config_of(client, config),
         "topics": _unless_refused(lambda: client.topics(name)),
         "offsets": _unless_refused(lambda: client.offsets(name)),
     }

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from connect.config.parsing import HIDDEN
 from connect.errors import ConnectError, UnreachableError
 from rest.client import ConnectClient
+from rest.security.masking import ALWAYS_SHOWN
 from worker.config.secrets import is_secret_name, secrets_in_url
 
 
@@ -35,3 +36,15 @@ def secret_keys_of(client: ConnectClient, config: Mapping[str, str | None]) -> s
     except ConnectError:  # an unknown plugin; names of keys still tell
         return set()
     return {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"}
+
+
+def hidden_config_of(client: ConnectClient, config: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Returns a configuration as it may be shown, sorted by key. If the worker does not know the keys of its class, all values
+    but the common ones are hidden, as over REST. Raises UnreachableError."""
+    try:
+        definitions = client.plugin_config(str(config.get("connector.class")))
+    except UnreachableError:
+        raise
+    except ConnectError:
+        return shown_config(config, {key for key in config if key not in ALWAYS_SHOWN and not key.startswith("errors.")})
+    return shown_config(config, {str(one["name"]) for one in definitions if one.get("type") == "PASSWORD"})

@@ -6,14 +6,19 @@ or a library may have put it.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
 from connect.config.url_secrets import find_secrets
+from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
 
 _SECRET_NAME = re.compile(
     r"passw|secret|token$|\.token\.(?!endpoint\.url$)|jaas|credential(?!s\.client\.id$)|api[._-]?key|private[._-]?key|keystore\.key$|"
@@ -25,6 +30,12 @@ _ASSIGNED = re.compile(
     re.I,
 )
 _USER_INFO = re.compile(r"(://[^/\s:@]+:)[^/\s@]+@")
+_AUTHORIZATION = re.compile(r"""(authorization["']?\s*[:=,]\s*b?["']?(?:basic|bearer|digest)\s+)[^\s"']+""", re.I)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_TO_STANDARD = str.maketrans("-_", "+/")
+_ENCODED_LENGTH = 6
+"""A shorter value may be in what any word decodes to by chance."""
+_PRIVATE_KEY_LINE_LENGTH = 24
 _URL = re.compile(r"\s*(?:jdbc:|[\w.+-]+://)", re.I)
 _JAAS_VALUE = re.compile(r"""(?:([\w.-]+)\s*=\s*)?(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')|([\w.-]+)\s*=\s*([^\s;"']+)""")
 _JAAS_OPEN = frozenset({"username", "clientid", "scope", "principal", "servicename", "keytab"})
@@ -50,6 +61,7 @@ class SecretMask:
         self._lock = threading.Lock()
         self._values: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
+        self._encoded: re.Pattern[bytes] | None = None
         self._listeners: list[Callable[[Set[str]], None]] = []
 
     def on_learned(self, listener: Callable[[Set[str]], None]) -> frozenset[str]:
@@ -90,30 +102,46 @@ class SecretMask:
                 return
             fresh = found - self._values
             self._values |= found
-            longest_first = sorted(self._values, key=len, reverse=True)
+            longest_first = sorted({form for value in self._values for form in _forms(value)}, key=len, reverse=True)
+            long_values = (value.encode(errors="replace") for value in self._values if len(value) >= _ENCODED_LENGTH)
+            encoded = b"|".join(map(re.escape, long_values))
+            self._encoded = re.compile(encoded) if encoded else None
             self._pattern = re.compile("|".join(_expression(value) for value in longest_first))
             for listener in self._listeners:
                 listener(fresh)
 
     def mask(self, text: str) -> str:
-        """Masks every known secret, and everything that looks like one."""
-        pattern = self._pattern
+        """Masks every known secret, also as URLs, JSON, Python, and base64 write it, and everything that looks like one."""
+        pattern, encoded = self._pattern, self._encoded
         if pattern is not None:
             text = pattern.sub(HIDDEN, text)
+        if encoded is not None:
+            text = _BASE64.sub(lambda found: HIDDEN if _hides(found[0], encoded) else found[0], text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
+        text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
 
     def mask_json(self, node: Any) -> Any:
-        """Returns a JSON value with its texts masked; keys stay."""
+        """Returns a JSON value with its texts masked, and the names of its members."""
         match node:
             case str():
                 return self.mask(node)
             case Mapping():
-                return {key: self.mask_json(member) for key, member in node.items()}
+                return {self.mask_json(key): self.mask_json(member) for key, member in node.items()}
             case list() | tuple():
                 return [self.mask_json(member) for member in node]
             case _:
                 return node
+
+
+def mask_error(error: Exception, mask: SecretMask) -> Exception:
+    """Returns the error, or, if its message contains a secret, a new error of the same REST status without it (promise 9)."""
+    original = error.message if isinstance(error, ConnectError) else str(error) or type(error).__name__
+    message = mask.mask(original)
+    if message == original:
+        return error
+    error_class = next((cls for cls in (BadRequestError, ConfigError, NotFoundError) if isinstance(error, cls)), ConnectError)
+    return error_class(message)
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:
@@ -122,6 +150,26 @@ def _jaas_secrets(line: str) -> Iterator[str]:
         if (name or bare_name).lower() not in _JAAS_OPEN and value.lower() not in ("true", "false"):
             yield value
             yield re.sub(r"\\(.)", r"\1", value)  # as the client parses it
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Returns the texts in which a program may print a value. Most values look the same in all of them."""
+    yield value
+    if value.isalnum() and value.isascii():
+        return
+    yield from (quote(value, "", errors="replace"), quote(value, errors="replace"), quote_plus(value, errors="replace"))
+    yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1], ascii(value)[1:-1])
+    if "PRIVATE KEY" in value:  # which may be printed line by line
+        yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= _PRIVATE_KEY_LINE_LENGTH)
+
+
+def _hides(word: str, values: re.Pattern[bytes]) -> bool:
+    """Returns whether a word is the base64 text of something with a secret, such as ``user:password``."""
+    try:
+        data = base64.b64decode(word.translate(_TO_STANDARD).rstrip("=") + "===")
+    except binascii.Error:
+        return False
+    return values.search(data) is not None
 
 
 def _expression(value: str) -> str:

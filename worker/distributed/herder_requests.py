@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
 from connect.errors import ConnectError, IllegalStateError, NotFoundError, NotLeaderError
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_error
 from worker.distributed.config_sync import ConfigSync
 from worker.distributed.group_session import GroupSession
 from worker.distributed.herder_loop import HerderLoop
@@ -19,7 +19,6 @@ from worker.distributed.local_instances import Instance, LocalInstances, connect
 from worker.distributed.local_restarts import LocalRestarts
 from worker.executors.futures import outcome
 from worker.model import TaskId
-from worker.validation.config_validator import mask_error
 
 T = TypeVar("T")
 

@@ -160,7 +160,8 @@ def _activity(plain: Any) -> TaskActivity | None:
         case _:
             raise DataError("not the activity of a task")
     times = (value for name, value in members.items() if name.endswith("_ms"))
-    if not all(isinstance(value, int | None) for value in times) or not isinstance(members["retry_error"], str | None):
+    of_text = (members["retry_error"], members["pending_work"])
+    if not all(isinstance(value, int | None) for value in times) or not all(isinstance(one, str | None) for one in of_text):
         raise DataError("not the activity of a task")
     return TaskActivity(**members)
 

@@ -108,7 +108,7 @@ def _with_details(figures: TaskFigures, known: _Known, *, are_current: bool) -> 
 
 
 def _valid(metrics: Sequence[Metric], mask: SecretMask) -> Sequence[Metric]:
-    """Returns the metrics that can be exported, without secrets in labels (promise 9)."""
+    """Returns the metrics that can be exported, without secrets in labels and help (promise 9)."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], Metric] = {}
     for metric in metrics[:_MAX_METRICS]:
         is_histogram = isinstance(metric.value, HistogramFigures)
@@ -123,5 +123,6 @@ def _valid(metrics: Sequence[Metric], mask: SecretMask) -> Sequence[Metric]:
         if isinstance(value, float) and not math.isfinite(value):
             continue  # unknown
         labels = {name: mask.mask(str(label))[:_MAX_LABEL] for name, label in metric.labels.items()}
-        found.setdefault((metric.name, tuple(labels.items())), replace(metric, value=value, labels=labels))
+        shown = replace(metric, value=value, help=mask.mask(metric.help), labels=labels)
+        found.setdefault((metric.name, tuple(labels.items())), shown)
     return list(found.values())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.executor import ExecutorListener
 from worker.model import Stall, TaskId
 from worker.observability.log_context import log_context
-from worker.observability.stalls import instant
+from worker.observability.stalls import CALL, instant
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,10 @@ def _first(last: StallCheck | None, found: StallCheck) -> StallCheck:
 
 
 def _reason(check: StallCheck) -> tuple[str, str] | None:
-    """What makes a stall another one. Its message may have an error that changes with each retry, and its time some jitter."""
-    return None if check.stall is None else (check.stall.kind, check.stall.phase)
+    """What makes a stall another one. Its message may have an error that changes with each retry, its time some jitter, and a
+    task that does not move goes through phases, unless one call does not return."""
+    stall = check.stall
+    return None if stall is None else (stall.kind, stall.phase if stall.kind == CALL else "")
 
 
 def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:

@@ -129,9 +129,16 @@ class TaskSlot:
     def _activity(self) -> TaskActivity:
         task = self._task
         found = (self._creation if task is None else task.activity).snapshot()
-        error = found.retry_error
+        error, pending = found.retry_error, found.pending_work
+        if error is None and pending is None:
+            return found
         # Promise 9: an error may repeat a secret.
-        return found if error is None else replace(found, retry_error=self._mask.mask(error))
+        mask = self._mask.mask
+        return replace(
+            found,
+            retry_error=None if error is None else mask(error),
+            pending_work=None if pending is None else mask(pending),
+        )
 
     def _stall_of(self, activity: TaskActivity) -> Stall | None:
         task = self._task

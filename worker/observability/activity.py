@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
+from connect.pending_work import PendingWork
 from worker.model import TaskActivity
 
 
@@ -51,7 +52,9 @@ class TaskPhase(StrEnum):
 class ActivityTracker:
     """The activity of one task. Each attribute is replaced as a whole, so that readers need no lock."""
 
-    __slots__ = ("_clock", "_committed", "_epoch_ms", "_lag", "_polls_return", "_received", "_retry", "_stage", "_uncommitted")
+    __slots__ = (
+        "_clock", "_committed", "_epoch_ms", "_lag", "_pending", "_polls_return", "_received", "_retry", "_stage", "_uncommitted",
+    )  # fmt: skip
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -64,6 +67,7 @@ class ActivityTracker:
         self._uncommitted: float | None = None
         self._retry: tuple[float, str] | None = None
         self._polls_return = False
+        self._pending: PendingWork | None = None
         self._lag = _LagWatch()
 
     # --- on the task's thread
@@ -71,6 +75,10 @@ class ActivityTracker:
     def enter(self, phase: TaskPhase) -> None:
         """A phase begins, and the one before ends."""
         self._stage = phase, self._clock()
+
+    def follow(self, pending: PendingWork | None) -> None:
+        """The plugin has started; ``pending`` is its work that waits although its methods return."""
+        self._pending = pending
 
     def on_empty_poll(self) -> None:
         """A ``poll`` has returned without records: this source returns while it has none."""
@@ -112,6 +120,7 @@ class ActivityTracker:
         """Returns the activity now."""
         phase, since = self._stage
         retry, lag = self._retry, self._lag
+        pending = None if self._pending is None else self._pending.oldest()
         now, now_ms = self._clock(), self._epoch_ms()
 
         def at_ms(moment: float | None) -> int | None:
@@ -129,6 +138,8 @@ class ActivityTracker:
             polls_return=self._polls_return,
             lag_grows_since_ms=at_ms(lag.grows_since),
             is_paused_by_sink=lag.is_paused,
+            pending_since_ms=None if pending is None else at_ms(pending.since),
+            pending_work=None if pending is None else pending.message,
         )
 
 

@@ -16,7 +16,7 @@ from worker.config.extension_keys import STALL_KEYS, STALL_QUIET_TIMEOUT, STALL_
 from worker.model import Stall, TaskActivity
 from worker.observability.activity import TaskPhase
 
-CALL, RETRIES, OFFSETS, LAG, EXECUTOR = "call", "retries", "offsets", "lag", "executor"
+CALL, RETRIES, OFFSETS, LAG, PENDING, EXECUTOR = "call", "retries", "offsets", "lag", "pending", "executor"
 """The kinds of stalls."""
 
 _KEYS = ConfigDef(STALL_KEYS)
@@ -84,6 +84,9 @@ def find_stall(activity: TaskActivity, settings: StallSettings, *, is_sink: bool
     if since_ms is not None and exceeds(since_ms, settings.timeout_ms):
         what = "put()" if is_sink else "poll()"
         return Stall(RETRIES, activity.phase, since_ms, f"{what} keeps failing and is repeated: {activity.retry_error}")
+    since_ms = activity.pending_since_ms
+    if since_ms is not None and activity.phase != TaskPhase.PAUSED and exceeds(since_ms, settings.offsets_interval_ms + long_ms):
+        return Stall(PENDING, activity.phase, since_ms, str(activity.pending_work))
     # A sink decides itself when what it was given is durable.
     offsets_ms = settings.offsets_interval_ms + (long_ms if is_sink else settings.timeout_ms)
     since_ms = activity.uncommitted_since_ms

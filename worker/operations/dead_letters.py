@@ -7,10 +7,9 @@ from typing import Any
 
 from connect.errors import BadRequestError
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_error
 from worker.dead_letters.requests import parse_transforms
 from worker.executor import ConnectorSpec, Executor
-from worker.validation.config_validator import mask_error
 
 
 class DeadLetterRequests:

@@ -127,6 +127,7 @@ class SinkWorkerTask(WorkerTask):
         self.activity.enter(TaskPhase.STARTING)
         runtime.task.start(runtime.config)
         self._started = True
+        self.activity.follow(runtime.task.pending_work)
         if loop.context.raw_allowed and runtime.task.wants_raw():
             loop.use_raw_batches()
         if self.control.is_stopping():

@@ -179,6 +179,7 @@ class SourceWorkerTask(WorkerTask):
             self.activity.enter(TaskPhase.STARTING)
             runtime.task.start(runtime.config)
             self._started = True
+            self.activity.follow(runtime.task.pending_work)
             if self.control.is_stopping():
                 runtime.task.stop()  # the request may have come before start() returned
             self._listener.on_running(self)

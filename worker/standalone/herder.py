@@ -29,6 +29,7 @@ from worker.config.isolation import ENVIRONMENT
 from worker.config.plugin_path import extend_python_path
 from worker.config.reload_timer import ReloadTimer
 from worker.config.resolved_config import ResolvedConfigs
+from worker.config.secrets import mask_error
 from worker.config.startup_warnings import find_startup_warnings
 from worker.config.worker_config import WorkerConfig
 from worker.errors.config import error_settings
@@ -64,7 +65,6 @@ from worker.standalone.condition import StandaloneCondition
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
 from worker.storage.file_offset_store import OffsetFile
-from worker.validation.config_validator import mask_error
 
 T = TypeVar("T")
 

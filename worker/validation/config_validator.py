@@ -11,11 +11,11 @@ from typing import Any
 
 from connect.config.definition import ConfigKey
 from connect.config.parsing import HIDDEN, parse_value
-from connect.errors import BadRequestError, ConfigError, ConnectError, NotFoundError
+from connect.errors import BadRequestError, ConfigError
 from worker.config.extension_keys import CONNECTOR_EXTENSION_KEYS
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secret_keys import find_secret_keys
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_error, secrets_in_url
 from worker.executor import Executor
 from worker.validation.response import create_error_message
 
@@ -77,16 +77,6 @@ def _check_value(key: ConfigKey, given: str | None) -> str | None:
     return None
 
 
-def mask_error(error: Exception, mask: SecretMask) -> Exception:
-    """Returns the error, or, if its message contains a secret, a new error of the same REST status without it (promise 9)."""
-    original = error.message if isinstance(error, ConnectError) else str(error) or type(error).__name__
-    message = mask.mask(original)
-    if message == original:
-        return error
-    error_class = next((cls for cls in (BadRequestError, ConfigError, NotFoundError) if isinstance(error, cls)), ConnectError)
-    return error_class(message)
-
-
 def restore_references_in_response(
     response: dict[str, Any], given: Mapping[str, Any], resolved: Mapping[str, str | None], mask: Callable[[str], str]
 ) -> dict[str, Any]:
@@ -104,6 +94,10 @@ def restore_references_in_response(
                 value["value"] = reference
             value["errors"] = [_with_reference(error, secret, str(reference)) for error in value["errors"]]
         value["errors"] = [mask(error) for error in value["errors"]]
+        if isinstance(shown := value.get("value"), str):
+            for text in secrets_in_url(shown):
+                shown = shown.replace(text, HIDDEN)
+            value["value"] = shown
     return response
 
 

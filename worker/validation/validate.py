@@ -11,6 +11,7 @@ from connect.config.types import ConfigType
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError
 from connect.java.hash_order import computed_map_order, copied_map_order, describe_map
+from worker.config.secrets import SecretMask, mask_error
 from worker.config.worker_config import WorkerConfig
 from worker.validation.component_validation import validate_client_overrides, validate_converter
 from worker.validation.framework_def import CONVERTERS, VERSION_SUFFIX, framework_def, unversioned_def
@@ -62,7 +63,15 @@ def validate(
 
     own = connector.config_def()
     own_check = connector.check_config if offline else connector.validate
-    own_values = own_check({key: value for key, value in props.items() if value is not None})
+    try:
+        own_values = own_check({key: value for key, value in props.items() if value is not None})
+    except Exception as e:
+        # Promise 9: nobody else knows which keys are secret, as there will be no response.
+        mask = SecretMask()
+        mask.add(props, [key.name for key in (*table.keys.values(), *own.keys.values()) if key.type is ConfigType.PASSWORD])
+        if (masked := mask_error(e, mask)) is e:
+            raise
+        raise masked.with_traceback(e.__traceback__) from None
     if None in props.values():
         # Connectors never get a null. Their ConfigDefs give the error that Apache's would.
         of_table = {value.name: value for value in own.validate(props)}

@@ -14,6 +14,7 @@ from psycopg.pq import DiagnosticField
 from psycopg.pq.abc import PGresult
 
 from connect.errors import ConnectError
+from connect.pending_work import PendingWork
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, Interrupt
 from connectors.postgres.errors import SlotInUseError, SourceChangedError, WaitInterrupted
@@ -21,8 +22,9 @@ from connectors.postgres.monitoring import slot_checks
 from connectors.postgres.monitoring.problems import Problem, ProblemList
 from connectors.postgres.monitoring.publication_watch import PublicationWatch, TableNames
 from connectors.postgres.monitoring.slot_checks import SlotLag
-from connectors.postgres.monitoring.slot_status import ServerStatus, lagging_standbys, read_status
+from connectors.postgres.monitoring.slot_status import ServerStatus, SlotStatus, lagging_standbys, read_status
 from connectors.postgres.monitoring.wal_history import WalHistory
+from connectors.postgres.offsets import format_lsn
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.streaming import slots
 from connectors.postgres.streaming.publication_state import PublicationState
@@ -30,6 +32,7 @@ from connectors.postgres.streaming.session import ReadPosition
 
 log = logging.getLogger(__name__)
 
+SLOT = "slot"
 _ADMIN_SHUTDOWN = "57P01"
 _SHUTDOWN_RETRY_S = 0.2
 _SHUTDOWN_GRACE_S = 1.0
@@ -41,11 +44,15 @@ _RELEASE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MonitoredTask:
-    """What the monitor asks of the task, on its own thread: where it is, the captured tables, and to give up its stream."""
+    """What the monitor asks of the task, on its own thread: where it is, the captured tables, to give up its stream, and
+    whether the slot should advance."""
 
     position: Callable[[], ReadPosition | None]
     tables: Callable[[], TableNames]
     end_stream: Callable[[], None]
+    is_streaming: Callable[[], bool]
+    pending_work: PendingWork
+    """Gets the slot while it does not advance."""
 
 
 class SourceMonitor:
@@ -68,6 +75,7 @@ class SourceMonitor:
         self._lag: SlotLag | None = None
         self._failure: ConnectError | None = None
         self._read_lsn: int | None = None
+        self._confirmed_lsn: int | None = None
         self._shutting_down = False
         self._starts = 0
         self._connected = threading.Event()
@@ -217,6 +225,7 @@ class SourceMonitor:
             age_s = self._age_s(status, slot.confirmed_lsn, commit_us)
             lag = slot_checks.measure(slot, status.wal_end, age_s, self._wal.bytes_per_s())
         self._status, self._lag = status, lag
+        self._note_advance(slot, lag)
         problems = slot_checks.find_problems(name, slot, lag, safety)
         stands_still = self._stands_still(status)
         if slot is not None and stands_still and slot.waits_for_standby:
@@ -230,6 +239,17 @@ class SourceMonitor:
         elif lag is not None and safety.limit_action != "warn":
             self._enforce_limit(connection, lag, start)
         self._check_publication(connection, start)
+
+    def _note_advance(self, slot: SlotStatus | None, lag: SlotLag | None) -> None:
+        """Tells the worker since when the slot has not advanced, although the server has more WAL."""
+        before, self._confirmed_lsn = self._confirmed_lsn, None if slot is None else slot.confirmed_lsn
+        pending = self._task.pending_work
+        is_behind = slot is not None and lag is not None and lag.bytes > 0 and self._task.is_streaming()
+        if not is_behind or before != self._confirmed_lsn:
+            pending.end(SLOT)
+        if is_behind and slot is not None and self._settings.slot.confirms:
+            lsn = format_lsn(slot.confirmed_lsn)
+            pending.begin(SLOT, f"replication slot {self._settings.slot.name} does not advance from {lsn}, although WAL follows")
 
     def _fail(self, error: ConnectError, start: int) -> bool:
         """Has the task raise the error, unless it has connected again since the check began, or is about to; returns whether."""

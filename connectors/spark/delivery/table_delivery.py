@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from connect.backoff import Backoff
 from connect.errors import RetriableError
+from connect.pending_work import PendingWork
 from connect.record import RawBatch, SinkRecord, TopicPartition
 from connect.sink import SinkTaskContext
 from connect.tracing import current_trace
@@ -52,8 +53,9 @@ class TableDelivery:
         open_writer: Callable[[str], TableWriter],
         threads: CommitThreads[CommitOutcome],
         clock: Callable[[], float],
+        pending_work: PendingWork | None = None,
     ) -> None:
-        """``open_writer`` opens a table; it may be called from any thread."""
+        """``open_writer`` opens a table; it may be called from any thread. ``pending_work`` gets tables whose records wait."""
         limits = BufferLimits(config.commit_max_records, config.commit_max_bytes)
         trace = current_trace()
         self.offsets = PartitionOffsets()
@@ -70,7 +72,7 @@ class TableDelivery:
         )
         self.scheduler = CommitScheduler(
             threads,
-            lambda name: TableQueue(name, self._timing(name), open_writer, trace),
+            lambda name: TableQueue(name, self._timing(name), open_writer, trace, pending_work),
             self.offsets,
             limits,
             self._refuse_at_commit,

@@ -6,12 +6,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from connect.backoff import Backoff
 from connect.errors import DataError
+from connect.pending_work import PendingWork
 from connect.record import TopicPartition
-from connect.tracing import Attributes, Trace
+from connect.tracing import Attributes, Span, Trace, traced
 from connectors.sink_support.errant_records import BadRecord
 from connectors.spark.decode.change_batch import ChangeBatch
 from connectors.spark.delivery.errant_records import settle
@@ -41,6 +43,14 @@ class CommitOutcome:
     """Whether the commit was one of several that take effect together."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Who is told of the table's commits."""
+
+    trace: Trace | None
+    pending_work: PendingWork
+
+
 class TableQueue:
     """One table of a task. There is at most one commit at a time; records that arrive meanwhile form the next one, in order.
 
@@ -48,9 +58,15 @@ class TableQueue:
     """
 
     def __init__(
-        self, name: str, timing: CommitTiming, open_writer: Callable[[str], TableWriter], trace: Trace | None = None
+        self,
+        name: str,
+        timing: CommitTiming,
+        open_writer: Callable[[str], TableWriter],
+        trace: Trace | None = None,
+        pending_work: PendingWork | None = None,
     ) -> None:
-        """``open_writer`` may be called from any thread. ``trace`` creates the spans of commits."""
+        """``open_writer`` may be called from any thread. ``trace`` creates the spans of commits. ``pending_work`` gets the table
+        while its records wait."""
         self.name = name
         self.timing = timing
         self.running: Segment | None = None
@@ -60,7 +76,7 @@ class TableQueue:
         self.is_grouped = False
         """Whether the next commit takes effect together with those of other tables."""
         self._open = open_writer
-        self._trace = trace
+        self._watch = _Watch(trace, pending_work or PendingWork())
         self._is_loaded = False
         self._waiting: deque[Segment] = deque()
         self._backoff = Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
@@ -103,6 +119,7 @@ class TableQueue:
 
     def add(self, segment: Segment) -> None:
         self._waiting.append(segment)
+        self._note_waiting()
 
     def due_at(self) -> float | None:
         """Returns when the next commit must start; None without waiting records."""
@@ -131,10 +148,10 @@ class TableQueue:
         """Commits the running segment. Blocks; runs on a commit thread. Does not raise."""
         segment = self.running
         assert segment is not None
-        if self._trace is None:
+        if self._watch.trace is None:
             return self._commit(segment, partitions, clock)
         attributes: Attributes = {"sluice.table": self.name, "sluice.records": segment.records}
-        with self._trace.span("table commit", attributes, segment.arrival.links, is_root=True) as span:
+        with self._watch.trace.span("table commit", attributes, segment.arrival.links, is_root=True) as span:
             outcome = self._commit(segment, partitions, clock)
             if outcome.error is not None:
                 span.fail(outcome.error)
@@ -182,6 +199,8 @@ class TableQueue:
         """The running commit succeeded. Returns its segment."""
         segment, self.running = self.running, None
         assert segment is not None
+        self._watch.pending_work.end(self.name)
+        self._note_waiting()
         self._backoff.reset()
         self._lost.clear()
         ended_at, arrival = outcome.ended_at, segment.arrival
@@ -212,6 +231,7 @@ class TableQueue:
             self._lost.clear()
         if segment.batches or segment.excluded:
             self._waiting.appendleft(segment)
+        self._note_waiting()
 
     def retry_later(self, now: float) -> float:
         """Delays the next commit after a failure, longer with each one in a row. Returns the delay in seconds."""
@@ -225,3 +245,15 @@ class TableQueue:
         self._waiting = deque(segment for segment in kept if segment.batches or segment.excluded)
         if self.running is not None:
             self._lost |= set(partitions)
+        self._note_waiting()
+
+    def span(self, attributes: Attributes) -> AbstractContextManager[Span | None]:
+        """Returns the span of a commit that others make."""
+        return traced(self._watch.trace, "table commit", {"sluice.table": self.name, **attributes}, is_root=True)
+
+    def _note_waiting(self) -> None:
+        """Tells the worker since when records wait: ``put`` returns meanwhile, whatever becomes of the commit."""
+        if self._waiting or self.running is not None:
+            self._watch.pending_work.begin(self.name, f"records for table {self.name} wait for a commit that does not end")
+        else:
+            self._watch.pending_work.end(self.name)

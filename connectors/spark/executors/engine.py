@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from connect.backoff import Backoff
 from connect.errors import ConnectError, DataError, RetriableError
+from connect.pending_work import PendingWork
 from connect.record import TopicPartition
 from connect.sink import OffsetRange, Offsets, RangeReader, SinkTaskContext
 from connectors.sink_support.errant_records import BadRecord
@@ -100,6 +101,7 @@ class ExecutorEngine:
         new_session: Callable[[], SparkSession],
         owner: str,
         clock: Callable[[], float],
+        pending_work: PendingWork | None = None,
     ) -> None:
         self.is_active = False
         self._config = config
@@ -107,7 +109,7 @@ class ExecutorEngine:
         self._delivery = delivery
         self._errant_records = errant_records
         self._clock = clock
-        self._runner = JobRunner(owner, config.spark, new_session)
+        self._runner = JobRunner(owner, config.spark, new_session, pending_work or PendingWork())
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
         self._schedule = _Schedule()
@@ -158,11 +160,13 @@ class ExecutorEngine:
         reader = self._context.range_reader()
         ranges = self._plan(self._positions(), ends, reader)
         if not ranges:
+            self._runner.note_committed()
             interval_ms = self._config.commit_interval_ms
             wait_ms = self._config.freshness_ms if interval_ms is None else interval_ms
             self._schedule.next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
             return
         self._job = _Job(ranges, frozenset(self._context.assignment()), reader)
+        self._runner.note_begun()
         self._submit(self._run_job, self._check_results)
 
     def _positions(self) -> dict[TopicPartition, int]:
@@ -200,7 +204,7 @@ class ExecutorEngine:
         first: list[OffsetRange] = []
         others = dict(positions)
         for topic in {tp.topic for tp in positions} - self._begun:
-            if self._has_tables(topic):
+            if _has_tables(self._delivery, topic):
                 self._begun.add(topic)
                 continue
             waiting = sorted(tp for tp in positions if tp.topic == topic and ends.get(tp, 0) > positions[tp])
@@ -213,12 +217,6 @@ class ExecutorEngine:
             limit = min(limit, self._least_records)  # the records of a first job tell the schema for SQL
         parallelism = self._runner.parallelism() if any(ends.get(tp, 0) > at for tp, at in others.items()) else 1
         return sorted([*first, *plan_ranges(others, ends, limit, parallelism)])
-
-    def _has_tables(self, topic: str) -> bool:
-        delivery = self._delivery
-        names = delivery.router.tables_of(topic)
-        partitions = delivery.scheduler.partitions
-        return bool(names) and all(delivery.scheduler.table(name).known_columns(partitions) is not None for name in names)
 
     def _check_results(self, parts: list[PartResult]) -> None:
         job = self._running
@@ -269,6 +267,7 @@ class ExecutorEngine:
         """All tables have the records of the job."""
         job, delivery, figures = self._running, self._delivery, self._figures
         self._job = None
+        self._runner.note_committed()
         self._schedule.backoff.reset()
         ends: dict[TopicPartition, int] = {}
         for part in job.parts:
@@ -345,8 +344,9 @@ class ExecutorEngine:
         job.commits = [TableCommits(table, job.targets[table], parts) for table, parts in sorted(by_table.items())]
         for commits in job.commits:
             queue = self._delivery.scheduler.tables[commits.table]
-            writer = queue.open_writer()
-            commits.commit(writer, sequences, job.partitions)
+            with queue.span({"sluice.engine": EXECUTORS, "sluice.parts": len(commits.parts)}):
+                writer = queue.open_writer()
+                commits.commit(writer, sequences, job.partitions)
             queue.update_columns(writer)
 
     # -- partitions
@@ -361,6 +361,7 @@ class ExecutorEngine:
                 # It may still commit, so its files are left; the table knows how it ends.
                 raise ConnectError(f"the job of Spark's executors did not end within {_WAIT_S:g} s after it was cancelled")
         self._abandon()
+        self._runner.note_committed()
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """The task gets partitions."""
@@ -387,6 +388,12 @@ class ExecutorEngine:
         if self._config.may_use_executors:
             found |= asdict(figures)
         return found
+
+
+def _has_tables(delivery: TableDelivery, topic: str) -> bool:
+    names = delivery.router.tables_of(topic)
+    partitions = delivery.scheduler.partitions
+    return bool(names) and all(delivery.scheduler.table(name).known_columns(partitions) is not None for name in names)
 
 
 def _number_parts(ranges: Sequence[OffsetRange], parts: Sequence[PartResult]) -> dict[tuple[TopicPartition, int], int]:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError, RetriableError
+from connect.pending_work import PendingWork
+from connect.tracing import current_trace, traced
 from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
 from connectors.spark.executors.failures import explain_job_failure
@@ -24,18 +26,30 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PYTHON = "spark.pyspark.python"
+_PENDING = "executors"
 
 
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
-    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession]) -> None:
+    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession], pending_work: PendingWork) -> None:
+        """Created on the task's thread. ``pending_work`` gets jobs until their tables are committed."""
+        self._trace = current_trace()
+        self._pending_work = pending_work
         self._name = name
         self._spark = spark
         self._new_session = new_session
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
         self._is_cancelled = False
+
+    def note_begun(self) -> None:
+        """Tells the worker that a job begins. Jobs that fail and are repeated wait since the first one."""
+        self._pending_work.begin(_PENDING, "a job of Spark's executors does not end with the commit of its tables")
+
+    def note_committed(self) -> None:
+        """Tells the worker that nothing waits."""
+        self._pending_work.end(_PENDING)
 
     def parallelism(self) -> int:
         """The number of tasks that Spark runs at once."""
@@ -48,7 +62,8 @@ class JobRunner:
         with self._lock:
             self._is_cancelled = False
         try:
-            rows = self._collect(job)
+            with traced(self._trace, "executors job", {"sluice.ranges": len(job.ranges)}, is_root=True):
+                rows = self._collect(job)
         except ConnectError:
             raise
         except Exception as e:

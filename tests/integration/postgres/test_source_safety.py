@@ -74,8 +74,12 @@ def test_lag_is_that_of_the_server_while_the_task_is_paused(watched: Any) -> Non
         records = watched.read(1000)
         read = wait_for(watched, lambda p: p["lag_bytes"] == 0 and p["lag_seconds"] == 0)
         assert read["slot"]["lag_bytes"] > 1_000_000  # nothing is stored yet
+        # What the worker reports as a stall, if it lasts.
+        stuck = watched.task.pending_work.oldest()
+        assert "does not advance from" in stuck.message
         watched.store(records[-1])
         wait_for(watched, lambda p: p["slot"]["lag_bytes"] < 10_000)
+        wait_for(watched, lambda _: watched.task.pending_work.oldest() is None or watched.task.pending_work.oldest() > stuck)
 
 
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:

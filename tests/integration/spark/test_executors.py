@@ -15,6 +15,7 @@ from connect import crash_points
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError
 from connect.sink import OffsetRange, RangeBatch
+from connect.tracing import trace_of_thread
 from connectors.spark import session
 from connectors.spark.config import parse_config
 from connectors.spark.executors.data_source import NAME, source_of
@@ -22,6 +23,7 @@ from connectors.spark.executors.job import RangeJob
 from tests.integration.spark.conftest import ListRangeReader
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
+from tests.support.traces import MemoryTraces
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -96,9 +98,15 @@ def test_nothing_is_lost_or_doubled_when_an_executor_or_the_driver_dies(
             running.finish()
     running.task.close()
     assert marker.exists()
-    again = run(settings, [source], raw=True, group=group)
-    again.finish()
+    traces = MemoryTraces()
+    with trace_of_thread(traces.trace):
+        again = run(settings, [source], raw=True, group=group)
+        again.finish()
+    assert again.task.pending_work.oldest() is None
     again.close()
+    spans = traces.named()
+    assert (spans["table commit"].attributes or {})["sluice.table"] == "t"
+    assert spans.keys() >= {"executors job", "table commit"}
     rows = sorted((row["__partition"], row["__offset"], row["id"]) for row in read("t"))
     assert rows == [(partition, number, number) for partition in (0, 1) for number in range(1500)]
 

@@ -13,6 +13,7 @@ import pytest
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.cluster import Cluster
 from tests.cluster.topics import read_topic
+from tests.integration.executors.plugins import PATH
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -85,7 +86,9 @@ def test_rollback_works_through_any_worker(
         assert follower.client.config("a")["batch.size"] == "5"
 
 
-def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
     config = {
         "connector.class": "org.apache.kafka.connect.tools.MockSourceConnector",
         "mock_mode": "task-failure",
@@ -108,6 +111,25 @@ def test_failed_task_restarts_and_every_worker_shows_the_count(broker: EmbeddedB
             return all(is_settled(task_status(number)) for number in (0, 1))
 
         cluster.wait_for(both_report, 30, "both workers to report two restarts", lambda: (task_status(0), task_status(1)))
+
+        # Each worker runs one of these tasks, and asks the other one for its live figures.
+        (tmp_path / "go").touch()
+        hung = {"connector.class": PATH, "tasks.max": "2", "folder": str(tmp_path), "does": "hang@poll"}
+        cluster.create("hung", {**hung, "task.stall.timeout.ms": "1", "task.stall.quiet.timeout.ms": "1"})
+        status = cluster.wait_for_state("hung", tasks=2)
+        assert {task["worker_id"] for task in status["tasks"]} == {worker.worker_id for worker in cluster.workers}
+
+        def diagnosed(number: int) -> list[tuple[str, str]]:
+            status, answer = cluster.exchange("GET", "/sluice/diagnosis", worker=cluster.workers[number])
+            return [(one["name"], one["code"]) for one in answer["problems"]] if status == 200 else []
+
+        def is_diagnosed(found: list[tuple[str, str]]) -> bool:
+            return {("hung/0", "stalled-call"), ("hung/1", "stalled-call")} < set(found) and "ill/0" in dict(found)
+
+        cluster.wait_for(
+            lambda: all(is_diagnosed(diagnosed(number)) for number in (0, 1)), 30, "the same problems", lambda: diagnosed(0)
+        )
+        assert sorted(diagnosed(0)) == sorted(diagnosed(1))
         settled = task_status(0)
         time.sleep(0.3)  # longer than the delay before another restart
         assert task_status(0) == settled

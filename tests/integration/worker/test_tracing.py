@@ -2,65 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from connect.trace_context import parse_traceparent
 from tests.integration.worker.conftest import StartWorker, eventually
+from tests.support.span_collector import SpanCollector
 
 SECRET = "planted-4711-secret"
 
 
-class Collector:
-    """Receives spans on a free port of the loopback interface."""
-
-    def __init__(self) -> None:
-        self.spans: list[tuple[dict[str, Any], Any]] = []
-        """Each with its resource attributes."""
-        self.received = b""
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.take(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="collector")
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def take(self, body: bytes) -> None:
-        self.received += body
-        for group in ExportTraceServiceRequest.FromString(body).resource_spans:
-            resource = {one.key: one.value.string_value or one.value.int_value for one in group.resource.attributes}
-            self.spans += [(resource, span) for scope in group.scope_spans for span in scope.spans]
-
-    def named(self, connector: str, name: str) -> list[Any]:
-        return [span for resource, span in list(self.spans) if resource["sluice.connector"] == connector and span.name == name]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
 @pytest.fixture
-def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    collector = Collector()
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpanCollector]:
+    collector = SpanCollector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
     yield collector
@@ -68,7 +25,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 def test_put_of_the_sink_links_to_send_of_the_source_and_no_secret_leaves(
-    collector: Collector, start_worker: StartWorker, tmp_path: Path, unique_name: Callable[[str], str]
+    collector: SpanCollector, start_worker: StartWorker, tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:
     topic = unique_name("traced")
     (tmp_path / "in.txt").write_text(f"1\n2\n{SECRET}\n3\n")

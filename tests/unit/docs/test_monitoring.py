@@ -74,7 +74,7 @@ def exported() -> dict[str, set[str]]:
             list(connectors_metrics()),
         )  # fmt: skip
         families += task_families([figures])
-    starts = StartFigures(Startups(), Startups(), {"c": 1, TaskId("c", 0): 1})
+    starts = StartFigures(Startups(), Startups(), {"c": 1, TaskId("c", 0): 1}, {"c": "call", TaskId("c", 0): "call"})
     families += worker_families(VIEW, starts, [ExecutorFigures("shared-1", 1, True, [])])
     families += process_families(ProcessTree(), {})
     results = {"c": StoredVerification(1, equal=True, rows=1, differences=0, unsettled=0, seconds=1.0, document={"source": "s"})}

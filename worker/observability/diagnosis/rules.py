@@ -26,6 +26,7 @@ _WAITING_PHASES = {
 _FIXES = {
     "executor": "task.isolation=dedicated keeps a connector that blocks its process away from the others.",
     "offsets": "After a crash, records since then are read again. See the log, and what the sink or broker waits for.",
+    "pending": "See the log, and check the database, the store, or the catalog that the connector waits for.",
     "lag": "Check that the consumer may read the topics, and why the sink has paused.",
 }
 _CALL_FIX = "Check the system that the connector talks to; a restart interrupts the call or abandons the task."
@@ -171,6 +172,8 @@ def _stall_cause(kind: str, phase: str) -> str:
         return "Kafka does not acknowledge: brokers are down, or too few replicas are in sync"
     if kind == "call":
         return "the system that the connector talks to does not answer, and the call has no timeout"
+    if kind == "pending":
+        return "the system that the connector writes to or reads from does not answer, or offsets are not stored"
     if kind == "lag":
         return "the consumer cannot fetch the records"
     return "see the message"

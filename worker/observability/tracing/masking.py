@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Link
 from opentelemetry.trace.status import Status
 
-from worker.config.secrets import SecretMask
+from connect.config.parsing import HIDDEN
+from worker.config.secrets import SecretMask, is_secret_name
 
 Attributes = dict[str, Any]
 
@@ -53,7 +54,7 @@ class MaskingSpanExporter(SpanExporter):
         )
 
     def _attributes(self, attributes: Mapping[str, Any] | None) -> Attributes:
-        return {name: self._value(value) for name, value in (attributes or {}).items()}
+        return {name: HIDDEN if is_secret_name(name) else self._value(value) for name, value in (attributes or {}).items()}
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):

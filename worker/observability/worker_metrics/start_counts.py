@@ -1,4 +1,4 @@
-"""Counts starts, failed starts, and restarts of the connectors and tasks of this worker."""
+"""Counts starts, failed starts, and restarts of the connectors and tasks of this worker, and knows which of them are stalled."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class _Starts:
     restarts: int = 0
     is_decided: bool = False
     """Whether the outcome of the current start is counted."""
+    stall: str | None = None
+    """The kind of the current start's stall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class StartFigures:
     connectors: Startups
     tasks: Startups
     restarts: Mapping[Instance, int] = field(default_factory=dict)
+    stalls: Mapping[Instance, str] = field(default_factory=dict)
+    """The kinds of the stalls that there are now."""
 
 
 class StartCounts:
@@ -62,6 +66,10 @@ class StartCounts:
         self._listener.on_topics(start_id, task, topics)
 
     def on_stall(self, start_id: int, instance: Instance, stall: Stall | None) -> None:
+        with self._lock:
+            starts = self._starts.setdefault(instance, _Starts(start_id))
+            if starts.start_id == start_id:
+                starts.stall = None if stall is None else stall.kind
         self._listener.on_stall(start_id, instance, stall)
 
     def _count(self, startups: Startups, instance: Instance, start_id: int, state: State) -> None:
@@ -74,6 +82,7 @@ class StartCounts:
             elif start_id > starts.start_id:
                 starts.start_id, starts.is_decided = start_id, False
                 starts.restarts += 1
+            starts.stall = None  # as in the status
             if state is State.RESTARTING:
                 # Its process has exited: the same start begins again in another one.
                 starts.is_decided = False
@@ -94,4 +103,5 @@ class StartCounts:
                 Startups(self._connectors.succeeded, self._connectors.failed),
                 Startups(self._tasks.succeeded, self._tasks.failed),
                 restarts,
+                {instance: starts.stall for instance, starts in self._starts.items() if starts.stall is not None},
             )

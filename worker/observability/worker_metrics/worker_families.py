@@ -93,6 +93,19 @@ def _tasks(view: WorkerView, starts: StartFigures) -> Iterator[MetricFamily]:
             tasks.add(restarts, task_labels(instance.connector, instance.task))
     yield connectors
     yield tasks
+    yield from _stalls(starts)
+
+
+def _stalls(starts: StartFigures) -> Iterator[MetricFamily]:
+    connectors = gauge("sluice_connector_stalled", "1 for a connector that does not move, by the kind of its stall.")
+    tasks = gauge("sluice_task_stalled", "1 for a task that is RUNNING and does not move, by the kind of its stall.")
+    for instance, kind in starts.stalls.items():
+        if isinstance(instance, str):
+            connectors.add(1, with_label(_connector_label(instance), "kind", kind))
+        else:
+            tasks.add(1, with_label(task_labels(instance.connector, instance.task), "kind", kind))
+    yield connectors
+    yield tasks
 
 
 def _task_counts(counts: Mapping[str, Counter[State]]) -> Iterator[MetricFamily]:

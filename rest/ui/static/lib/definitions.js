@@ -26,9 +26,20 @@ export function keysOf(plugin) {
   return keys;
 }
 
-/** The keys of a connector whose values are secret by type. @param {string | undefined} plugin */
+const COMMON = new Set(["name", "connector.class", "tasks.max", "topics", "topics.regex", "config.action.reload", "transforms", "predicates"]);
+
+/** The keys of a class that the worker does not know: any of them but the common ones may be secret. @extends {Set<string>} */
+class UnknownKeys extends Set {
+  /** @param {string} key */
+  has(key) {
+    return !COMMON.has(key) && !key.startsWith("errors.");
+  }
+}
+
+/** The keys of a connector whose values are secret by type. @param {string | undefined} plugin @returns {Promise<Set<string>>} */
 export async function passwordKeysOf(plugin) {
   const keys = plugin ? await keysOf(plugin) : [];
+  if (plugin && keys.length === 0) return new UnknownKeys();
   return new Set(keys.filter((key) => key.type === "PASSWORD").map((key) => key.name));
 }
 

@@ -6,9 +6,10 @@ const NAME = new RegExp(
     "keystore\\.key$|basic\\.auth\\.user\\.info",
   "i",
 );
+const IN_ORACLE_URL = /^(\s*jdbc:oracle:\w+:[^/"@(]*\/)(?!\$\{).*@/i;
 // Secrets in a text of another key; references to config providers are none.
 const IN_URL = /(:\/\/[^/\s:@]+:)(?!\$\{)[^/\s@]+@/g;
-const IN_PARAMETER = /((?:password|passwd|pwd|secret|token)\s*[=:]\s*)(?!["']?\$\{)("[^"]*"|'[^']*'|[^\s&;,'"})\]]+)/gi;
+const IN_PARAMETER = /((?:password|passwd|pwd|secret|token|(?:access|account|api)[_-]?key)\s*[=:]\s*)(?!["']?\$\{)("[^"]*"|'[^']*'|[^\s&;,'"})\]]+)/gi;
 
 export const HIDDEN = "[hidden]";
 
@@ -28,5 +29,5 @@ export function shown(key, value, passwordKeys) {
   if (value === null || value === undefined || value === "") return value ?? "";
   const text = String(value);
   if (isSecretKey(key, passwordKeys) && !isReference(text)) return HIDDEN;
-  return text.replace(IN_URL, `$1${HIDDEN}@`).replace(IN_PARAMETER, `$1${HIDDEN}`);
+  return text.replace(IN_ORACLE_URL, `$1${HIDDEN}@`).replace(IN_URL, `$1${HIDDEN}@`).replace(IN_PARAMETER, `$1${HIDDEN}`);
 }

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
 import pytest
 
 from connect.config.parsing import HIDDEN
@@ -87,3 +91,47 @@ def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
     mask = SecretMask()
     mask.add({"password": "ab"})
     assert mask.mask("ab abc cab (ab)") == "[hidden] abc cab ([hidden])"
+
+
+@pytest.mark.parametrize("secret", ["p@ss w/rd%", "quote\"'back\\slash", "müde-\n-zwei", "plain-secret"])
+def test_a_secret_is_hidden_in_each_form_in_which_programs_write_it(secret: str) -> None:
+    mask = SecretMask()
+    mask.add({"db.password": secret})
+    encoded = base64.b64encode(secret.encode()).decode()
+    basic = base64.b64encode(f"user:{secret}".encode()).decode()
+    texts = [
+        secret, quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret), repr(secret),
+        json.dumps(secret, ensure_ascii=False), repr({"a": secret}), encoded, f"Basic {basic}", f"key={encoded}",
+        encoded.replace("+", "-").replace("/", "_"),
+    ]  # fmt: skip
+    for text in texts:
+        shown = mask.mask(f"before {text} after")
+        assert "[hidden]" in shown, text
+        assert not {secret, encoded, basic, json.dumps(secret)[1:-1], repr(secret)[1:-1]} & set(shown.split())
+        assert shown.startswith("before ")
+        assert shown.endswith(" after")
+
+
+def test_words_that_happen_to_be_base64_stay_readable() -> None:
+    mask = SecretMask()
+    mask.add({"db.password": "secret-value", "pin.password": "ab"})
+    text = "org.apache.kafka.connect.errors.DataException in /var/lib/connectors/orders0123456789 of shop-orders-42"
+    assert mask.mask(text) == text
+
+
+def test_credentials_of_a_request_are_hidden_although_nobody_knows_them() -> None:
+    for header in (
+        "Authorization: Bearer eyJhbGciOi.x.y",
+        "{'Authorization': 'Basic dTpwdw=='}",
+        '"authorization": "bearer abc"',
+    ):
+        shown = SecretMask().mask(header)
+        assert "[hidden]" in shown
+        assert not any(word in shown for word in ("eyJ", "dTpw", "abc"))
+
+
+def test_private_key_is_hidden_line_by_line() -> None:
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+    mask = SecretMask()
+    mask.add({"ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----"})
+    assert mask.mask(f"read {line} of a file") == "read [hidden] of a file"

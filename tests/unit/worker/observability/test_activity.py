@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from worker.model import TaskActivity
+from connect.pending_work import PendingWork
+from worker.model import Stall, TaskActivity
 from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.stalls import StallSettings, find_connector_stall, find_stall, instant
 
@@ -163,3 +164,27 @@ def test_connector_stall_names_the_method() -> None:
 
 def test_instants_are_for_people() -> None:
     assert instant(1_795_680_000_999) == "2026-11-26T08:00:00Z"
+
+
+def test_work_that_waits_inside_a_task_is_a_stall_although_its_calls_return(tracker: ActivityTracker, clock: Clock) -> None:
+    pending = PendingWork(clock)
+    tracker.follow(pending)
+    tracker.enter(TaskPhase.WAITING)
+    pending.begin("orders", "records for table orders wait")
+    clock.now = 100
+    pending.begin("orders", "again")
+    pending.begin("items", "records for table items wait")
+    clock.now = 360
+    assert _kind(tracker, is_sink=True) is None
+    clock.now = 361
+    stall = find_stall(tracker.snapshot(), _SETTINGS, is_sink=True)
+    assert stall == Stall("pending", "waiting", 1_000_000, "records for table orders wait")
+    assert _kind(tracker) == "pending"
+    tracker.enter(TaskPhase.PAUSED)
+    assert _kind(tracker, is_sink=True) is None
+    tracker.enter(TaskPhase.WAITING)
+    pending.end("orders")
+    pending.end("orders")
+    assert tracker.snapshot().pending_since_ms == 1_100_000
+    pending.end("items")
+    assert tracker.snapshot().pending_work is None

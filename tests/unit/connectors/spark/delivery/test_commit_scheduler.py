@@ -8,6 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from connect.errors import ConnectError, DataError, RetriableError
+from connect.pending_work import Pending, PendingWork
 from connect.record import TopicPartition
 from connect.testing import ManualClock
 from connectors.sink_support.errant_records import BadRecord
@@ -29,13 +30,14 @@ class Rig:
     def __init__(self, threads: int = 3, records: int = 100, *, interval_s: float | None = 1.0, freshness_s: float = 1.0) -> None:
         self.clock = ManualClock()
         self.tables = FakeTables()
+        self.pending = PendingWork(self.clock.monotonic)
         self.offsets = PartitionOffsets()
         self.threads: CommitThreads[CommitOutcome] = CommitThreads("commit", threads)
         self.refused: list[int] = []
         self.reports: list[Future[None]] = []
         self.scheduler = CommitScheduler(
             self.threads,
-            lambda name: TableQueue(name, CommitTiming(interval_s, freshness_s), self.tables.open),
+            lambda name: TableQueue(name, CommitTiming(interval_s, freshness_s), self.tables.open, pending_work=self.pending),
             self.offsets,
             BufferLimits(records, 1 << 30),
             self._refuse,
@@ -303,3 +305,23 @@ def test_the_next_look_is_when_records_are_due_or_a_commit_may_have_ended(rig: R
     rig.add("a", [2])
     rig.clock.advance(1)
     assert rig.scheduler.next_at() == 2.05  # due records wait for the commit
+
+
+def test_table_whose_commit_does_not_end_is_pending_work_since_its_oldest_record(rig: Rig) -> None:
+    since = rig.clock.monotonic()
+    message = "records for table {} wait for a commit that does not end"
+    rig.tables["a"].gate.clear()
+    rig.add("a", [1])
+    rig.clock.advance(1)
+    rig.scheduler.start_due()
+    rig.tables["a"].wait_until_committing()
+    rig.clock.advance(1)
+    rig.add("b", [5])
+    rig.add("a", [2])
+    assert rig.pending.oldest() == Pending(since, message.format("a"))
+    rig.tables["a"].gate.set()
+    rig.collect()
+    # The other record of the table has just begun to wait.
+    assert rig.pending.oldest() == Pending(since + 2, message.format("a"))
+    rig.scheduler.discard({P0})
+    assert rig.pending.oldest() is None

@@ -62,6 +62,13 @@ class Runner:
         self.gate = threading.Event()
         self.gate.set()
         self.cancelled = threading.Event()
+        self.noted: list[str] = []
+
+    def note_begun(self) -> None:
+        self.noted.append("begun")
+
+    def note_committed(self) -> None:
+        self.noted.append("committed")
 
     def parallelism(self) -> int:
         return 2
@@ -225,8 +232,10 @@ def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Call
     sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
     sink.put()
     assert len(sink.runner.jobs) == 1
+    assert sink.runner.noted[-1] == "begun"  # and waits as long as it fails
     sink.clock.advance(60.0)
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
+    assert sink.runner.noted[-1] == "committed"
     sink.runner.errors = [ConnectError("host a lacks a package")]
     sink.context.ends = {P0: 20}
     sink.clock.advance(60.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.worker.executors.conftest import RecordingListener
-from worker.model import State, TaskId
+from worker.model import Stall, State, TaskId
 from worker.observability.worker_metrics.start_counts import StartCounts, Startups
 
 T = TaskId("c", 0)
@@ -47,3 +47,17 @@ def test_instances_that_are_elsewhere_are_forgotten() -> None:
     report(counts, 2, State.RUNNING)
     assert counts.figures(set()).restarts == {}
     assert counts.figures({T}).restarts == {}
+
+
+def test_stalls_are_known_until_the_task_moves_or_starts_again() -> None:
+    counts = StartCounts(RecordingListener())
+    stall = Stall("call", "polling", 1, "poll() has not returned")
+    counts.on_stall(3, "c", stall)
+    report(counts, 1, State.RUNNING)
+    counts.on_stall(1, T, stall)
+    assert counts.figures({"c", T}).stalls == {"c": "call", T: "call"}
+    counts.on_stall(3, "c", None)
+    report(counts, 2, State.RUNNING)
+    counts.on_stall(1, T, stall)  # of the earlier start
+    assert counts.figures({"c", T}).stalls == {}
+    assert counts.figures({"c", T}).restarts == {"c": 0, T: 1}
