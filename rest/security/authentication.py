@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import logging
 import secrets
@@ -12,11 +10,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from rest.extensions import USER_KEY
+from rest.middleware.basic_auth import basic_credentials
 from rest.security.credential_files import TokensFile, UsersFile
 from rest.security.identity import AuthenticationError, Identity
 from rest.security.oidc_tokens import Provider, TokenVerifier, is_jwt
@@ -107,8 +107,7 @@ class Authentication:
         cached = self._cache.get(authorization, versions)
         if cached is not None:
             return cached
-        scheme, _, credentials = authorization.partition(" ")
-        check = self._check_of(scheme.lower(), credentials.strip())
+        check = self._check_of(authorization)
         identity = await asyncio.wrap_future(pools.submit(RequestKind.AUTHENTICATE, check))
         if identity is None:
             raise AuthenticationError(_WRONG)
@@ -118,24 +117,18 @@ class Authentication:
     def _versions(self) -> tuple[int, ...]:
         return tuple(file.version for file in (self._users, self._tokens) if file is not None)
 
-    def _check_of(self, scheme: str, credentials: str) -> Callable[[], Identity | None]:
+    def _check_of(self, authorization: str) -> Callable[[], Identity | None]:
+        scheme, _, credentials = authorization.partition(" ")
+        scheme, credentials = scheme.lower(), credentials.strip()
         users, tokens, verifier = self._users, self._tokens, self.verifier
         if scheme == "basic" and users is not None:
-            user, password = _user_and_password(credentials)
-            return lambda: users.identify(user, password)
+            found = basic_credentials(authorization)
+            if found is None:
+                raise AuthenticationError(_WRONG)
+            return partial(users.identify, *found)
         if scheme == "bearer" and verifier is not None and is_jwt(credentials):
             return lambda: verifier.identify(credentials)
         if scheme == "bearer" and tokens is not None:
             return lambda: tokens.identify(credentials)
         accepted = " or ".join(one.partition(" ")[0] for one in self.challenges)
         raise AuthenticationError(f"The worker does not accept this kind of credentials; expected {accepted}")
-
-
-def _user_and_password(encoded: str) -> tuple[str, str]:
-    try:
-        user, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        raise AuthenticationError(_WRONG) from None
-    if not colon:
-        raise AuthenticationError(_WRONG)
-    return user, password
