@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rest.security.service import RestSecurity
 
 _LOGIN = "/sluice/auth/login"
+_NO_SIGN_IN = "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
 
 
 def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url: str) -> None:
@@ -62,17 +63,13 @@ def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url
 
     def login(request: Request) -> Response:
         if sign_in is None:
-            raise NotFoundError(
-                "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
-            )
+            raise NotFoundError(_NO_SIGN_IN)
         started = sign_in.start(request.query_params.get("next", "/ui/"))
         return _redirect(started.location, started.cookie)
 
     def callback(request: Request) -> Response:
         if sign_in is None or security is None:
-            raise NotFoundError(
-                "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
-            )
+            raise NotFoundError(_NO_SIGN_IN)
         query = request.query_params
         cookie = read_cookie(request.headers.get("cookie", ""), SIGN_IN_COOKIE)
         try:
