@@ -110,12 +110,7 @@ class StatusWriter:
         if connector is None:
             return None
         tasks = sorted(self._store.get_all(name).items())
-        return ConnectorStatus(
-            name,
-            replace(connector, since_ms=self._store.since_ms(name)),
-            [(number, replace(task, since_ms=self._store.since_ms(TaskId(name, number)))) for number, task in tasks],
-            "unknown",
-        )
+        return ConnectorStatus(name, connector, tasks, "unknown")
 
     def reset_topics(self, name: str) -> None:
         """Clears the topics that a connector used."""

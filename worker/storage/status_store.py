@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from itertools import count
 
 from connect.errors import ConnectError, UnreachableError
@@ -75,8 +76,6 @@ class StatusStore:
         self._saying = threading.Lock()
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[str, dict[int, Status]] = {}
-        self._since: dict[Instance, tuple[State, int]] = {}
-        """The state of each instance, and when this worker first read it."""
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._own: dict[Instance, Status] = {}
         """The latest statuses that this worker wrote for its instances."""
@@ -106,14 +105,9 @@ class StatusStore:
     # --- what is known
 
     def get(self, instance: Instance) -> Status | None:
+        """Returns the status of an instance. Its ``since_ms`` is when this worker first read the state."""
         with self._lock:
             return self._known(instance)
-
-    def since_ms(self, instance: Instance) -> int | None:
-        """Returns since when an instance has had its state, at least: as long as this worker has seen it. In ms since 1970."""
-        with self._lock:
-            found = self._since.get(instance)
-        return None if found is None else found[1]
 
     def get_all(self, connector: str) -> dict[int, Status]:
         """Returns the statuses of a connector's tasks, by number."""
@@ -276,12 +270,12 @@ class StatusStore:
         return None
 
     def _take(self, instance: Instance, status: Status | None) -> None:
-        if isinstance(instance, TaskId) and status is not None and is_late(self._known(instance), status):
-            return
-        if status is None:
-            self._since.pop(instance, None)
-        elif (since := self._since.get(instance)) is None or since[0] is not status.state:
-            self._since[instance] = status.state, self._epoch_ms()
+        before = self._known(instance)
+        if status is not None:
+            if isinstance(instance, TaskId) and is_late(before, status):
+                return
+            same = before if before is not None and before.state is status.state else None
+            status = replace(status, since_ms=self._epoch_ms() if same is None else same.since_ms)
         if isinstance(instance, str):
             if status is None:
                 self._connectors.pop(instance, None)

@@ -181,9 +181,6 @@ class FakeStatusStore:
     def get(self, instance: str | TaskId) -> Status | None:
         return self.statuses.get(instance)
 
-    def since_ms(self, instance: str | TaskId) -> int | None:
-        return None
-
     def get_all(self, connector: str) -> dict[int, Status]:
         found = self.statuses.items()
         return {task.task: status for task, status in found if isinstance(task, TaskId) and task.connector == connector}

@@ -161,3 +161,34 @@ def test_a_deleted_status_is_not_written_again(workers: tuple[Worker, Worker]) -
 )
 def test_which_statuses_are_late(state: State, worker: str, generation: int, late: bool) -> None:
     assert hides(Status(state, worker, None, generation), Status(State.RUNNING, "new", None, 8)) is late
+
+
+def test_a_status_tells_since_when_its_state_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_store, "TopicLog", Log)
+    now = [1000]
+    store = StatusStore(cast(TopicLogSettings, None), "w", lambda: now[0])
+    log = cast(Log, cast(Any, store)._log)
+
+    def since(instance: str | TaskId) -> int | None:
+        found = store.get(instance)
+        return None if found is None else found.since_ms
+
+    for instance in ("c", TASK):
+        for state, at_ms, expected in (
+            (State.RUNNING, 1000, 1000),
+            (State.RUNNING, 2000, 1000),
+            (State.FAILED, 3000, 3000),
+            (State.RUNNING, 4000, 4000),
+            (State.RUNNING, 5000, 4000),
+        ):
+            now[0] = at_ms
+            store.put(instance, Status(state, "w", f"at {at_ms}"))
+            key, value = log.sent[-1]
+            log.on_record(LogRecord(0, at_ms, 0, key, value, True))
+            assert since(instance) == expected
+        now[0] = 6000
+        log.on_record(LogRecord(0, 6000, 0, key, None, True))
+        assert since(instance) is None
+        log.on_record(LogRecord(0, 6001, 0, key, value, True))
+        assert since(instance) == 6000
+    assert store.get_all("c")[0].since_ms == 6000
