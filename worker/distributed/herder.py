@@ -15,6 +15,7 @@ from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
 from worker.distributed.condition import DistributedCondition, find_health
+from worker.distributed.connector_specs import without_nulls
 from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
@@ -134,7 +135,7 @@ class DistributedHerder(HerderOperations):
         if not state.contains(name):
             raise NotFoundError(f"Connector {name} not found")
         found = ((task, state.task_config(task) or {}) for task in state.tasks(name))
-        return [TaskInfo(task, {key: value for key, value in config.items() if value is not None}) for task, config in found]
+        return [TaskInfo(task, without_nulls(config)) for task, config in found]
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         return self._executor.progress(task)
