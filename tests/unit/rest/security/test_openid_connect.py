@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -238,7 +238,7 @@ def test_only_the_first_of_those_who_wait_for_the_keys_asks_a_provider_that_does
     stuck.is_stuck = True
     with ThreadPoolExecutor(3) as pool:
         try:
-            calls = [pool.submit(verifier.identify, provider.token()), pool.submit(verifier.identify, provider.token())]
+            calls: list[Future[Any]] = [pool.submit(verifier.identify, provider.token()) for _ in range(2)]
             calls.append(pool.submit(keys.endpoints))
             assert stuck.asked.wait(30)
         finally:
