@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from starlette.requests import Request
+
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import find_references
 from connect.errors import BadRequestError, ConnectError, NotFoundError
@@ -126,6 +128,12 @@ class ConfigMask:
         with self._lock:
             self._known[class_name] = found
         return found
+
+
+def mask_of(request: Request) -> ConfigMask:
+    """Returns the mask of the server that a request came to."""
+    mask: ConfigMask = request.app.state.mask
+    return mask
 
 
 def _plugins_of(config: Config) -> Iterable[tuple[str, str | None]]:
