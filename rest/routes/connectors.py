@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import BadRequestError, NotFoundError
+from connect.errors import BadRequestError
+from rest.expanded_connectors import ExpandedConnectors
 from rest.requests import CONFIG_SCHEMA, CREATE_SCHEMA, OFFSETS_SCHEMA, Config, ConfigBody, CreateBody, OffsetsBody
-from rest.responses import connector_info_json, connector_status_json, empty_response, json_response, offsets_json
+from rest.responses import JSON_TYPE, connector_info_json, connector_status_json, empty_response, json_response, offsets_json
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import KEPT_HEADER, mask_of
-from worker.herder import ConnectorOperations, ConnectorReader, OffsetOperations, TopicOperations
-from worker.model import ConnectorInfo, TargetState
+from rest.security.masking import KEPT_HEADER, mask_of, shown_info
+from worker.herder import ConnectorOperations, OffsetOperations, TopicOperations
+from worker.model import TargetState
 from worker.operations.offsets.changes import require_offsets
 
 Expand = Annotated[list[str], Query(default_factory=list, description="`status` and/or `info`; others are ignored")]
@@ -40,18 +40,13 @@ def add_connectors_routes(router: APIRouter, herder: _ConnectorHerder) -> None:
 
 
 def _add_collection(router: APIRouter, herder: ConnectorOperations) -> None:
+    expanded = ExpandedConnectors(herder)
+
     @router.get("/connectors", tags=["connectors"], summary="Names of all connectors; with expand, their status and info")
     def list_connectors(request: Request, expand: Expand) -> Response:
-        names = access_of(request).visible(herder.connectors())
         if "expand" not in request.query_params:
-            return json_response(names)
-        listed: dict[str, Any] = {}
-        for name in names:
-            try:
-                listed[name] = _expand(herder, name, expand, request)
-            except NotFoundError:
-                continue  # deleted in the meantime
-        return json_response(listed)
+            return json_response(access_of(request).visible(herder.connectors()))
+        return Response(expanded.body(request, expand), media_type=JSON_TYPE)
 
     @router.post("/connectors", tags=["connectors"], summary="Create a connector", openapi_extra=CREATE_SCHEMA)
     def create(request: Request, body: CreateBody) -> Response:
@@ -168,23 +163,8 @@ def parse_java_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def shown_info(info: ConnectorInfo, request: Request) -> ConnectorInfo:
-    """Returns a connector's configuration as the caller may see it."""
-    return info if access_of(request).sees_secrets(info.name) else replace(info, config=mask_of(request).show(info.config))
-
-
 def _kept_headers(keys: Sequence[str]) -> dict[str, str] | None:
     return {KEPT_HEADER: ", ".join(quote(key, safe="") for key in keys)} if keys else None
-
-
-def _expand(herder: ConnectorReader, name: str, kinds: list[str], request: Request) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for kind in kinds:
-        if kind == "status":
-            found["status"] = connector_status_json(herder.connector_status(name))
-        elif kind == "info":
-            found["info"] = connector_info_json(shown_info(herder.connector_info(name), request))
-    return found
 
 
 def _with_name(name: str, config: Config) -> Config:

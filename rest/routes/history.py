@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError
 from rest.responses import connector_info_json, http_error_response, json_response
-from rest.routes.connectors import connector_location, shown_info
+from rest.routes.connectors import connector_location
 from rest.security.access import Access, access_of
 from rest.security.identity import Role
-from rest.security.masking import mask_of
+from rest.security.masking import mask_of, shown_info
 from worker.herder import HistoryOperations
 from worker.model import ConfigVersion, ConnectorFileState
 from worker.operations.history.versions import diff, find

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from starlette.requests import Request
@@ -11,8 +12,10 @@ from starlette.requests import Request
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import find_references
 from connect.errors import BadRequestError, ConnectError, NotFoundError
+from rest.security.access import access_of
 from worker.config.secrets import is_secret_name, secrets_in_url
 from worker.herder import ConnectorReader, PluginCatalog
+from worker.model import ConnectorInfo
 
 Config = Mapping[str, str | None]
 
@@ -128,6 +131,11 @@ class ConfigMask:
         with self._lock:
             self._known[class_name] = found
         return found
+
+
+def shown_info(info: ConnectorInfo, request: Request) -> ConnectorInfo:
+    """Returns a connector's configuration as the caller may see it."""
+    return info if access_of(request).sees_secrets(info.name) else replace(info, config=mask_of(request).show(info.config))
 
 
 def mask_of(request: Request) -> ConfigMask:

@@ -7,7 +7,7 @@ NotLeaderError, and REST forwards the request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
@@ -19,6 +19,7 @@ from worker.distributed.connector_specs import without_nulls
 from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
+from worker.distributed.shown_statuses import UNKNOWN_TYPE, ShownStatuses
 from worker.distributed.task_config_publisher import task_configs_changed
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
@@ -69,6 +70,7 @@ class DistributedHerder(HerderOperations):
         assert settings is not None
         self._settings: DistributedSettings = settings
         self._parts = parts
+        self._shown = ShownStatuses(self._type_of)
         self._store = parts.config_sync.store
         self._requests = HerderRequests(
             parts.loop,
@@ -115,14 +117,14 @@ class DistributedHerder(HerderOperations):
         return ConnectorInfo(name, dict(config), state.tasks(name), self._type_of(config))
 
     def connector_status(self, name: str) -> ConnectorStatus:
-        found = self._parts.statuses.connector_status(name)
-        if found is None:
+        found = self.connector_statuses((name,))
+        if not found:
             raise NotFoundError(f"No status found for connector {name}")
-        # Lists of hundreds of connectors come through here, so this does no more than it must.
-        state, tasks = self._store.snapshot(), found.tasks
-        if tasks and state.contains(name) and tasks[-1][0] >= (count := state.task_count(name)):
-            tasks = [(number, status) for number, status in tasks if number < count]
-        return ConnectorStatus(name, found.connector, tasks, self._type_of(state.config(name) or {}))
+        return found[0]
+
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
+        stored = self._parts.status_store.connector_statuses(names)
+        return self._shown.of(stored, self._store.snapshot())
 
     def task_status(self, task: TaskId) -> Status:
         found = self._parts.status_store.get(task)
@@ -331,7 +333,7 @@ class DistributedHerder(HerderOperations):
         try:
             return self._known_type(config)
         except PluginNotFoundError:
-            return "unknown"
+            return UNKNOWN_TYPE
 
     def _known_type(self, config: Mapping[str, str | None]) -> str:
         """Returns the type of the class that a configuration names. Raises PluginNotFoundError."""

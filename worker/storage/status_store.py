@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from itertools import count
@@ -18,7 +18,7 @@ from itertools import count
 from connect.errors import ConnectError, UnreachableError
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
-from worker.model import State, Status, TaskId
+from worker.model import ConnectorStatus, State, Status, TaskId
 from worker.storage import record_codec
 from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord
 
@@ -76,6 +76,8 @@ class StatusStore:
         self._saying = threading.Lock()
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[str, dict[int, Status]] = {}
+        self._whole: dict[str, ConnectorStatus] = {}
+        """Statuses of connectors with their tasks, built when somebody asks for them."""
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._own: dict[Instance, Status] = {}
         """The latest statuses that this worker wrote for its instances."""
@@ -113,6 +115,19 @@ class StatusStore:
         """Returns the statuses of a connector's tasks, by number."""
         with self._lock:
             return dict(self._tasks.get(connector, {}))
+
+    def connector_statuses(self, connectors: Iterable[str]) -> list[ConnectorStatus]:
+        """Returns the statuses of those connectors that have one, in this order, with the type ``unknown``. An unchanged status
+        is the same object as before."""
+        with self._lock:
+            return [status for name in connectors if (status := self._status_of(name)) is not None]
+
+    def _status_of(self, name: str) -> ConnectorStatus | None:
+        status = self._whole.get(name)
+        if status is None and (connector := self._connectors.get(name)) is not None:
+            tasks = sorted(self._tasks.get(name, {}).items())
+            status = self._whole[name] = ConnectorStatus(name, connector, tasks, "unknown")
+        return status
 
     def connectors(self) -> frozenset[str]:
         """Returns the connectors that have a status, of their own or of a task."""
@@ -276,6 +291,7 @@ class StatusStore:
                 return
             same = before if before is not None and before.state is status.state else None
             status = replace(status, since_ms=self._epoch_ms() if same is None else same.since_ms)
+        self._whole.pop(instance if isinstance(instance, str) else instance.connector, None)
         if isinstance(instance, str):
             if status is None:
                 self._connectors.pop(instance, None)
