@@ -49,14 +49,17 @@ def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url
         identity = access_of(request).identity
         if security is None or not security.methods:
             raise BadRequestError("The worker has no authentication, so there are no sessions")
-        if identity.method == "anonymous" or "authorization" not in request.headers:
+        authorization = request.headers.get("authorization")
+        if identity.method == "anonymous" or authorization is None:
             raise ForbiddenError("A session starts with the header Authorization")
         response = empty_response(204)
-        response.headers.append("Set-Cookie", security.cookies.start_session(identity, is_secure=is_secure(request)))
+        response.headers.append("Set-Cookie", security.start_session(identity, authorization, is_secure=is_secure(request)))
         return response
 
-    @router.delete("/sluice/auth/session", tags=["sluice"], summary="End the session: delete its cookie")
+    @router.delete("/sluice/auth/session", tags=["sluice"], summary="End the session, and delete its cookie")
     def end_session(request: Request) -> Response:
+        if security is not None:
+            security.cookies.end_session(request.headers.get("cookie", ""))
         response = empty_response(204)
         response.headers.append("Set-Cookie", set_cookie(SESSION_COOKIE, "", 0, is_secure=is_secure(request)))
         return response

@@ -20,7 +20,7 @@ from rest.middleware.basic_auth import basic_credentials
 from rest.security.credential_files import TokensFile, UsersFile
 from rest.security.identity import AuthenticationError, Identity
 from rest.security.oidc_tokens import Provider, TokenVerifier, is_jwt
-from rest.security.sessions import SessionCookies
+from rest.security.sessions import Session, SessionCookies
 from rest.server.thread_pools import RequestKind, ThreadPools
 from worker.config.rest_security_config import RestSecurityConfig
 
@@ -100,7 +100,28 @@ class Authentication:
         if authorization is not None:
             return await self._identify_header(authorization, pools)
         cookie = headers.get("cookie")
-        return None if cookie is None else self._cookies.identify(cookie)
+        session = None if cookie is None else self._cookies.session_of(cookie)
+        return session.identity if session is not None and self._is_current(session) else None
+
+    def credential_of(self, identity: Identity, authorization: str) -> str | None:
+        """Returns what a session remembers of the credentials that it started with; None if they are in no file."""
+        if identity.method == "basic" and self._users is not None:
+            return self._users.credential_of(identity.subject)
+        if identity.method == "bearer":
+            return hashlib.sha256(authorization.partition(" ")[2].strip().encode()).hexdigest()
+        return None
+
+    def _is_current(self, session: Session) -> bool:
+        """Returns whether the password or token of a session is still in its file."""
+        subject, credential = session.identity.subject, session.credential
+        match session.identity.method:
+            case "basic":
+                return self._users is not None and credential is not None and self._users.credential_of(subject) == credential
+            case "bearer":
+                if self._tokens is None or credential is None:
+                    return False
+                return self._tokens.owner_of(bytes.fromhex(credential)) == subject
+        return True
 
     async def _identify_header(self, authorization: str, pools: ThreadPools) -> Identity:
         versions = self._versions()
