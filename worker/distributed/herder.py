@@ -123,8 +123,7 @@ class DistributedHerder(HerderOperations):
         return found[0]
 
     def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
-        stored = self._parts.status_store.connector_statuses(names)
-        return self._shown.of(stored, self._store.snapshot())
+        return self._shown.of(self._parts.status_store.connector_statuses(names), self._store.snapshot())
 
     def task_status(self, task: TaskId) -> Status:
         found = self._parts.status_store.get(task)

@@ -12,7 +12,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
@@ -154,9 +154,6 @@ class StandaloneHerder(HerderOperations):
         if connector is None:
             raise NotFoundError(f"No status found for connector {name}")
         return connector.status()
-
-    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
-        return [connector.status() for name in names if (connector := self._find(name)) is not None]
 
     def task_status(self, task: TaskId) -> Status:
         connector = self._find(task.connector)
