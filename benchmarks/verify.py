@@ -44,7 +44,7 @@ def _verify(server: EmbeddedPostgres, lake: Path) -> None:
     source, sink = connector.verification(source_settings), sink_connector.verification(sink_settings)
     assert source is not None
     assert sink is not None
-    path = RecordPath(source_settings, sink_settings, _WORKER, _WORKER, plugins)
+    path = RecordPath(source_settings, sink_settings, _WORKER, plugins)
     plan = plan_table(source.tables()[0], source, path, sink)
     assert isinstance(plan, TablePlan), plan
     reader = TableReader(plan, path, sink, sink.open(plan.target, plan.columns[: plan.key_size]))

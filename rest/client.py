@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from connect.errors import (
@@ -15,9 +15,12 @@ from connect.errors import (
     NotFoundError,
     UnreachableError,
 )
+from rest.answers import as_config, as_levels, as_list, as_object
 from rest.credentials import ClientCredentials
 from rest.polling import wait_until
 from rest.transport import HttpTransport
+
+T = TypeVar("T")
 
 DEFAULT_URL = "http://localhost:8083"
 _ERRORS: dict[int, type[ConnectError]] = {
@@ -83,7 +86,7 @@ class ConnectClient:
     # --- connectors
 
     def connectors(self) -> list[str]:
-        return list(self._call("GET", "/connectors"))
+        return self._list("GET", "/connectors", str)
 
     def connectors_expanded(self, *kinds: str) -> dict[str, Any]:
         """Returns all connectors with ``status`` and/or ``info``."""
@@ -93,7 +96,8 @@ class ConnectClient:
         return self._dict("GET", _path(name))
 
     def config(self, name: str) -> dict[str, str | None]:
-        return self._dict("GET", _path(name, "config"))
+        path = _path(name, "config")
+        return as_config(self._dict("GET", path), f"GET {path} at {self.url}")
 
     def create(self, name: str, config: Mapping[str, Any], *, initial_state: str | None = None) -> dict[str, Any]:
         """Creates a connector. ``initial_state``: RUNNING, PAUSED, or STOPPED. Raises AlreadyExistsError if the name is taken."""
@@ -113,10 +117,10 @@ class ConnectClient:
         self._call("DELETE", _path(name))
 
     def status(self, name: str) -> dict[str, Any]:
-        return self._dict("GET", _path(name, "status"))
+        return self._dict("GET", _path(name, "status"), has=("connector", "tasks"))
 
     def tasks(self, name: str) -> list[dict[str, Any]]:
-        return list(self._call("GET", _path(name, "tasks")))
+        return self._list("GET", _path(name, "tasks"), dict)
 
     def pause(self, name: str) -> None:
         self._call("PUT", _path(name, "pause"))
@@ -137,21 +141,21 @@ class ConnectClient:
         self._call("POST", _path(name, "tasks", str(task), "restart"))
 
     def offsets(self, name: str) -> list[dict[str, Any]]:
-        return list(self._dict("GET", _path(name, "offsets"))["offsets"])
+        return list(self._dict("GET", _path(name, "offsets"), has=("offsets",))["offsets"])
 
     def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, Any]]) -> str:
         """Changes offsets of a stopped connector, as returned by :meth:`offsets`; the offset None removes a partition. Returns
         the worker's message."""
         body = {"offsets": [dict(entry) for entry in offsets]}
-        return str(self._dict("PATCH", _path(name, "offsets"), body)["message"])
+        return str(self._dict("PATCH", _path(name, "offsets"), body, has=("message",))["message"])
 
     def reset_offsets(self, name: str) -> str:
         """Resets all offsets of a stopped connector. Returns the worker's message."""
-        return str(self._dict("DELETE", _path(name, "offsets"))["message"])
+        return str(self._dict("DELETE", _path(name, "offsets"), has=("message",))["message"])
 
     def topics(self, name: str) -> list[str]:
         """Returns the topics that the connector has used."""
-        return list(self._dict("GET", _path(name, "topics"))[name]["topics"])
+        return list(self._dict("GET", _path(name, "topics"), has=(name,))[name]["topics"])
 
     def reset_topics(self, name: str) -> None:
         self._call("PUT", _path(name, "topics", "reset"))
@@ -160,7 +164,7 @@ class ConnectClient:
 
     def history(self, name: str) -> list[dict[str, Any]]:
         """Returns the versions of a connector's configuration: ``version``, ``at``, ``origin``, and the changed keys."""
-        return list(self._call("GET", f"/sluice{_path(name, 'history')}"))
+        return self._list("GET", f"/sluice{_path(name, 'history')}", dict)
 
     def config_version(self, name: str, version: int) -> dict[str, str | None] | None:
         """Returns one version; None if it is a deletion."""
@@ -173,15 +177,15 @@ class ConnectClient:
 
     def session(self) -> dict[str, Any]:
         """Returns who the worker takes this client for: ``subject``, ``groups``, ``roles``."""
-        return self._dict("GET", "/sluice/auth/session")
+        return self._dict("GET", "/sluice/auth/session", has=("subject", "groups", "roles"))
 
     def connector_files(self) -> list[dict[str, Any]]:
         """Returns the files of ``connectors.dir`` and their states."""
-        return list(self._call("GET", "/sluice/connectors-dir"))
+        return self._list("GET", "/sluice/connectors-dir", dict)
 
     def progress(self, name: str) -> list[dict[str, Any]]:
         """Returns live figures of the tasks that run on this worker."""
-        return list(self._dict("GET", f"/sluice{_path(name, 'progress')}")["tasks"])
+        return list(self._dict("GET", f"/sluice{_path(name, 'progress')}", has=("tasks",))["tasks"])
 
     def logs(
         self,
@@ -204,17 +208,17 @@ class ConnectClient:
             "wait_ms": wait_ms,
         }
         query = [(key, str(value)) for key, value in given.items() if value != ""]
-        return self._dict("GET", f"/sluice{_path(name, 'logs')}", query=query)
+        return self._dict("GET", f"/sluice{_path(name, 'logs')}", query=query, has=("lines", "next", "unavailable"))
 
     def diagnosis(self, name: str | None = None) -> dict[str, Any]:
         """Returns ``problems`` of a connector, or of all, and ``unseen``: what the worker could not look at."""
         path = "/sluice/diagnosis" if name is None else f"/sluice{_path(name, 'diagnosis')}"
-        return self._dict("GET", path)
+        return self._dict("GET", path, has=("problems", "unseen"))
 
     def dead_letters(self, name: str, **query: Any) -> dict[str, Any]:
         """Returns the newest dead letters (``letters``) and the size of the queue. The query: limit, cause, partition, offsets,
         replayed, trace."""
-        return self._dict("GET", f"/sluice{_path(name, 'dead-letters')}", query=_query_of(query))
+        return self._dict("GET", f"/sluice{_path(name, 'dead-letters')}", query=_query_of(query), has=("left",))
 
     def dead_letter_causes(self, name: str, **query: Any) -> dict[str, Any]:
         """Returns dead letters grouped by cause. The query: partition, offsets, replayed."""
@@ -264,21 +268,24 @@ class ConnectClient:
 
     def loggers(self) -> dict[str, Any]:
         """Returns ``level`` and ``last_modified`` of loggers by name."""
-        return self._dict("GET", "/admin/loggers")
+        return as_levels(self._dict("GET", "/admin/loggers"), f"GET /admin/loggers at {self.url}")
 
     def set_logger(self, name: str, level: str, *, cluster: bool = False) -> list[str]:
         """Sets the level of a logger and of those below it, on this worker or on all. Returns the loggers that this worker has
         changed."""
-        query = [("scope", "cluster")] if cluster else []
-        return list(self._call("PUT", f"/admin/loggers/{quote(name, safe='')}", {"level": level}, query=query) or ())
+        path = f"/admin/loggers/{quote(name, safe='')}"
+        if not cluster:
+            return self._list("PUT", path, str, {"level": level})
+        answer = self._call("PUT", path, {"level": level}, query=[("scope", "cluster")])
+        return answer if isinstance(answer, list) else []  # old workers do not know the scope, and answer
 
     # --- plugins
 
     def plugins(self, *, connectors_only: bool = True) -> list[dict[str, str]]:
-        return list(self._call("GET", "/connector-plugins", query=[("connectorsOnly", _flag(connectors_only))]))
+        return self._list("GET", "/connector-plugins", dict, query=[("connectorsOnly", _flag(connectors_only))])
 
     def plugin_config(self, plugin: str) -> list[dict[str, Any]]:
-        return list(self._call("GET", f"/connector-plugins/{quote(plugin, safe='')}/config"))
+        return self._list("GET", f"/connector-plugins/{quote(plugin, safe='')}/config", dict)
 
     def validate(self, config: Mapping[str, Any], plugin: str | None = None) -> dict[str, Any]:
         """Returns the whole validation result; ``plugin`` defaults to the configuration's ``connector.class``."""
@@ -316,11 +323,13 @@ class ConnectClient:
             "SLUICE_CONNECT_PASSWORD, or store where they are with sluice context set"
         )
 
-    def _dict(self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-        answer = self._call(method, path, body, query=query)
-        if not isinstance(answer, dict):
-            raise ConnectError(f"{method} {path} at {self.url} did not answer with a JSON object; is it a Connect worker?")
-        return answer
+    def _dict(
+        self, method: str, path: str, body: Any = None, *, query: Sequence[tuple[str, str]] = (), has: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        return as_object(self._call(method, path, body, query=query), f"{method} {path} at {self.url}", has)
+
+    def _list(self, method: str, path: str, of: type[T], body: Any = None, *, query: Sequence[tuple[str, str]] = ()) -> list[T]:
+        return as_list(self._call(method, path, body, query=query), f"{method} {path} at {self.url}", of)
 
 
 def _path(name: str, *rest: str) -> str:
@@ -334,6 +343,11 @@ def _query_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+def lacks_resource(error: NotFoundError) -> bool:
+    """Whether the worker does not have the resource itself, as Apache's workers, rather than what it names."""
+    return error.message in ("HTTP 404 Not Found", "HTTP 404")
 
 
 def _message_of(status: int, answer: Any) -> str:

@@ -87,7 +87,7 @@ class ExecutorListener(Protocol):
         """The task has used these topics for the first time (KIP-558)."""
 
     def on_stall(self, start_id: int, instance: str | TaskId, stall: Stall | None) -> None:
-        """The connector (by name) or task does not move; None when it moves again."""
+        """The connector (by name) or task does not move, repeated while that lasts; None when it moves again."""
 
 
 class WorkerServices(Protocol):
@@ -183,6 +183,9 @@ class Executor(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """The progress of a task that runs here, or None."""
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        """The progress of those of the tasks that run here. Waits for all together as long as :meth:`progress` for one."""
 
     def figures(self, timeout_s: float) -> list[ExecutorFigures]:
         """Returns the figures of all tasks, by process. Waits at most this long for processes and for code of connectors, and

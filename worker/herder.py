@@ -7,7 +7,7 @@ place. Unknown connectors raise NotFoundError unless a method says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from worker.model import (
@@ -115,6 +115,9 @@ class ProgressReader(Protocol):
 
     def progress(self, task: TaskId) -> TaskProgress | None:
         """Returns the live figures of a task that runs on this worker, else None."""
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        """Returns the live figures of those of the tasks that run on this worker. Asks each executor process once."""
 
 
 class MetricsReader(Protocol):

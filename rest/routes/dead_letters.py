@@ -80,8 +80,8 @@ def add_dead_letters_routes(router: APIRouter, herder: DeadLetterOperations) -> 
         summary="Check dead letters against an edited configuration, or write them back to their topics",
     )
     def replay(request: Request, connector: str, body: ReplayBody) -> Response:
-        if body.edits is not None:
-            access_of(request).require(Role.ADMIN, connector)  # the edits may name code that is run
+        if body.edits is not None or body.request.get("transforms") is not None:
+            access_of(request).require(Role.ADMIN, connector)  # both may name code that is run
         return json_response(herder.dead_letters(connector, body.request, body.edits))
 
 

@@ -35,7 +35,7 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
     @router.get("/sluice/connectors/{connector}/progress", tags=["sluice"], summary="Live progress of a connector's tasks")
     def progress(request: Request, connector: str, scope: Scope = "worker") -> Response:
         status = herder.connector_status(connector)
-        tasks = _local_tasks(herder, status)
+        tasks = _local_tasks(herder, [status])[status.name]
         answer: dict[str, Any] = {"name": connector, "tasks": tasks}
         if scope.lower() == "cluster":
             others = _elsewhere([status], {task["id"] for task in tasks}, herder.worker_id)
@@ -50,7 +50,8 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
     def totals(request: Request, connectors: Names = "", scope: Scope = "worker") -> Response:
         names = access_of(request).visible(_names(connectors) if connectors else herder.connectors())
         statuses = _statuses(herder, names)
-        found = {status.name: total for status in statuses if (total := _total(_local_tasks(herder, status))) is not None}
+        local = _local_tasks(herder, statuses)
+        found = {name: total for name, tasks in local.items() if (total := _total(tasks)) is not None}
         answer: dict[str, Any] = {"connectors": found}
         if scope.lower() == "cluster":
             query = urlencode({"connectors": json.dumps([status.name for status in statuses])})
@@ -62,13 +63,11 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
         return json_response(answer)
 
 
-def _local_tasks(herder: ProgressReader, status: ConnectorStatus) -> list[dict[str, Any]]:
-    tasks = []
-    for number, _ in status.tasks:
-        found = herder.progress(TaskId(status.name, number))
-        if found is not None:
-            tasks.append(progress_json(number, found))
-    return tasks
+def _local_tasks(herder: ProgressReader, statuses: Sequence[ConnectorStatus]) -> dict[str, list[dict[str, Any]]]:
+    """The figures of the tasks that run here, by connector. All are asked for at once."""
+    tasks = {status.name: [TaskId(status.name, number) for number, _ in status.tasks] for status in statuses}
+    found = herder.progress_of([task for own in tasks.values() for task in own])
+    return {name: [progress_json(task.task, found[task]) for task in own if task in found] for name, own in tasks.items()}
 
 
 def _elsewhere(statuses: Iterable[ConnectorStatus], known: set[int], own_id: str) -> set[str]:

@@ -35,8 +35,10 @@ class CommandRunner:
     environment: Mapping[str, str]
     timeout_s: float = 120.0
 
-    def run(self, *words: str, stdin: str | None = None) -> CommandResult:
-        """Runs a command and waits for its end. Raises ConnectError if it takes too long."""
+    def run(self, *words: str, stdin: str | None = None, timeout_s: float | None = None) -> CommandResult:
+        """Runs a command and waits for its end. Raises ConnectError if it takes longer than ``timeout_s``, by default the
+        runner's."""
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
         try:
             done = subprocess.run(
                 [sys.executable, "-c", _PROGRAM, *words],
@@ -44,18 +46,18 @@ class CommandRunner:
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
-                timeout=self.timeout_s,
+                timeout=limit_s,
                 env={**os.environ, **self.environment, "NO_COLOR": "1"},
                 check=False,
             )
         except subprocess.TimeoutExpired as e:
-            raise ConnectError(f"sluice {words[0]} did not end within {self.timeout_s:g} s") from e
+            raise ConnectError(f"sluice {words[0]} did not end within {limit_s:g} s") from e
         return CommandResult(done.returncode, _parsed(done.stdout), _shortened(done.stderr.strip()))
 
-    def json(self, words: Sequence[str], stdin: str | None = None) -> dict[str, Any]:
+    def json(self, words: Sequence[str], stdin: str | None = None, timeout_s: float | None = None) -> dict[str, Any]:
         """Runs a command with ``-o json``, before ``--``, which ends its options."""
         at = words.index("--") if "--" in words else len(words)
-        return self.run(*words[:at], "-o", "json", *words[at:], stdin=stdin).as_json()
+        return self.run(*words[:at], "-o", "json", *words[at:], stdin=stdin, timeout_s=timeout_s).as_json()
 
 
 def _parsed(text: str) -> Any:

@@ -26,47 +26,37 @@ class OutputMask:
     def learn_cluster(self, client: ConnectClient) -> None:
         """Learns the secrets of all connectors, and of what a worker of Sluice remembers of them. Raises the client's errors."""
         for found in client.connectors_expanded("info").values():
-            self._learn(client, found.get("info", {}).get("config", {}))
+            self.learn_config(client, found.get("info", {}).get("config", {}))
 
     def learn_config(self, client: ConnectClient | None, config: Mapping[str, str | None]) -> None:
         """Learns the secrets of one config; without a worker, by the names of its keys."""
-        self._learn(client, config)
+        if client is None:  # nothing is remembered: a later call with a worker asks it
+            self._mask.add(config)
+            return
+        plugin = config.get("connector.class") or ""
+        with self._lock:
+            keys = self._secret_keys.get(plugin)
+        if keys is None:
+            try:
+                keys = secret_keys_of(client, config) if plugin else set()
+            except ConnectError:  # no worker: names of keys still tell
+                self._mask.add(config)
+                return
+            with self._lock:
+                self._secret_keys[plugin] = keys
+        self._mask.add(config, keys)
 
     def learn_files(self, client: ConnectClient | None, paths: list[Path]) -> None:
         """Learns the secrets of files, and of those in folders. One that cannot be read has none that a tool could show."""
         for path in (one for given in paths for one in (files_below(given) if given.is_dir() else [given])):
             try:
-                self._learn(client, parse_connector_file(path).config)
+                self.learn_config(client, parse_connector_file(path).config)
             except (ConfigError, OSError):
                 continue
-
-    def _learn(self, client: ConnectClient | None, config: Mapping[str, str | None]) -> None:
-        plugin = config.get("connector.class")
-        with self._lock:
-            keys = self._secret_keys.get(plugin or "")
-        if keys is None:
-            keys = set()
-            if client is not None and plugin:
-                try:
-                    keys = secret_keys_of(client, config)
-                except ConnectError:  # no worker: names of keys still tell
-                    self._mask.add(config)
-                    return
-            with self._lock:
-                self._secret_keys[plugin or ""] = keys
-        self._mask.add(config, keys)
 
     def text(self, text: str) -> str:
         return self._mask.mask(text)
 
     def value(self, value: Any) -> Any:
         """Masks all texts in a value."""
-        match value:
-            case str():
-                return self._mask.mask(value)
-            case Mapping():
-                return {str(key): self.value(member) for key, member in value.items()}
-            case list() | tuple():
-                return [self.value(member) for member in value]
-            case _:
-                return value
+        return self._mask.mask_json(value)

@@ -54,7 +54,8 @@ def build_server(
         read.list_connectors, read.describe, read.diagnose, read.plugins, read.config_history, read.lint, read.preview, read.plan,
         read.reference,
     ]  # fmt: skip
-    optional: dict[str, Tool] = {"verify": CommandTools(runner).verify, "logs": CommandTools(runner).logs}
+    command = CommandTools(runner, read)
+    optional: dict[str, Tool] = {"verify": command.verify, "logs": command.logs}
     for tool in (*reads, *(tool for name, tool in optional.items() if name in commands)):
         server.add_tool(_guarded(tool, mask, connect), annotations=_READS, structured_output=False)
     if allows_changes:

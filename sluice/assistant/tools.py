@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from connect.config.finding import Severity
-from connect.errors import ConnectError, NotFoundError
 from connect.plugins import Plugins
 from rest.client import ConnectClient
 from sluice.assistant.commands import CommandRunner
 from sluice.assistant.errors import ToolInputError
 from sluice.assistant.masking import OutputMask
-from sluice.online.connectors import connector_row, describe_connector, select
+from sluice.online.connectors import connector_row, describe_connector, require_sluice, select
 from sluice.online.diagnosis import read_diagnosis
 from sluice.online.plan import make_plan
 from sluice.reference import pages
+from sluice.verify.pairs import CONNECTOR_FILES
 from worker.lint import check_files
+
+_VERIFY_LIMIT_S = 3600.0
+"""However long ``timeout`` is."""
 
 
 class ReadTools:
@@ -51,7 +54,6 @@ class ReadTools:
     def describe(self, name: str) -> dict[str, Any]:
         """Show state, tasks, error traces, config (secrets hidden), topics, and offsets of one connector."""
         with self._connect() as client:
-            self._mask.learn_cluster(client)
             return describe_connector(client, name)
 
     def diagnose(self, name: str = "") -> dict[str, Any]:
@@ -60,7 +62,6 @@ class ReadTools:
         Start here when something does not work: it also finds connectors that are RUNNING and do not move.
         """
         with self._connect() as client:
-            self._mask.learn_cluster(client)
             return read_diagnosis(client, name or None).as_json()
 
     def plugins(self) -> dict[str, Any]:
@@ -71,12 +72,7 @@ class ReadTools:
     def config_history(self, name: str) -> dict[str, Any]:
         """List the earlier configurations of a connector and what changed. Only workers of Sluice keep them."""
         with self._connect() as client:
-            try:
-                return {"versions": client.history(name)}
-            except NotFoundError as e:
-                if e.message in ("HTTP 404 Not Found", "HTTP 404"):
-                    raise ConnectError(f"The worker at {client.url} keeps no history: it is one of Apache Kafka Connect") from e
-                raise
+            return {"versions": require_sluice(client, lambda: client.history(name), "keeps no history")}
 
     def lint(self, files: list[str], strict: bool = False) -> dict[str, Any]:
         """Check worker and connector files (.properties, .json, .yaml) or folders offline; findings have file, line, and a fix.
@@ -132,13 +128,42 @@ class ReadTools:
 class CommandTools:
     """Tools over commands that this installation may or may not have."""
 
-    def __init__(self, runner: CommandRunner) -> None:
+    def __init__(self, runner: CommandRunner, read: ReadTools) -> None:
         self._runner = runner
+        self._read = read
 
-    def verify(self, arguments: list[str]) -> dict[str, Any]:
-        """Compare source and target of a pipeline: sluice verify with these arguments. Changes nothing."""
-        _refuse(arguments, "--repair")
-        return self._runner.json(["verify", *arguments])
+    def verify(
+        self,
+        connector: str = "",
+        source: str = "",
+        sink: str = "",
+        tables: str = "",
+        ignore_columns: str = "",
+        sample: int = 0,
+        timeout: str = "10m",
+    ) -> dict[str, Any]:
+        """Compare the tables of a sink with the database of its source. Changes no data.
+
+        connector: a sink, or a source with all of its sinks; or give source and sink. Each is a name, or a file (.properties,
+        .json, .yaml). tables: regular expressions of source tables (schema.table), separated by commas. sample: compare only so
+        many random rows of each table.
+        """
+        options = {
+            "source": self._connector(source),
+            "sink": self._connector(sink),
+            "tables": tables,
+            "ignore-columns": ignore_columns,
+            "sample": str(sample) if sample else "",
+            "timeout": timeout,
+        }
+        # One word per option, and the connector after the end of options: no text from outside becomes another option.
+        words = [f"--{name}={value}" for name, value in options.items() if value]
+        named = ["--", self._connector(connector)] if connector else []
+        return self._runner.json(["verify", *words, *named], timeout_s=_VERIFY_LIMIT_S)
+
+    def _connector(self, given: str) -> str:
+        """Returns a name, or the path of a file below the root. Raises ToolInputError for other files."""
+        return str(self._read.paths([given])[0]) if given.endswith(CONNECTOR_FILES) else given
 
     def logs(self, name: str) -> dict[str, Any]:
         """Show recent log lines of a connector."""
@@ -204,12 +229,6 @@ class ChangeTools:
         with self._connect() as client:
             change(client)
         return {"name": name, "result": done, "next": "call describe or diagnose to see the effect"}
-
-
-def _refuse(arguments: Sequence[str], *options: str) -> None:
-    for one in arguments:
-        if one.split("=")[0] in options:
-            raise ToolInputError(f"{one} changes data, and this tool changes nothing")
 
 
 def component_names(plugins: Plugins) -> list[str]:

@@ -11,6 +11,7 @@ import click
 
 from sluice.cli.errors import BAD_USAGE, FAILED, OK
 from sluice.cli.output import named_option, notice, output_option, print_json, print_names, wants_color
+from sluice.cli.progress import progress
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def plan(files: tuple[Path, ...], prune: bool, exit_code: bool, url: str | None,
     """
     from sluice.online.plan import make_plan
 
-    with connect_to(url, context_name) as client:
-        found = make_plan(client, files, prune=prune)
+    with connect_to(url, context_name) as client, progress("validating") as report:
+        found = make_plan(client, files, prune=prune, on_progress=report)
     _show(found, output)
     if found.has_errors:
         return BAD_USAGE
@@ -70,7 +71,8 @@ def apply(
     from sluice.online.plan import apply_plan, make_plan
 
     with connect_to(url, context_name) as client:
-        found = make_plan(client, files, prune=prune)
+        with progress("validating") as report:
+            found = make_plan(client, files, prune=prune, on_progress=report)
         is_text = output != "json"
         if is_text or dry_run or found.has_errors:
             _show(found, output)
@@ -80,12 +82,13 @@ def apply(
         if dry_run:
             return OK
         failed = []
-        for done in apply_plan(client, found, wait_s=timeout if wait else None):
-            if done.error is not None:
-                failed.append((done.connector.name, done.error.message))
-                notice(f"{done.connector.action} {done.connector.name}: {done.error.message}")
-            elif is_text:
-                print(f"{done.connector.action}d {done.connector.name}", flush=True)
+        with progress("waiting for connectors" if wait else "applying") as report:
+            for done in apply_plan(client, found, wait_s=timeout if wait else None, on_progress=report):
+                if done.error is not None:
+                    failed.append((done.connector.name, done.error.message))
+                    notice(f"{done.connector.action} {done.connector.name}: {done.error.message}")
+                elif is_text:
+                    print(f"{done.connector.action}d {done.connector.name}", flush=True)
     if not is_text:
         print_json({**found.as_json(), "failed": [{"name": name, "message": message} for name, message in failed]})
     return FAILED if failed else OK

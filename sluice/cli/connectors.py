@@ -10,7 +10,8 @@ import click
 
 from connect.errors import ConnectError, UnreachableError
 from sluice.cli.errors import FAILED, OK
-from sluice.cli.output import forms_option, notice, print_forms, print_table
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json, print_table
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import WILDCARDS, connector_row, describe_connector, select
 
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from rest.client import ConnectClient
 
 _COLUMNS = ("name", "type", "state", "tasks", "failed", "worker", "class")
-
-
-def complete_names(ctx: click.Context, parameter: click.Parameter, word: str) -> list[str]:
-    """Names that a shell offers; none if no worker answers."""
-    try:
-        with connect_to(ctx.params.get("url"), ctx.params.get("context_name")) as client:
-            return [name for name in client.connectors() if name.startswith(word)]
-    except Exception:
-        return []
 
 
 _PATTERNS = click.argument("patterns", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_names)
@@ -93,9 +85,11 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.rstrip().splitlines())
 
 
-def _each(patterns: Sequence[str], url: str | None, context_name: str | None, done: str, change: Callable[..., Any]) -> int:
+def _each(
+    patterns: Sequence[str], url: str | None, context_name: str | None, output: str, done: str, change: Callable[..., Any]
+) -> int:
     """Changes each connector; an error does not stop the others."""
-    code = OK
+    results: list[dict[str, Any]] = []
     with connect_to(url, context_name) as client:
         for name in select(client.connectors(), patterns):
             try:
@@ -104,34 +98,41 @@ def _each(patterns: Sequence[str], url: str | None, context_name: str | None, do
                 raise
             except ConnectError as e:
                 notice(f"{name}: {e.message}")
-                code = FAILED
+                results.append({"name": name, "result": None, "error": e.message})
             else:
-                print(f"{name} {done}", flush=True)
-    return code
+                results.append({"name": name, "result": done, "error": None})
+                if output == "text":
+                    print(f"{name} {done}", flush=True)
+    if output == "json":
+        print_json(results)
+    return FAILED if any(one["error"] for one in results) else OK
 
 
 @click.command()
 @_PATTERNS
 @worker_options
-def pause(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+@output_option
+def pause(patterns: tuple[str, ...], url: str | None, context_name: str | None, output: str) -> int:
     """Pause connectors: their tasks keep what they have assigned, and wait."""
-    return _each(patterns, url, context_name, "will pause", lambda client, name: client.pause(name))
+    return _each(patterns, url, context_name, output, "will pause", lambda client, name: client.pause(name))
 
 
 @click.command()
 @_PATTERNS
 @worker_options
-def resume(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+@output_option
+def resume(patterns: tuple[str, ...], url: str | None, context_name: str | None, output: str) -> int:
     """Resume connectors that are paused or stopped."""
-    return _each(patterns, url, context_name, "will resume", lambda client, name: client.resume(name))
+    return _each(patterns, url, context_name, output, "will resume", lambda client, name: client.resume(name))
 
 
 @click.command()
 @_PATTERNS
 @worker_options
-def stop(patterns: tuple[str, ...], url: str | None, context_name: str | None) -> int:
+@output_option
+def stop(patterns: tuple[str, ...], url: str | None, context_name: str | None, output: str) -> int:
     """Stop connectors: their tasks end, and their offsets can be changed."""
-    return _each(patterns, url, context_name, "will stop", lambda client, name: client.stop(name))
+    return _each(patterns, url, context_name, output, "will stop", lambda client, name: client.stop(name))
 
 
 @click.command()
@@ -139,7 +140,10 @@ def stop(patterns: tuple[str, ...], url: str | None, context_name: str | None) -
 @click.option("--failed", is_flag=True, help="Only what has failed: the connector itself, and failed tasks.")
 @click.option("--task", type=int, help="Only the task with this number.")
 @worker_options
-def restart(patterns: tuple[str, ...], failed: bool, task: int | None, url: str | None, context_name: str | None) -> int:
+@output_option
+def restart(
+    patterns: tuple[str, ...], failed: bool, task: int | None, url: str | None, context_name: str | None, output: str
+) -> int:
     """Restart connectors and all their tasks."""
     if failed and task is not None:
         raise click.UsageError("Give --failed or --task, not both")
@@ -150,18 +154,19 @@ def restart(patterns: tuple[str, ...], failed: bool, task: int | None, url: str 
         else:
             client.restart(name, include_tasks=True, only_failed=failed)
 
-    return _each(patterns, url, context_name, "will restart", change)
+    return _each(patterns, url, context_name, output, "will restart", change)
 
 
 @click.command()
 @_PATTERNS
 @click.option("--yes", is_flag=True, help="Do not ask before deleting what a pattern matches.")
 @worker_options
-def delete(patterns: tuple[str, ...], yes: bool, url: str | None, context_name: str | None) -> int:
+@output_option
+def delete(patterns: tuple[str, ...], yes: bool, url: str | None, context_name: str | None, output: str) -> int:
     """Delete connectors. Their offsets remain: a connector with the same name continues there."""
     if not yes and any(WILDCARDS & set(pattern) for pattern in patterns):
         with connect_to(url, context_name) as client:
             names = select(client.connectors(), patterns)
         click.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)
         patterns = tuple(names)
-    return _each(patterns, url, context_name, "was deleted", lambda client, name: client.delete(name))
+    return _each(patterns, url, context_name, output, "was deleted", lambda client, name: client.delete(name))

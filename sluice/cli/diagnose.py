@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluice.cli.connectors import complete_names
 from sluice.cli.errors import FAILED, OK
-from sluice.cli.output import notice, print_json, wants_color
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import named_option, notice, print_json, print_names, wants_color
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import select
 
@@ -24,13 +24,7 @@ _COLORS = {"error": "1;31", "warning": "33", "note": "36"}
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[NAME...]", shell_complete=complete_names)
 @worker_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml", "name"]),
-    default="text",
-    help="Form of the data on stdout; name prints the connectors with problems, one per line.",
-)
+@named_option
 def diagnose(patterns: tuple[str, ...], url: str | None, context_name: str | None, output: str) -> int:
     """Say what is wrong with connectors, since when, why, and which command fixes it; failures first.
 
@@ -51,13 +45,8 @@ def diagnose(patterns: tuple[str, ...], url: str | None, context_name: str | Non
 def _show(found: Diagnosis, output: str) -> None:
     if output == "json":
         print_json(found.as_json())
-    elif output == "yaml":
-        import yaml
-
-        print(yaml.safe_dump(found.as_json(), sort_keys=False, allow_unicode=True), end="", flush=True)
     elif output == "name":
-        for name in dict.fromkeys(one.connector or "worker" for one in found.problems if one.is_problem):
-            print(name, flush=True)
+        print_names(one.connector or "worker" for one in found.problems if one.is_problem)
     else:
         for line in diagnosis_lines(found, color=wants_color(sys.stdout)):
             print(line, flush=True)

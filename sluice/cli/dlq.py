@@ -13,9 +13,10 @@ import click
 
 from connect.errors import ConfigError
 from sluice.cli.connection import DEFAULT_BOOTSTRAP, client_properties, key_values
-from sluice.cli.connectors import complete_names
 from sluice.cli.errors import FAILED, OK
-from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json, progress
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json
+from sluice.cli.progress import progress, waiting
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def list_queues(
     from sluice.online.dead_letters import connectors_with_queues
 
     found = []
-    with connect_to(url, context_name) as client:
-        for name, topic in connectors_with_queues(client).items():
+    with connect_to(url, context_name) as client, progress("reading queues") as report:
+        queues = connectors_with_queues(client)
+        for done, (name, topic) in enumerate(queues.items()):
+            report(done, len(queues), name)
             try:
                 access = _access(client, name, bootstrap_server, command_config, worker_file)
                 answer = access.letters(limit=1, selection={"with_replayed": True})
@@ -132,7 +135,8 @@ def show(
     selection = {"cause": cause, "partition": partition, "offsets": offsets, "with_replayed": shows_all}
     with connect_to(url, context_name) as client:
         access = _access(client, name, bootstrap_server, command_config, worker_file)
-        answer = access.letters(limit=limit, selection=selection, with_trace=trace)
+        with waiting("reading the queue"):
+            answer = access.letters(limit=limit, selection=selection, with_trace=trace)
     for letter in answer["letters"]:
         if output == "json":
             print_json(letter)
@@ -167,7 +171,11 @@ def group(
     selection = {"partition": partition, "offsets": offsets, "with_replayed": shows_all}
     with connect_to(url, context_name) as client, progress("reading") as report:
         access = _access(client, name, bootstrap_server, command_config, worker_file)
-        answer = access.causes(selection, report)
+        if access.is_local:
+            answer = access.causes(selection, report)
+        else:  # the worker reads it, and answers at the end
+            with waiting("reading the queue"):
+                answer = access.causes(selection)
     causes = [{"name": one["id"], **one} for one in answer["causes"]]
     rows = [
         [one["id"], one["count"], _time(one["first_ms"]), _time(one["last_ms"]), one["stage"], _plugin(one), one["field"],
@@ -187,6 +195,13 @@ def group(
 @_selection_options
 @click.option("--config", "config_file", type=click.Path(), help="File with an edited configuration of the connector.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", callback=key_values, help="Edit of its configuration.")
+@click.option(
+    "--transforms",
+    "transforms_file",
+    metavar="FILE",
+    type=click.Path(),
+    help="File with transformations (transforms=...) that change each record before it is replayed.",
+)
 @click.option("--dry-run", is_flag=True, help="Only check which would pass now, and show each before and after.")
 @click.option("--apply", "is_applied", is_flag=True, help="Give the connector the edited configuration first.")
 @click.option("--to", metavar="TOPIC", help="Write to this topic instead of the original ones.")
@@ -204,6 +219,7 @@ def replay(
     offsets: str | None,
     config_file: str | None,
     changes: Mapping[str, str],
+    transforms_file: str | None,
     dry_run: bool,
     is_applied: bool,
     to: str | None,
@@ -221,12 +237,15 @@ def replay(
     """Write dead letters of connector NAME back to their topics, in the order of the queue, so that it reads them again.
 
     Each is first run through the connector's converters and transformations; what would fail again stays in the queue. --config
-    and --set check against an edited configuration. An interrupted replay continues where it ended, without duplicates.
+    and --set check against an edited configuration; --transforms changes the records themselves. An interrupted replay continues
+    where it ended, without duplicates.
     """
     selection = {"cause": cause, "partition": partition, "offsets": offsets}
     request: dict[str, Any] = {
         "dry_run": True, "selection": selection, "to": to, "check": not no_check, "include_superseded": include_superseded,
     }  # fmt: skip
+    if transforms_file is not None:
+        request["transforms"] = read_transforms(transforms_file)
     with connect_to(url, context_name) as client:
         live = client.config(name)
         edits = _edits(live, config_file, changes)
@@ -274,6 +293,19 @@ def _edits(live: Mapping[str, str | None], config_file: str | None, changes: Map
     return {key: value for key, value in edits.items() if key != "name" and value != live.get(key)}
 
 
+def read_transforms(path: str) -> dict[str, str]:
+    """Returns the keys of a file with transformations for a replay. Raises ConfigError."""
+    from connect.config.connector_file import parse_connector_file
+    from connect.errors import BadRequestError
+    from worker.dead_letters.requests import parse_transforms
+
+    found = parse_connector_file(path).config
+    try:
+        return parse_transforms({key: value for key, value in found.items() if key != "name" and value is not None}) or {}
+    except BadRequestError as e:
+        raise ConfigError(f"{path}: {e.message}") from e
+
+
 def _count_to_replay(answer: Mapping[str, Any]) -> int:
     return sum(answer["verdicts"].get(verdict, 0) for verdict in ("passes", "unverified", "unchecked", "dropped"))
 
@@ -285,6 +317,7 @@ def _summary(answer: Mapping[str, Any]) -> str:
         "unverified": "pass, but failed in the sink or at the broker, which is not checked",
         "dropped": "are dropped by a transformation",
         "fails": "fail again and stay in the queue",
+        "withheld": "stay because the transformations of the replay drop them or fail",
         "superseded": "stay because their topic has a newer record of the same key (--include-superseded)",
     }
     counts = [f"{answer['verdicts'][name]} {text}" for name, text in texts.items() if answer["verdicts"].get(name)]
@@ -301,19 +334,30 @@ def _show_checks(answer: Mapping[str, Any], output: str) -> None:
 
 
 def check_lines(one: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of one checked dead letter: verdict, error, and what the transformations change."""
+    """Returns the lines of one checked dead letter: verdict, error, and what the transformations of the replay and of the
+    connector change."""
     lines = [f"{one['partition']}:{one['offset']} {one['verdict']}"]
+    before, changed, after = (_flat(one.get(stage)) for stage in ("before", "changed", "after"))
     if error := one["error"]:
         where = f" in {error['transform']}" if error["transform"] else f" in {error['stage']}" if "." in error["stage"] else ""
         lines.append(f"    {error['class']}{where}: {error['message']}")
-    before, after = _flat(one["before"]), _flat(one["after"])
+    if one.get("dropped_by"):
+        lines.append(f"    dropped by {one['dropped_by']}")
+    if changed:
+        lines += [f"    replay {line}" for line in _difference(before, changed)]
+    given = changed or before
     if one["after"] is None:
-        return lines + [f"      {path} = {_short(value)}" for path, value in before.items() if path.startswith(("key", "value"))]
+        return lines + [f"      {path} = {_short(value)}" for path, value in given.items() if path.startswith(("key", "value"))]
+    return lines + [f"    {line}" for line in _difference(given, after)]
+
+
+def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    lines = []
     for path in sorted({*before, *after}):
         if before.get(path) != after.get(path):
             mark = "+" if path not in before else "-" if path not in after else "~"
             sides = [_short(side[path]) for side in (before, after) if path in side]
-            lines.append(f"    {mark} {path} = {' -> '.join(str(side) for side in sides)}")
+            lines.append(f"{mark} {path} = {' -> '.join(str(side) for side in sides)}")
     return lines
 
 

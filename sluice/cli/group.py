@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
+from sluice.cli.live_names import complete_groups
 from sluice.cli.output import as_dict, emit, forms_option, notice, output_option, print_forms, print_json, print_table
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def list_groups(bootstrap_server: str, command_config: Path | None, output: str)
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_groups)
 @bootstrap_options
 @output_option
 def describe(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
@@ -54,7 +55,7 @@ def describe(name: str, bootstrap_server: str, command_config: Path | None, outp
 
 
 @group.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_groups)
 @click.option(
     "--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P[,P...]]", help="Partitions to move; repeatable."
 )

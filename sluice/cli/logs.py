@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sluice.cli.connectors import complete_names
 from sluice.cli.durations import parse_duration_s
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import notice, output_option, print_json, wants_color
-from sluice.cli.worker import connect_to, require_sluice, worker_options
+from sluice.cli.worker import connect_to, worker_options
+from sluice.online.connectors import require_sluice
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient

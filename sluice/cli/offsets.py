@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
-from sluice.cli.connectors import complete_names
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import emit, notice, output_option
 from sluice.cli.worker import connect_to, worker_options
 

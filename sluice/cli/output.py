@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -15,39 +14,35 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 _IN_YAML = "sluice.output.yaml"
-_FORMS_HELP = "Form of the data on stdout; name prints names only, one per line."
+_HELP = "Form of the data on stdout."
+_NAMED_HELP = "Form of the data on stdout; name prints names only, one per line."
+_Callback = Callable[[click.Context, click.Parameter, str], str]
 
 
 def output_option(function: F) -> F:
     """Adds ``-o/--output text|json|yaml`` to a command; it receives ``output: str``, which is ``json`` for YAML too:
     :func:`print_json` then prints YAML."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json", "yaml"]),
-        default="text",
-        callback=_note_yaml,
-        help="Form of the data on stdout.",
-    )(function)
+    return _option("text", "json", "yaml", callback=_note_yaml)(function)
 
 
 def named_option(function: F) -> F:
     """Adds ``-o/--output text|json|yaml|name`` to a command; it receives ``output`` as with :func:`output_option`, or ``name``,
     for which it calls :func:`print_names`."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json", "yaml", "name"]),
-        default="text",
-        callback=_note_yaml,
-        help=_FORMS_HELP,
-    )(function)
+    return _option("text", "json", "yaml", "name", callback=_note_yaml, help=_NAMED_HELP)(function)
 
 
-def print_names(names: Iterable[object]) -> None:
-    """Prints names, one per line, each once."""
-    for name in dict.fromkeys(names):
-        print(name, flush=True)
+def lines_option(function: F) -> F:
+    """Adds ``-o/--output text|json`` to a command that prints records, one per line."""
+    return _option("text", "json")(function)
+
+
+def forms_option(function: F) -> F:
+    """Adds ``-o/--output text|json|yaml|name`` to a command that lists things; the command passes it to :func:`print_forms`."""
+    return _option("text", "json", "yaml", "name", help=_NAMED_HELP)(function)
+
+
+def _option(*forms: str, callback: _Callback | None = None, help: str = _HELP) -> Callable[[F], F]:
+    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], callback=callback, help=help)
 
 
 def _note_yaml(ctx: click.Context, _: click.Parameter, value: str) -> str:
@@ -55,22 +50,10 @@ def _note_yaml(ctx: click.Context, _: click.Parameter, value: str) -> str:
     return "json" if value == "yaml" else value
 
 
-def lines_option(function: F) -> F:
-    """Adds ``-o/--output text|json`` to a command that prints records, one per line."""
-    return click.option(
-        "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Form of the data on stdout."
-    )(function)
-
-
-def forms_option(function: F) -> F:
-    """Adds ``-o/--output text|json|yaml|name`` to a command that lists things; the command passes it to :func:`print_forms`."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json", "yaml", "name"]),
-        default="text",
-        help=_FORMS_HELP,
-    )(function)
+def print_names(names: Iterable[object]) -> None:
+    """Prints names, one per line, each once."""
+    for name in dict.fromkeys(names):
+        print(name, flush=True)
 
 
 def print_forms(
@@ -159,47 +142,6 @@ def error(text: str) -> None:
 def wants_color(stream: Any) -> bool:
     """Returns whether ``stream`` is a terminal and NO_COLOR is not set."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Shows progress on stderr: a bar on a terminal, lines elsewhere.
-
-    Yields a function that takes (done, total, current item). Nothing is shown before its first call.
-    """
-    if wants_color(sys.stderr):
-        yield from _bar(title)
-    else:
-        yield from _lines(title)
-
-
-def _bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[at]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None, at="", visible=False)
-        yield lambda done, total, at: bar.update(task, completed=done, total=total, at=at, visible=True)
-
-
-def _lines(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    shown = -1
-
-    def show(done: int, total: int, _: str) -> None:
-        nonlocal shown
-        quarter = 4 * done // total if total else 4
-        if quarter != shown:
-            shown = quarter
-            notice(f"{title}: {done} of {total}")
-
-    yield show
 
 
 def as_dict(value: Any) -> dict[str, Any]:

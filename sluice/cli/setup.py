@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from connect.extras import require_extra
-from sluice.cli.output import notice, output_option, print_json, progress
+from sluice.cli.output import notice, output_option, print_json
+from sluice.cli.progress import progress, waiting
 
 if TYPE_CHECKING:
     from sluice.embedded.java import Java
@@ -41,14 +42,15 @@ def _prepare_spark(java: Java) -> None:
     if not any(cache_dir().glob("spark-*.jsa")):
         notice("Preparing Spark for fast startup")
     spark_jars = str(jars.folder_of(jars.jar_set("spark")))
-    result = subprocess.run(
-        [sys.executable, "-m", _SPARK_ARCHIVE],
-        env={**os.environ, "JAVA_HOME": str(java.home), "SLUICE_SPARK_JARS": spark_jars},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with waiting("Preparing Spark"):
+        result = subprocess.run(
+            [sys.executable, "-m", _SPARK_ARCHIVE],
+            env={**os.environ, "JAVA_HOME": str(java.home), "SLUICE_SPARK_JARS": spark_jars},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if result.returncode != 0:
         last = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
         notice(f"Spark will start slower, because its class archive could not be created: {last}")
@@ -70,14 +72,16 @@ def setup(output: str, s3: bool, iceberg: bool) -> None:
     from sluice.embedded.java import ensure_java
 
     started_at = time.monotonic()
-    java = ensure_java(notice)
+    with waiting("Looking for Java"):
+        java = ensure_java(notice)
     options = {"", *(["--s3"] if s3 else []), *(["--iceberg"] if iceberg else [])}
     wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.option in options}
     for name in wanted:
         fetch_jars(name)
     if not class_archive.exists(java):
         notice("Preparing the embedded broker for fast startup")
-        create_class_archive(java)
+        with waiting("Preparing the broker"):
+            create_class_archive(java)
     _prepare_spark(java)
     binaries = postgres.binary_dir()
     seconds = round(time.monotonic() - started_at, 1)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties, key_values
+from sluice.cli.live_names import complete_topics
 from sluice.cli.output import (
     as_dict,
     emit,
@@ -22,6 +26,7 @@ from sluice.cli.output import (
     print_json,
     print_table,
 )
+from sluice.cli.progress import OnProgress, progress
 
 if TYPE_CHECKING:
     from worker.kafka.admin import KafkaAdmin
@@ -84,7 +89,7 @@ def create(
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_options
 @output_option
 def describe(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
@@ -113,7 +118,7 @@ def describe(name: str, bootstrap_server: str, command_config: Path | None, outp
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @click.option("--config", "configs", multiple=True, callback=key_values, metavar="KEY=VALUE", help="Set a config; repeatable.")
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Reset to the broker's default; repeatable.")
 @click.option("--partitions", type=click.IntRange(1), help="Increase to this number of partitions.")
@@ -141,7 +146,7 @@ def alter(
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_options
 @output_option
 def delete(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
@@ -151,7 +156,7 @@ def delete(name: str, bootstrap_server: str, command_config: Path | None, output
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_options
 @output_option
 def offsets(name: str, bootstrap_server: str, command_config: Path | None, output: str) -> None:
@@ -163,7 +168,7 @@ def offsets(name: str, bootstrap_server: str, command_config: Path | None, outpu
 
 
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @click.option("--from-beginning", is_flag=True, help="From the first record; by default only new records.")
 @click.option("--max-messages", type=click.IntRange(1), help="Stop after this number of records.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="Stop when no record has arrived for this time.")
@@ -198,6 +203,14 @@ def consume(
     if offset is not None and partition is None:
         raise click.UsageError("--offset needs --partition")
     show = formatter(output, properties)
+    count, total = 0, max_messages
+
+    def limit(waiting: int) -> None:
+        nonlocal total
+        total = waiting if max_messages is None else min(waiting, max_messages)
+
+    # On a terminal, the records themselves show the progress.
+    is_shown = not sys.stdout.isatty()
     records = read(
         client_properties(bootstrap_server, command_config),
         name,
@@ -206,21 +219,27 @@ def consume(
         offset=offset,
         max_messages=max_messages,
         timeout_ms=timeout_ms,
+        on_start=limit if is_shown else None,
     )
-    count = 0
     try:
-        for record in records:
-            count += 1  # before the write: a reader of the record may interrupt immediately
-            sys.stdout.buffer.write(show(record))
-            sys.stdout.buffer.flush()
+        with progress(f"records of {name}") if is_shown else nullcontext(_ignore) as report:
+            for record in records:
+                count += 1  # before the write: a reader of the record may interrupt immediately
+                sys.stdout.buffer.write(show(record))
+                sys.stdout.buffer.flush()
+                report(count, None if total is None else max(total, count), "")
     except KeyboardInterrupt:  # the usual way to stop
         notice(f"Processed a total of {count} messages")
         raise
     notice(f"Processed a total of {count} messages")
 
 
+def _ignore(done: int, total: int | None, at: str) -> None:
+    """Reports nothing."""
+
+
 @topic.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition.")
 @click.option(
     "--property",
@@ -244,9 +263,30 @@ def produce(
     from sluice.cli.topic import parse_lines
     from worker.kafka.console import produce as write
 
-    records = parse_lines(sys.stdin.buffer, properties)
-    count = write(client_properties(bootstrap_server, command_config), name, records, partition=partition)
+    clients = client_properties(bootstrap_server, command_config)
+    # Lines that are typed need no progress.
+    with nullcontext(_ignore) if sys.stdin.isatty() else progress(f"writing to {name}", in_bytes=True) as report:
+        records = parse_lines(_reported(sys.stdin.buffer, _size_of_stdin(), report), properties)
+        count = write(clients, name, records, partition=partition)
     _done(output, {"topic": name, "records": count}, f"{count} records written to '{name}'")
+
+
+def _size_of_stdin() -> int | None:
+    """None if it is no file."""
+    try:
+        found = os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError):  # replaced by something that is no file
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _reported(lines: Iterable[bytes], total: int | None, report: OnProgress) -> Iterator[bytes]:
+    """Yields the lines, and reports their size."""
+    done = 0
+    for line in lines:
+        done += len(line)
+        yield line
+        report(done, total, "")
 
 
 def _done(output: str, value: dict[str, object], text: str) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sluice.cli.connection import bootstrap_options, client_properties
-from sluice.cli.connectors import complete_names
 from sluice.cli.durations import duration_option
-from sluice.cli.output import notice, output_option, print_json, print_table, progress
+from sluice.cli.live_names import complete_names
+from sluice.cli.output import notice, output_option, print_json, print_table
+from sluice.cli.progress import progress
 from sluice.cli.worker import connect_to, worker_options
 
 if TYPE_CHECKING:
+    from connect.plugins import Plugins
     from rest.client import ConnectClient
     from sluice.verify.model import VerificationResult
     from sluice.verify.pairs import ConnectorPair
@@ -88,7 +90,8 @@ def verify(
         raise click.UsageError("--dry-run belongs to --repair")
     if count is not None and every is None:
         raise click.UsageError("--count belongs to --every")
-    plugins, worker = Plugins.discover(), read_worker_config(worker_config)
+    worker = read_worker_config(worker_config)
+    plugins = Plugins.discover()
     options = VerifyOptions(
         tables=_listed(tables),
         sample=sample,
@@ -105,7 +108,7 @@ def verify(
             is_equal = True
             try:
                 for pair in PairFinder(client, worker, plugins).find(connector, source, sink):
-                    found = _verify(pair, worker, client, options, output, no_values, repair=repair, dry_run=dry_run)
+                    found = _verify(pair, worker, client, plugins, options, output, no_values, repair=repair, dry_run=dry_run)
                     is_equal = is_equal and found.is_equal
                     _store(client, found, quiet=every is None)
             except ConfigError:
@@ -124,6 +127,7 @@ def _verify(
     pair: ConnectorPair,
     worker: Mapping[str, str] | None,
     client: ConnectClient,
+    plugins: Plugins,
     options: VerifyOptions,
     output: str,
     no_values: bool,
@@ -131,12 +135,11 @@ def _verify(
     repair: bool,
     dry_run: bool,
 ) -> VerificationResult:
-    from connect.plugins import Plugins
     from sluice.verify.repair import Repair
     from sluice.verify.session import Verification
 
     with progress(f"{pair.source.name} and {pair.sink.name}: rows") as show:
-        with Verification(pair, worker, client, Plugins.discover(), options, show, notice) as verification:
+        with Verification(pair, worker, client, plugins, options, show, notice) as verification:
             found = verification.run()
             _print(found, output, no_values)
             if not repair or not found.difference_count:
@@ -148,7 +151,7 @@ def _verify(
                 notice("dry run: nothing was sent")
                 return found
             plan.send()
-        with Verification(pair, worker, client, Plugins.discover(), options, show, notice) as verification:
+        with Verification(pair, worker, client, plugins, options, show, notice) as verification:
             repaired = verification.run()
     notice(f"after the repair: {repaired.difference_count} differences")
     _print(repaired, output, no_values)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from connect.errors import ConfigError, ConnectError, NotFoundError
+from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
 from sluice.cli.output import forms_option, notice, print_forms
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rest.credentials import ClientCredentials
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 PREFIX = "SLUICE_CONNECT_"
 URL_VARIABLE, CONTEXT_VARIABLE = f"{PREFIX}URL", "SLUICE_CONTEXT"
@@ -114,17 +113,6 @@ def worker_environment(url: str | None, context_name: str | None) -> dict[str, s
     variables = {f"{PREFIX}{name.upper()}": value for name, value in given.items()}
     name = None if url is not None else context_name or read_contexts()["current"]
     return {**variables, **({URL_VARIABLE: url or DEFAULT_URL} if name is None else {CONTEXT_VARIABLE: name})}
-
-
-def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:
-    """Returns the result of a call of a resource that Apache's workers do not have; ``otherwise`` continues ``The worker at ...``
-    in the error if the worker is one of those."""
-    try:
-        return call()
-    except NotFoundError as e:
-        if e.message in ("HTTP 404 Not Found", "HTTP 404"):
-            raise ConnectError(f"The worker at {client.url} {otherwise}: it is one of Apache Kafka Connect") from e
-        raise
 
 
 def contexts_file() -> Path:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sluice.cli.connectors import complete_names
+from sluice.cli.live_names import complete_names
 from sluice.cli.output import emit, forms_option, named_option, notice, print_forms, print_names
-from sluice.cli.worker import connect_to, require_sluice, worker_options
+from sluice.cli.worker import connect_to, worker_options
+from sluice.online.connectors import require_sluice
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connect.errors import ConnectError, NotFoundError, UnreachableError
 from connect.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
+
+T = TypeVar("T")
 
 WILDCARDS = frozenset("*?[")
 
@@ -63,6 +65,19 @@ def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
         "topics": _unless_refused(lambda: client.topics(name)),
         "offsets": _unless_refused(lambda: client.offsets(name)),
     }
+
+
+def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:
+    """Returns the result of a call of a resource that Apache's workers do not have; ``otherwise`` continues ``The worker at ...``
+    in the error if the worker is one of those."""
+    from rest.client import lacks_resource
+
+    try:
+        return call()
+    except NotFoundError as e:
+        if lacks_resource(e):
+            raise ConnectError(f"The worker at {client.url} {otherwise}: it is one of Apache Kafka Connect") from e
+        raise
 
 
 def _unless_refused(read: Callable[[], Any]) -> Any:

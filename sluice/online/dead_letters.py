@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from connect.errors import ConnectError, NotFoundError
-from rest.client import ConnectClient
+from rest.client import ConnectClient, lacks_resource
 from worker.dead_letters.letters import dead_letter_topic
+
+_PART_LETTERS = 1000
 
 OnProgress = Callable[[int, int, str], None]
 
@@ -46,7 +48,9 @@ class DeadLetterAccess:
         total: dict[str, Any] = {"checked": 0, "replayed": 0, "verdicts": {}, "letters": []}
         following: Mapping[str, int] = {}
         while True:
-            part = dict(request) | {"next": following, "limit": min(1000, (limit or 1 << 31) - total["checked"])}
+            left = (limit or 1 << 31) - total["checked"]
+            # A worker answers within a request's time; here, each part would read the queue and fence a producer again.
+            part = dict(request) | {"next": following, "limit": left if self.is_local else min(_PART_LETTERS, left)}
             if self.is_local:
                 answer = self._answer({**part, "action": "replay"}, edits, on_progress)
             else:
@@ -76,25 +80,28 @@ class DeadLetterAccess:
     ) -> dict[str, Any]:
         from connect.config.properties import read_properties
         from connect.plugins import Plugins
-        from worker.config.providers import ConfigProviders
+        from worker.config.providers import resolve_with_worker
         from worker.config.secrets import SecretMask
         from worker.dead_letters.engine import answer
         from worker.dead_letters.reader import LetterSource
 
-        config: dict[str, str | None] = {**self._client.config(self._name), **(edits or {})}
-        worker = None if self._worker_file is None else dict(read_properties(str(self._worker_file)))
-        mask = SecretMask()
-        if worker is not None:
-            providers = ConfigProviders.from_worker(worker, mask)
-            try:
-                config = dict(providers.resolve(config, self._name).values)
-            finally:
-                providers.close()
+        config: Mapping[str, str | None] = {**self._client.config(self._name), **(edits or {})}
+        transforms: Mapping[str, str | None] = request.get("transforms") or {}
+        worker, path, mask = None, self._worker_file, SecretMask()
+        if path is not None:
+            properties = read_properties(str(path))
+            worker, config = resolve_with_worker(properties, str(path), config, self._name, mask)
+            if transforms:
+                _, transforms = resolve_with_worker(properties, None, transforms, "the transformations", mask)
+                request = {**request, "transforms": transforms}
         clients = self._properties()
         given = {key: value for key, value in config.items() if value is not None}
         mask.add(given)
+        mask.add(transforms)
         source = LetterSource(self._name, given, worker, Plugins.discover(), clients, clients, mask)
-        return answer(source, request, on_progress=on_progress)
+        found = answer(source, request, on_progress=on_progress)
+        # Promise 9: transformations may insert secrets of the configuration.
+        return {**found, "letters": mask.mask_json(found["letters"])} if request["action"] == "replay" else found
 
 
 def connectors_with_queues(client: ConnectClient) -> dict[str, str]:
@@ -110,7 +117,7 @@ def _count_left(client: ConnectClient, name: str) -> int | None:
     try:
         return int(client.dead_letters(name, limit=0)["left"])
     except NotFoundError as e:
-        if e.message in ("HTTP 404 Not Found", "HTTP 404"):
+        if lacks_resource(e):
             client.connector(name)
             return None
         raise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.errors import ConnectError, NotFoundError, UnreachableError
-from rest.client import ConnectClient
+from rest.client import ConnectClient, lacks_resource
 from sluice.online.secret_keys import secret_keys_of
 from worker.config.secrets import SecretMask
 from worker.observability.diagnosis.problem import Problem
@@ -46,7 +46,7 @@ def read_diagnosis(client: ConnectClient, name: str | None = None) -> Diagnosis:
     try:
         answer = client.diagnosis(name)
     except NotFoundError as e:
-        if e.message not in ("HTTP 404 Not Found", "HTTP 404"):
+        if not lacks_resource(e):
             raise
         return _diagnose_apache(client, name)
     return Diagnosis([Problem.of_json(one) for one in answer["problems"]], [str(one) for one in answer["unseen"]])

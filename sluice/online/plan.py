@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ from worker.lint.worker import is_worker
 CREATE, UPDATE, DELETE, UNCHANGED = "create", "update", "delete", "unchanged"
 _CLASS = "connector.class"
 _SETTLE_S = 1.0
+
+OnProgress = Callable[[int, int, str], None]
+"""Called with the number of connectors that are done, of all, and the current one."""
+
+
+def _no_progress(done: int, total: int, name: str) -> None:
+    """Reports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class _Files:
             raise ConfigError(f"{file.location(NAME)}: the connector in {first.path} is also named {file.name}", key=NAME)
 
 
-def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool) -> Plan:
+def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool, on_progress: OnProgress = _no_progress) -> Plan:
     """Compares files, and those in folders, with the cluster; asks it to validate what would change.
 
     With ``prune``, connectors that no file has are deleted. Raises ConfigError for a file that cannot be read or lacks a name, or
@@ -129,7 +136,10 @@ def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool) -> P
     if not files.found:
         raise ConfigError("The files have no connector: give files with connector.class, or folders with such files")
     live = {name: {**info["info"]["config"]} for name, info in client.connectors_expanded("info").items() if "info" in info}
-    planned = [_plan_connector(client, file, live.get(name)) for name, file in sorted(files.found.items())]
+    planned = []
+    for done, (name, file) in enumerate(sorted(files.found.items())):
+        on_progress(done, len(files.found), name)
+        planned.append(_plan_connector(client, file, live.get(name)))
     if prune:
         planned += [PlannedConnector(name, DELETE) for name in sorted(live.keys() - files.found.keys())]
     return Plan(planned, files.skipped)
@@ -188,14 +198,16 @@ def _validate(client: ConnectClient, config: Mapping[str, str]) -> tuple[list[tu
     return errors, secret_keys
 
 
-def apply_plan(client: ConnectClient, plan: Plan, *, wait_s: float | None) -> Iterator[Applied]:
+def apply_plan(
+    client: ConnectClient, plan: Plan, *, wait_s: float | None, on_progress: OnProgress = _no_progress
+) -> Iterator[Applied]:
     """Makes the changes one after the other. An error does not stop the others.
 
     With ``wait_s``, each connector that was created or updated is waited for, so long, until it and its tasks have its state.
     """
-    for one in plan.connectors:
-        if one.action == UNCHANGED:
-            continue
+    changing = [one for one in plan.connectors if one.action != UNCHANGED]
+    for done, one in enumerate(changing):
+        on_progress(done, len(changing), one.name)
         try:
             _apply(client, one)
             if wait_s is not None and one.action != DELETE:

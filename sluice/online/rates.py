@@ -73,9 +73,11 @@ class RateReader:
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def read(self, choose: Callable[[Collection[str]], Collection[str]], limit: int | None = None) -> list[ConnectorRates]:
-        """Returns the connectors that ``choose`` selects by name, failures first; figures only of the first ``limit``. Raises the
-        client's errors."""
+    def read(
+        self, choose: Callable[[Collection[str]], Collection[str]], limit: int | None = None, first: int = 0
+    ) -> list[ConnectorRates]:
+        """Returns the connectors that ``choose`` selects by name, failures first; figures only of ``limit`` from ``first`` on.
+        Raises the client's errors."""
         expanded = self._client.connectors_expanded("status", "info")
         self._workers = {worker: client for worker, client in self._workers.items() if client is not None}
         workers = {part["worker_id"] for one in expanded.values() for part in _parts(one.get("status", {}))}
@@ -83,8 +85,8 @@ class RateReader:
             self._workers[workers.pop()] = self._client
         found = [(summary_of(name, expanded[name]), expanded[name]) for name in choose(expanded)]
         found.sort(key=lambda pair: (not pair[0].failed, pair[0].name))
-        shown = [self._with_figures(*pair) for pair in found[:limit]]
-        return [*shown, *(summary for summary, _ in found[len(shown) :])]
+        last = len(found) if limit is None else first + limit
+        return [self._with_figures(summary, one) if first <= at < last else summary for at, (summary, one) in enumerate(found)]
 
     def _with_figures(self, summary: ConnectorRates, found: Mapping[str, Any]) -> ConnectorRates:
         tasks = found.get("status", {}).get("tasks", [])

@@ -14,9 +14,11 @@ from connect.errors import ConfigError, NotFoundError
 from connect.plugins import Plugins
 from connect.suggestions import did_you_mean
 from rest.client import ConnectClient
-from worker.config.providers import ConfigProviders
+from worker.config.providers import resolve_with_worker
 from worker.config.secrets import SecretMask
 
+CONNECTOR_FILES = (".properties", ".json", ".yaml", ".yml")
+"""Endings of files in place of connectors' names."""
 _REFERENCE = re.compile(r"\$\{\w+:[^}]*\}")
 
 
@@ -41,7 +43,7 @@ class PairFinder:
     """Looks up connectors of a worker. Names that are files are read from there."""
 
     def __init__(self, client: ConnectClient, worker: Mapping[str, str] | None, plugins: Plugins) -> None:
-        """``worker`` is the worker's configuration, for its config providers; None if it is not known."""
+        """``worker`` is the result of :func:`read_worker_config`, for its config providers; None if it is not known."""
         self._client = client
         self._worker = worker
         self._plugins = plugins
@@ -75,7 +77,7 @@ class PairFinder:
         return found
 
     def _load(self, name: str) -> ConnectorConfig:
-        if name.endswith((".properties", ".json", ".yaml", ".yml")) and Path(name).is_file():
+        if name.endswith(CONNECTOR_FILES) and Path(name).is_file():
             file = parse_connector_file(name)
             config = {key: value for key, value in file.config.items() if value is not None}
             return self._configured(config.get("name", Path(name).stem), config)
@@ -88,11 +90,7 @@ class PairFinder:
 
     def _configured(self, name: str, config: Mapping[str, str]) -> ConnectorConfig:
         if self._worker is not None:
-            providers = ConfigProviders.from_worker(self._worker, SecretMask())
-            try:
-                resolved = providers.resolve(config, name).values
-            finally:
-                providers.close()
+            _, resolved = resolve_with_worker(self._worker, None, config, name, SecretMask())
             config = {key: value for key, value in resolved.items() if value is not None}
         unresolved = next((key for key, value in config.items() if _REFERENCE.search(value)), None)
         if unresolved is not None and self._worker is None:
@@ -148,12 +146,9 @@ def reads_topic(config: Mapping[str, str], topic: str) -> bool:
 
 
 def read_worker_config(path: str | None) -> dict[str, str] | None:
-    """Reads a worker's file, with its references to config providers resolved; None without one."""
+    """Reads a worker's file, with its references to config providers resolved; None without one. Call it before plugin discovery:
+    it makes the worker's ``plugin.path`` importable."""
     if path is None:
         return None
-    worker = dict(read_properties(path))
-    providers = ConfigProviders.from_worker(worker, SecretMask())
-    try:
-        return {key: value for key, value in providers.resolve(worker, path).values.items() if value is not None}
-    finally:
-        providers.close()
+    worker, _ = resolve_with_worker(read_properties(path), path, {}, path, SecretMask())
+    return worker

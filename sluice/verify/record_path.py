@@ -36,17 +36,16 @@ class RecordPath:
         self,
         source: Mapping[str, str],
         sink: Mapping[str, str],
-        source_worker: Mapping[str, str] | None,
-        sink_worker: Mapping[str, str] | None,
+        worker: Mapping[str, str] | None,
         plugins: Plugins,
     ) -> None:
         """Raises ConfigError if a transformation or converter has invalid settings."""
         self._source_steps = build_steps(source, plugins)
         self._sink_steps = build_steps(sink, plugins)
-        self.knows_converters = has_converters(source, source_worker) and has_converters(sink, sink_worker)
-        self._write = PreviewConverters(source, source_worker, plugins) if self.knows_converters else None
-        self._read = PreviewConverters(sink, sink_worker, plugins) if self.knows_converters else None
-        sides = ((source, source_worker or {}), (sink, sink_worker or {}))
+        self.knows_converters = has_converters(source, worker) and has_converters(sink, worker)
+        self._write = PreviewConverters(source, worker, plugins) if self.knows_converters else None
+        self._read = PreviewConverters(sink, worker, plugins) if self.knows_converters else None
+        sides = ((source, worker or {}), (sink, worker or {}))
         self._writers = {role: _converter(role, *sides[0], plugins) for role in (_KEY, _VALUE)}
         self._readers = {role: _converter(role, *sides[1], plugins) for role in (_KEY, _VALUE)}
         self._skips_converters = not self.knows_converters or all(

@@ -112,7 +112,7 @@ class Verification:
                 )
             self.sink: VerifiableSink = sink
             self._stack.callback(sink.close)
-            self.path = RecordPath(pair.source.config, pair.sink.config, worker, worker, plugins)
+            self.path = RecordPath(pair.source.config, pair.sink.config, worker, plugins)
             self._stack.callback(self.path.close)
         except BaseException:
             self._stack.close()

@@ -68,7 +68,6 @@ class OpenRow:
 class RoundResult:
     """What a round has settled."""
 
-    equal: int = 0
     unavailable: int = 0
     differences: list[Difference] = field(default_factory=list)
 
@@ -103,12 +102,10 @@ class Settlement:
                     known.actual.append(row)
                     known.actual_values = [column[place] for column in batch.values]
 
-    def close_equal(self) -> int:
-        """Forgets rows that are equal, and those that the pipeline does not write; returns their number."""
-        done = [key for key, one in self.open.items() if self._is_equal(one) or self._is_unwritten(one)]
-        for key in done:
+    def close_equal(self) -> None:
+        """Forgets rows that are equal, and those that the pipeline does not write."""
+        for key in [key for key, one in self.open.items() if self._is_equal(one) or self._is_unwritten(one)]:
             del self.open[key]
-        return len(done)
 
     def _is_equal(self, one: OpenRow) -> bool:
         if one.before is None:
@@ -162,13 +159,9 @@ class Settlement:
             for version in known:
                 latest = self._complete(version, latest)
                 rows.append(latest)
-            if actual in rows:
-                del self.open[key]
-                result.equal += 1
-            else:
-                del self.open[key]
-                if (difference := self._describe(one)) is not None:
-                    result.differences.append(difference)
+            del self.open[key]
+            if actual not in rows and (difference := self._describe(one)) is not None:
+                result.differences.append(difference)
         return result
 
     def _complete(self, version: _Row | None, older: _Row | None) -> _Row | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect.config.parsing import parse_value
@@ -40,7 +40,7 @@ class ConfigProviders:
         if not waiting:
             return cls({}, mask)
         # Before plugin discovery, whose result is cached.
-        extend_python_path(parse_value("plugin.path", props.get("plugin.path"), ConfigType.LIST) or ())
+        extend_python_path(_plugin_path(props))
         plugins = Plugins.discover()
         created = cls({}, mask)
         while waiting:
@@ -76,6 +76,28 @@ class ConfigProviders:
                 provider.close()
             except Exception:
                 log.exception("Cannot close config provider %s", name)
+
+
+def resolve_with_worker(
+    worker: Mapping[str, str], path: str | None, config: Mapping[str, str | None], name: str, mask: SecretMask
+) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Returns a worker's properties and the configuration of a connector, both with the values of the worker's config providers.
+
+    For commands that read the worker's file: also makes its ``plugin.path`` importable, so call it before plugin discovery.
+    ``path`` names the worker's file in warnings; without it, its references are not mentioned. Raises the errors of
+    :class:`ConfigProviders`.
+    """
+    extend_python_path(_plugin_path(worker))
+    providers = ConfigProviders.from_worker(worker, mask)
+    try:
+        resolved = providers.resolve(worker, path).values
+        return {key: value for key, value in resolved.items() if value is not None}, dict(providers.resolve(config, name).values)
+    finally:
+        providers.close()
+
+
+def _plugin_path(worker: Mapping[str, str]) -> Sequence[str]:
+    return parse_value("plugin.path", worker.get("plugin.path"), ConfigType.LIST) or ()
 
 
 def provider_names(props: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from typing import Any
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import is_reference
@@ -101,6 +102,18 @@ class SecretMask:
             text = pattern.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+    def mask_json(self, node: Any) -> Any:
+        """Returns a JSON value with its texts masked; keys stay."""
+        match node:
+            case str():
+                return self.mask(node)
+            case Mapping():
+                return {key: self.mask_json(member) for key, member in node.items()}
+            case list() | tuple():
+                return [self.mask_json(member) for member in node]
+            case _:
+                return node
 
 
 def _jaas_secrets(line: str) -> Iterator[str]:

@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 from worker.dead_letters.hints import hint_for
 from worker.dead_letters.letters import DeadLetter
 
+MAX_CAUSES = 1000
+OTHER = "other"
+"""The ID of the group of all other causes. No cause has it, so it selects nothing."""
 _ID_CHARACTERS = 8
+_HEAD_BYTES = 64
 _MAX_MESSAGE = 300
 _FIELD = re.compile(
     r"""\bfields?:?\s+(?:'([^']+)'|"([^"]+)"|`([^`]+)`|([A-Za-z_][\w.$\[\]]*))|\bcolumn\s+"?([A-Za-z_]\w*)"?""", re.I
@@ -90,39 +94,73 @@ def _alias_of(class_name: str | None, config: Mapping[str, str | None]) -> str |
     return same[0] if len(same) == 1 else None
 
 
+class _Example(NamedTuple):
+    """What is shown of one dead letter."""
+
+    partition: int
+    offset: int
+    message: str | None
+    origin: tuple[str, int, int] | None
+    head: bytes | None
+    """The beginning of its value, for the hint."""
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> _Example:
+        stored = letter.stored
+        head = None if stored.value is None else stored.value[:_HEAD_BYTES]
+        return cls(stored.partition, stored.offset, letter.context.message, letter.origin, head)
+
+
 @dataclass(slots=True)
 class _Group:
-    count: int
-    first_ms: int | None
-    last_ms: int | None
-    example: DeadLetter
+    example: _Example
+    count: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    def add(self, letter: DeadLetter) -> None:
+        at_ms = letter.stored.timestamp_ms
+        self.count += 1
+        self.example = _Example.of(letter)
+        if at_ms is not None:
+            self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
+            self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
 
 
 class CauseGroups:
-    """Counts dead letters by cause."""
+    """Counts dead letters by cause: by the first :data:`MAX_CAUSES` that occur, and those of all others together, so that a queue
+    whose messages are all different does not fill the memory."""
 
     def __init__(self, config: Mapping[str, str | None]) -> None:
         self._config = config
         self._groups: dict[CauseKey, _Group] = {}
+        self._other: _Group | None = None
 
     def add(self, letters: Iterable[DeadLetter]) -> None:
         for letter in letters:
-            at_ms = letter.stored.timestamp_ms
-            key = cause_of(letter, self._config)
-            group = self._groups.get(key)
-            if group is None:
-                self._groups[key] = _Group(1, at_ms, at_ms, letter)
-                continue
-            group.count += 1
-            group.example = letter
-            if at_ms is not None:
-                group.first_ms = at_ms if group.first_ms is None else min(group.first_ms, at_ms)
-                group.last_ms = at_ms if group.last_ms is None else max(group.last_ms, at_ms)
+            self._group_of(letter).add(letter)
+
+    def _group_of(self, letter: DeadLetter) -> _Group:
+        key = cause_of(letter, self._config)
+        group = self._groups.get(key)
+        if group is not None:
+            return group
+        if len(self._groups) < MAX_CAUSES:
+            group = self._groups[key] = _Group(_Example.of(letter))
+            return group
+        if self._other is None:
+            self._other = _Group(_Example.of(letter))
+        return self._other
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Returns the causes, the most frequent first."""
+        """Returns the causes, the most frequent first; the group of other causes is the last one."""
         found = sorted(self._groups.items(), key=lambda one: (-one[1].count, one[0].id))
-        return [_cause_json(key, group, self._config) for key, group in found]
+        shown = [_cause_json(key, group, self._config) for key, group in found]
+        if self._other is not None:
+            nothing = CauseKey(None, None, None, None, None, None)
+            other = _cause_json(nothing, self._other, self._config)
+            shown.append({**other, "id": OTHER, "hint": f"These have causes beyond the first {MAX_CAUSES}: solve those first"})
+        return shown
 
 
 def _cause_json(key: CauseKey, group: _Group, config: Mapping[str, str | None]) -> dict[str, Any]:
@@ -138,11 +176,11 @@ def _cause_json(key: CauseKey, group: _Group, config: Mapping[str, str | None]) 
         "exception_class": key.exception_class,
         "field": key.field,
         "message": key.message,
-        "hint": hint_for(example.context.stage, key, example.stored.value, config),
+        "hint": hint_for(key.stage, key, example.head, config),
         "example": {
-            "partition": example.stored.partition,
-            "offset": example.stored.offset,
-            "message": example.context.message,
+            "partition": example.partition,
+            "offset": example.offset,
+            "message": example.message,
             "origin": None if example.origin is None else list(example.origin),
         },
     }

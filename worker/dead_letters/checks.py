@@ -10,14 +10,14 @@ from typing import Any
 from connect.data.headers import Headers
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.plugins import Plugins
-from connect.record import CREATE_TIME, ConnectRecord, SinkRecord, SourceRecord
+from connect.record import ConnectRecord
 from connect.record_format import payload_to_json, record_to_json
 from worker.config.secrets import SecretMask
-from worker.dead_letters.letters import DeadLetter, is_source_queue, parse_source_letter, shown_bytes
+from worker.dead_letters.letters import DeadLetter, is_source_queue, shown_bytes
+from worker.dead_letters.records import mask_failure, read_record
 from worker.kafka.dead_letter_topic import RecordToWrite
 from worker.preview.conversion import Message, PreviewConverters
-from worker.preview.errors import READ, PreviewFailure, build_failure
-from worker.preview.record_lines import RecordDefaults, parse_record
+from worker.preview.errors import PreviewFailure
 from worker.preview.transform_runner import Outcome, TransformRunner
 
 _MAX_SHOWN_BYTES = 16_384
@@ -36,6 +36,10 @@ class Verdict(Enum):
     FAILS = "fails"
     SUPERSEDED = "superseded"
     """The topic has a newer record of the same key."""
+    WITHHELD = "withheld"
+    """The transformations of the replay drop it, or fail."""
+    UNCHECKED = "unchecked"
+    """The request asks for no check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,17 @@ class LetterCheck:
     verdict: Verdict
     failure: PreviewFailure | None = None
     before: ConnectRecord | None = None
+    """The record of the dead letter."""
     after: ConnectRecord | None = None
+    """The record after the connector's transformations."""
     written: Message | None = None
     """The message of a source's record."""
     partition: int | None = None
     """Where the record of a source goes."""
+    changed: ConnectRecord | None = None
+    """The record that is replayed, if the replay has transformations."""
+    dropped_by: str | None = None
+    """The alias of the transformation that drops it."""
 
 
 class LetterChecks:
@@ -70,10 +80,15 @@ class LetterChecks:
 
     def check(self, letter: DeadLetter) -> LetterCheck:
         """Returns what would happen to a dead letter. Never raises for an errant record."""
-        given = self._read(letter)
+        converters = None if self._is_source else self._converters
+        # A transformation may change the record that it gets; this one stays as it was.
+        before = read_record(letter, converters)
+        if isinstance(before, PreviewFailure):
+            return LetterCheck(Verdict.FAILS, mask_failure(before, self._mask))
+        given = read_record(letter, converters)
         if isinstance(given, PreviewFailure):
-            return LetterCheck(Verdict.FAILS, self._masked(given))
-        outcome = self._runner.apply(given)
+            return LetterCheck(Verdict.FAILS, mask_failure(given, self._mask), before)
+        outcome = self._runner.apply(given, with_steps=True)
         written = None
         if self._is_source and outcome.record is not None:
             message = self._converters.write(outcome.record)
@@ -82,33 +97,12 @@ class LetterChecks:
             else:
                 written = message
         if outcome.failure is not None:
-            return LetterCheck(Verdict.FAILS, self._masked(outcome.failure), given)
+            return LetterCheck(Verdict.FAILS, mask_failure(outcome.failure, self._mask), before)
         if outcome.record is None:
-            return LetterCheck(Verdict.DROPPED, None, given)
+            dropped_by = None if outcome.dropped_by is None else outcome.dropped_by.alias
+            return LetterCheck(Verdict.DROPPED, None, before, dropped_by=dropped_by)
         verdict = Verdict.UNVERIFIED if letter.context.stage in _NOT_CHECKED else Verdict.PASSES
-        return LetterCheck(verdict, None, given, outcome.record, written, outcome.record.partition)
-
-    def _read(self, letter: DeadLetter) -> ConnectRecord | PreviewFailure:
-        stored = letter.stored
-        if self._is_source:
-            try:
-                node = parse_source_letter(stored.value)
-                if isinstance(node, dict) and any(_is_shown_only(node.get(part)) for part in ("key", "value")):
-                    raise DataError("the dead letter has no record that can be read again, only its text")
-                record = parse_record(node, RecordDefaults(letter.context.topic or stored.topic, is_sink=False), 0)
-            except (ValueError, DataError) as e:
-                return build_failure(e if isinstance(e, DataError) else DataError(f"not JSON: {e}"), READ)
-            if not isinstance(record, SourceRecord):
-                return build_failure(DataError("not a record of a source"), READ)
-            return record
-        topic, partition, offset = letter.origin or (letter.context.topic or stored.topic, 0, stored.offset)
-        read = self._converters.read(Message(topic, stored.key, stored.value, letter.original_headers), offset)
-        if isinstance(read, PreviewFailure):
-            return read
-        return SinkRecord(
-            topic, partition, read.key_schema, read.key, read.value_schema, read.value, offset, stored.timestamp_ms, CREATE_TIME,
-            read.headers,
-        )  # fmt: skip
+        return LetterCheck(verdict, None, before, outcome.record, written, outcome.record.partition)
 
     def decode(self, letter: DeadLetter) -> dict[str, Any]:
         """Returns key and value as JSON where the converters can read them; a part that they cannot read is omitted."""
@@ -130,11 +124,6 @@ class LetterChecks:
                 continue  # its failure is what the headers describe
         return found
 
-    def _masked(self, failure: PreviewFailure) -> PreviewFailure:
-        return PreviewFailure(
-            failure.java_class, self._mask.mask(failure.message), failure.stage, failure.transform, failure.field
-        )
-
     def close(self) -> None:
         self._runner.close()
         self._converters.close()
@@ -148,10 +137,6 @@ def make_checks(
         return LetterChecks(config, worker, plugins, mask)
     except ConnectError as e:
         return mask.mask(e.message)
-
-
-def _is_shown_only(node: Any) -> bool:
-    return isinstance(node, Mapping) and bool({"text", "omitted"} & set(node))
 
 
 def letter_json(
@@ -182,7 +167,9 @@ def check_json(letter: DeadLetter, check: LetterCheck) -> dict[str, Any]:
         "offset": letter.stored.offset,
         "verdict": check.verdict.value,
         "error": None if check.failure is None else check.failure.as_json(),
+        "dropped_by": check.dropped_by,
         "before": _record_json(check.before),
+        "changed": _record_json(check.changed),
         "after": _record_json(check.after),
     }
 

@@ -6,6 +6,7 @@ process.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -87,12 +88,13 @@ def _read_newest(
     found: list[DeadLetter] = []
     end, step = high, max(limit, 1)
     while limit and end > low and len(found) < limit:
-        first, earlier = max(low, end - step), list[DeadLetter]()
+        first = max(low, end - step)
+        earlier = deque[DeadLetter](maxlen=limit - len(found))
         for chunk in reader.read(partition, first, end, selection, positions):
             earlier += chunk.letters
             if reader.is_over:
-                return found or earlier, False
-        found = earlier[max(0, len(earlier) - (limit - len(found))) :] + found
+                return found or list(earlier), False
+        found = [*earlier, *found]
         end, step = first, step * 4
     return found, True
 

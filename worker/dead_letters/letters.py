@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from worker.kafka.dead_letter_topic import TopicRecord  # not at run time: the control process parses requests too
+    from worker.kafka.stored_records import TopicRecord  # not at run time: the control process parses requests too
 
 PREFIX: Final = "__connect.errors."
+REPLAYED: Final = "__sluice.replayed"
+"""A header, without a value, of records that a replay has written with other contents than those of the dead letter."""
 _SINK_TOPIC, _SOURCE_TOPIC = "errors.deadletterqueue.topic.name", "errors.deadletterqueue.source.topic.name"
 
 

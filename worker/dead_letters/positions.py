@@ -55,9 +55,6 @@ class ReplayPosition:
         ranges = zip(self._starts, self._ends, strict=True)
         return below + sum(max(0, min(last + 1, end) - max(start, first)) for start, last in ranges)
 
-    def copy(self) -> ReplayPosition:
-        return ReplayPosition(self.base, list(zip(self._starts, self._ends, strict=True)))
-
     def encode(self) -> str:
         """Returns the metadata. Raises ConnectError if there are more ranges than fit."""
         numbers, before = bytearray(), self.base

@@ -14,7 +14,8 @@ from worker.config.secrets import SecretMask
 from worker.dead_letters.causes import cause_of
 from worker.dead_letters.letters import DeadLetter, LetterSelection, dead_letter_topic
 from worker.dead_letters.positions import ReplayPosition, replay_group
-from worker.kafka.dead_letter_topic import committed_positions, read_stored, topic_ranges
+from worker.kafka.dead_letter_topic import committed_positions
+from worker.kafka.stored_records import read_stored, topic_ranges
 
 OnProgress = Callable[[int, int, str], None]
 """Called with done, total, and what is being done."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connect import crash_points
@@ -13,8 +13,10 @@ from worker.dead_letters.letters import DeadLetter, LetterSelection, is_source_q
 from worker.dead_letters.positions import ReplayPosition, replay_group
 from worker.dead_letters.reader import LetterReader, Positions, Ranges
 from worker.dead_letters.requests import ReplayRequest
-from worker.dead_letters.superseded import NewerRecords
-from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer, topic_ranges
+from worker.dead_letters.superseded import NewerRecords, mark_replayed
+from worker.dead_letters.transforms import ChangedLetter, LetterTransforms
+from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
+from worker.kafka.stored_records import topic_ranges
 
 _BATCH_RECORDS, _BATCH_BYTES = 500, 1_000_000
 _MAX_SHOWN = 100
@@ -29,19 +31,16 @@ def replay(reader: LetterReader, request: ReplayRequest) -> dict[str, Any]:
     source = reader.source
     if not request.is_checked and is_source_queue(source.config):
         raise BadRequestError("Dead letters of a source cannot be replayed without a check: it creates the records to write")
-    checks: LetterChecks | None = None
-    if request.is_checked:
-        checks = LetterChecks(source.config, source.worker, source.plugins, source.mask)
-    producer: ReplayProducer | None = None
-    try:
+    own = source.config, source.worker, source.plugins, source.mask
+    with ExitStack() as stack:
+        transforms = checks = producer = None
+        if request.transforms is not None:
+            transforms = stack.enter_context(closing(LetterTransforms(request.transforms, *own)))
+        if request.is_checked:
+            checks = stack.enter_context(closing(LetterChecks(*own)))
         if not request.dry_run:
-            producer = _make_producer(reader)
-        return _Replay(reader, request, checks, producer).run()
-    finally:
-        if producer is not None:
-            producer.close()
-        if checks is not None:
-            checks.close()
+            producer = stack.enter_context(closing(_make_producer(reader)))
+        return _Replay(reader, request, transforms, checks, producer).run()
 
 
 def _make_producer(reader: LetterReader) -> ReplayProducer:
@@ -85,6 +84,7 @@ class _Replay:
 
     reader: LetterReader
     request: ReplayRequest
+    transforms: LetterTransforms | None
     checks: LetterChecks | None
     producer: ReplayProducer | None
     checked: int = 0
@@ -164,27 +164,38 @@ class _Replay:
     def _take(self, letter: DeadLetter, newer: NewerRecords | None, batch: _Batch) -> None:
         """Checks a dead letter, and adds it to the batch if it is to be replayed."""
         self.checked += 1
-        check = self._check(letter, newer)
+        changed = None if self.transforms is None else self.transforms.apply(letter)
+        check = self._check(letter, changed, newer)
+        self._count(letter, check)
         match check and check.verdict:
-            case Verdict.FAILS | Verdict.SUPERSEDED:
+            case Verdict.FAILS | Verdict.SUPERSEDED | Verdict.WITHHELD:
                 return  # it stays in the queue as it is
             case Verdict.DROPPED:
                 batch.add(letter, None)  # the connector would drop it again
             case _:
-                record = record_to_write(letter, check, self.request.to)
+                replayed = letter if changed is None or changed.letter is None else changed.letter
+                record = mark_replayed(record_to_write(replayed, check, self.request.to), letter)
                 self._require_partition(record)
                 batch.add(letter, record)
 
-    def _check(self, letter: DeadLetter, newer: NewerRecords | None) -> LetterCheck | None:
-        check = None if self.checks is None else self.checks.check(letter)
+    def _check(self, letter: DeadLetter, changed: ChangedLetter | None, newer: NewerRecords | None) -> LetterCheck | None:
+        if changed is not None and changed.letter is None:
+            return LetterCheck(Verdict.WITHHELD, changed.failure, changed.before, dropped_by=changed.dropped_by)
+        check = None if changed is None else LetterCheck(Verdict.UNCHECKED, before=changed.before, changed=changed.after)
+        if self.checks is not None:
+            check = self.checks.check(letter if changed is None or changed.letter is None else changed.letter)
+            if changed is not None:
+                check = replace(check, before=changed.before, changed=check.before or changed.after)
         if newer is not None and newer.supersedes(letter) and (check is None or check.verdict is not Verdict.FAILS):
             check = LetterCheck(Verdict.SUPERSEDED, None, None if check is None else check.before)
-        verdict = "unchecked" if check is None else check.verdict.value
-        self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
-        is_shown = self.request.dry_run or verdict in (Verdict.FAILS.value, Verdict.SUPERSEDED.value)
+        return check
+
+    def _count(self, letter: DeadLetter, check: LetterCheck | None) -> None:
+        verdict = Verdict.UNCHECKED if check is None else check.verdict
+        self.verdicts[verdict.value] = self.verdicts.get(verdict.value, 0) + 1
+        is_shown = self.request.dry_run or verdict in (Verdict.FAILS, Verdict.SUPERSEDED, Verdict.WITHHELD)
         if check is not None and is_shown and len(self.shown) < _MAX_SHOWN:
             self.shown.append(check_json(letter, check))
-        return check
 
     def _require_partition(self, record: RecordToWrite) -> None:
         """Raises ConnectError if the record's topic does not have its partition."""
@@ -200,16 +211,9 @@ class _Replay:
     def _write(self, batch: _Batch, partition: int, position: ReplayPosition) -> None:
         if not batch.letters or self.producer is None:
             return
-        after = position.copy()
         for letter in batch.letters:
-            after.add(letter.stored.offset, letter.stored.offset)
-        stored: Mapping[int, CommittedPosition] = {partition: CommittedPosition(after.base, after.encode())}
+            position.add(letter.stored.offset, letter.stored.offset)
+        stored = {partition: CommittedPosition(position.base, position.encode())}
         self.producer.write(batch.records, self.reader.topic, stored)
         crash_points.point("dead_letters.replayed")
-        _add_all(position, batch.letters)
         self.replayed += len(batch.records)
-
-
-def _add_all(position: ReplayPosition, letters: Sequence[DeadLetter]) -> None:
-    for letter in letters:
-        position.add(letter.stored.offset, letter.stored.offset)

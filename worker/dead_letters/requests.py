@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from connect.errors import BadRequestError
 from worker.dead_letters.letters import LetterSelection, parse_offsets
 
-MEMBERS = ("action", "selection", "limit", "with_trace", "dry_run", "to", "check", "include_superseded", "next")
+MEMBERS = ("action", "selection", "limit", "with_trace", "dry_run", "to", "check", "transforms", "include_superseded", "next")
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_TRANSFORMS = ("transforms", "predicates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class ReplayRequest:
     """Another topic than the original one."""
     is_checked: bool
     """Whether to leave those that would fail again."""
+    transforms: Mapping[str, str] | None = field(repr=False)
+    """Keys of transformations that change dead letters before they are replayed, and of converters for these."""
     include_superseded: bool
     start: Mapping[int, int]
     """Where to continue, by partition of the queue."""
@@ -43,6 +47,7 @@ class ReplayRequest:
             parse_number(request, "limit", 1000),
             to,
             parse_flag(request, "check", True),
+            parse_transforms(request.get("transforms")),
             parse_flag(request, "include_superseded", False),
             {int(key): one for key, one in start.items()},
         )
@@ -63,6 +68,27 @@ def parse_selection(plain: Any) -> LetterSelection:
     except ValueError:
         raise BadRequestError(f"Offsets '{offsets}' are not of the form 5-9,12") from None
     return LetterSelection(cause or None, partition, ranges, parse_flag(plain, "with_replayed", False))
+
+
+def parse_transforms(plain: Any) -> dict[str, str] | None:
+    """Returns the keys of a replay's transformations. Raises BadRequestError, also for other keys of a connector: a replay reads
+    those from the connector's configuration."""
+    if plain is None:
+        return None
+    if not isinstance(plain, Mapping) or not all(isinstance(one, str) for one in plain.values()):
+        raise BadRequestError('"transforms" is not an object of texts')
+    for key in plain:
+        if not any(key == name or key.startswith(f"{name}.") for name in (*_TRANSFORMS, *CONVERTERS)):
+            raise BadRequestError(
+                f"{key} does not belong to the transformations of a replay; expected transforms, predicates, "
+                f"{', '.join(CONVERTERS)}, and the keys below them"
+            )
+    if not str(plain.get("transforms", "")).strip():
+        raise BadRequestError("The transformations of a replay have no key transforms, which lists them")
+    for role in CONVERTERS:
+        if role not in plain and (below := [key for key in plain if key.startswith(f"{role}.")]):
+            raise BadRequestError(f"{min(below)} has no effect without {role}: a converter is replaced with all of its settings")
+    return dict(plain)
 
 
 def require_members(plain: Mapping[str, Any], known: Collection[str], what: str) -> None:

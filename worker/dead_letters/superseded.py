@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from connect.errors import ConnectError
 from connect.record import TopicPartition
-from worker.dead_letters.letters import DeadLetter
-from worker.kafka.dead_letter_topic import TopicRecord, read_stored, topic_ranges
+from worker.dead_letters.letters import REPLAYED, DeadLetter
+from worker.kafka.dead_letter_topic import RecordToWrite
+from worker.kafka.stored_records import TopicRecord, read_stored, topic_ranges
 
 _Key = tuple[TopicPartition, bytes]
 
@@ -57,7 +58,7 @@ class NewerRecords:
                     )
 
     def _note(self, partition: TopicPartition, record: TopicRecord) -> None:
-        if record.key is None:
+        if record.key is None or any(name == REPLAYED for name, _ in record.headers):
             return
         key = partition, _digest(record.key)
         if key in self._keys and _content(record) not in self._dead:
@@ -70,6 +71,15 @@ class NewerRecords:
             return False
         newest = self._newest.get((TopicPartition(origin[0], origin[1]), _digest(key)))
         return newest is not None and newest > origin[2]
+
+
+def mark_replayed(record: RecordToWrite, letter: DeadLetter) -> RecordToWrite:
+    """Returns the record to write, with a header if its contents no longer say that it was this dead letter."""
+    stored = letter.stored
+    is_same = (record.key, record.value, record.timestamp_ms) == (stored.key, stored.value, stored.timestamp_ms)
+    if letter.origin is None or is_same or any(name == REPLAYED for name, _ in record.headers):
+        return record
+    return record._replace(headers=(*record.headers, (REPLAYED, None)))
 
 
 def _digest(data: bytes) -> bytes:

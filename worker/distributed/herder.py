@@ -36,7 +36,6 @@ from worker.model import (
     TargetState,
     TaskId,
     TaskInfo,
-    TaskProgress,
     TaskSignal,
 )
 from worker.observability.herder_activity import HerderActivity
@@ -137,9 +136,6 @@ class DistributedHerder(HerderOperations):
             raise NotFoundError(f"Connector {name} not found")
         found = ((task, state.task_config(task) or {}) for task in state.tasks(name))
         return [TaskInfo(task, without_nulls(config)) for task, config in found]
-
-    def progress(self, task: TaskId) -> TaskProgress | None:
-        return self._executor.progress(task)
 
     def rebalance_times_ms(self) -> Sequence[int]:
         return list(self._parts.group.rebalance_times_ms)

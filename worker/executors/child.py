@@ -40,13 +40,13 @@ from worker.executors.messages import (
     facts_to_plain,
     id_of_plain,
     offsets_of_plain,
-    progress_to_plain,
+    progresses_to_plain,
     task_of_plain,
     text,
     texts,
 )
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
-from worker.model import PreviewRequest, TargetState, TaskSignal
+from worker.model import PreviewRequest, TargetState, TaskId, TaskSignal
 from worker.observability.log_setup import find_log_format, log_uncaught_exceptions, set_up_logging
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.task_figures import encode_figures
@@ -89,6 +89,10 @@ def _tie_to_parent(control_pid: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != control_pid:
         os._exit(0)  # the parent ended before that
+
+
+def _task_ids(arguments: Mapping[str, Any]) -> list[TaskId]:
+    return [id_of_plain(task) for task in arguments["tasks"]]
 
 
 def _set_process_name(name: str) -> None:
@@ -145,11 +149,11 @@ class ExecutorProcess:
         self._heard.set()
         match method:
             case "ping":
-                self._check_stalls()
+                self._local.check_stalls()  # every few seconds, so that it needs no thread of its own
                 return done()
             case "counts":
                 # On this thread: no plugin is called, so nothing can hang.
-                return outcome(lambda: progress_to_plain(self._local.counts(id_of_plain(arguments["task"]))))
+                return outcome(lambda: progresses_to_plain(self._local.counts_of(_task_ids(arguments))))
             case "facts":
                 return self._query(lambda: facts_to_plain(self._local.facts(text(arguments["class_name"]))))
             case "validate":
@@ -165,7 +169,8 @@ class ExecutorProcess:
                 spec, request = connector_of_plain(arguments["spec"]), arguments["request"]
                 return self._query(lambda: self._local.dead_letters(spec, request))
             case "progress":
-                return self._query(lambda: progress_to_plain(self._local.progress(id_of_plain(arguments["task"]))))
+                tasks, timeout_s = _task_ids(arguments), float(arguments["timeout_s"])
+                return self._query(lambda: progresses_to_plain(self._local.progress_of(tasks, timeout_s)))
             case "figures":
                 return self._query(lambda: self._figures(arguments["timeout_s"]))
             case "signal_task":
@@ -184,18 +189,11 @@ class ExecutorProcess:
                 spec, offsets = connector_of_plain(arguments["spec"]), offsets_of_plain(arguments["offsets"])
                 return self._local.alter_offsets(spec, offsets)
             case "stop_tasks":
-                return self._local.stop_tasks([id_of_plain(task) for task in arguments["tasks"]])
+                return self._local.stop_tasks(_task_ids(arguments))
             case "close":
                 return in_thread("close", lambda: self._close(arguments["timeout_s"]))
             case _:
                 raise DataError(f"unknown call of an executor: {method}")
-
-    def _check_stalls(self) -> None:
-        # Whenever the control process pings, every few seconds: that needs no thread of its own.
-        try:
-            self._local.check_stalls()
-        except Exception:
-            log.exception("Looking for stalled tasks failed")
 
     @property
     def _local(self) -> LocalExecutor:

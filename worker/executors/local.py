@@ -27,6 +27,7 @@ from worker.executors.plugin_figures import PluginFiguresReader
 from worker.executors.stall_watch import StallCheck, StallWatch
 from worker.executors.task_configs import find_task_class
 from worker.executors.task_factory import TaskFactory, TaskRequest
+from worker.executors.task_progress import read_progress
 from worker.executors.task_slot import TaskSlot
 from worker.kafka.topic_creation import topic_creation_rules
 from worker.model import PreviewRequest, TargetState, TaskId, TaskProgress, TaskSignal
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 CONTROL = "control"
 """The name of the process that runs this executor without others (:class:`worker.executor.ExecutorFigures`)."""
+_PROGRESS_TIMEOUT_S = 2.0
 _ABANDON_MARGIN_S = 0.5
 """How much longer than the graceful timeout a queue waits for the tasks that it stops: by then they are abandoned anyway."""
 
@@ -267,16 +269,18 @@ class LocalExecutor:
         return self._queues.submit_within(QueueKind.TASKS, connector, timeout_s, end, give_up)
 
     def progress(self, task: TaskId) -> TaskProgress | None:
-        slot = self._slot(task)
-        return None if slot is None else slot.progress()
+        return self.progress_of([task]).get(task)
 
-    def counts(self, task: TaskId) -> TaskProgress | None:
-        """Returns the part of a task's progress that calls no plugin."""
-        slot = self._slot(task)
-        return None if slot is None else slot.counts()
+    def progress_of(self, tasks: Collection[TaskId], timeout_s: float = _PROGRESS_TIMEOUT_S) -> dict[TaskId, TaskProgress]:
+        return read_progress([slot for task in tasks if (slot := self._slot(task)) is not None], timeout_s)
+
+    def counts_of(self, tasks: Collection[TaskId]) -> dict[TaskId, TaskProgress]:
+        """Returns the part of the progress of tasks that calls no plugin."""
+        found = {task: slot.counts() for task in tasks if (slot := self._slot(task)) is not None}
+        return {task: counts for task, counts in found.items() if counts is not None}
 
     def check_stalls(self) -> None:
-        """Reports stalls that have begun or ended. Calls no plugin; call it from one thread at a time."""
+        """Reports stalls, and those that have ended. Calls no plugin and never raises; call it from one thread at a time."""
         self._stalls.check()
 
     def _find_stalls(self) -> dict[str | TaskId, StallCheck]:

@@ -126,6 +126,21 @@ def progress_of_plain(plain: Any) -> TaskProgress | None:
             raise DataError("not the progress of a task")
 
 
+def progresses_to_plain(progress: Mapping[TaskId, TaskProgress]) -> list[list[Any]]:
+    return [[id_to_plain(task), progress_to_plain(one)] for task, one in progress.items()]
+
+
+def progresses_of_plain(plain: Any) -> dict[TaskId, TaskProgress]:
+    found = {}
+    for pair in _list(plain):
+        match pair:
+            case [list() as task, dict() as progress] if (one := progress_of_plain(progress)) is not None:
+                found[id_of_plain(task)] = one
+            case _:
+                raise DataError("not the progress of tasks")
+    return found
+
+
 def _counts(plain: Any) -> ErrorCounts:
     counts = ErrorCounts()
     for one in fields(ErrorCounts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from connect.metrics import HistogramFigures, Metric, MetricKind
 from worker.config.secrets import SecretMask
 from worker.executors.task_slot import TaskSlot
-from worker.observability.metrics.task_figures import TaskFigures
+from worker.observability.metrics.task_figures import METRIC_NAME, TaskFigures
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +21,6 @@ _MAX_METRICS = 2000
 _MAX_LABEL = 200
 _MAX_HANGING = 8
 """Threads that hang in tasks' code at the same time. When there are more, no task is asked until one returns."""
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @dataclass(slots=True)
@@ -58,7 +56,10 @@ class _Round:
                 if self._given_up:
                     return
                 self.current = slot
-                self.found[slot] = _Known(_valid(slot.plugin_metrics(), self._mask), slot.plugin_lag())
+                try:
+                    self.found[slot] = _Known(_valid(slot.plugin_metrics(), self._mask), slot.plugin_lag())
+                except Exception as e:
+                    log.debug("The metrics of task %s are invalid: %s", slot.id, e)
         finally:
             self.current = None
             self.ended.set()
@@ -112,7 +113,7 @@ def _valid(metrics: Sequence[Metric], mask: SecretMask) -> Sequence[Metric]:
     for metric in metrics[:_MAX_METRICS]:
         is_histogram = isinstance(metric.value, HistogramFigures)
         if (
-            not all(map(_NAME.fullmatch, (metric.name, *metric.labels)))
+            not all(map(METRIC_NAME.fullmatch, (metric.name, *metric.labels)))
             or is_histogram is not (metric.kind is MetricKind.HISTOGRAM)
             or metric.name.endswith("_total") is not (metric.kind is MetricKind.COUNTER)
         ):

@@ -28,13 +28,13 @@ from worker.executors.messages import (
     connector_to_plain,
     id_to_plain,
     offsets_to_plain,
-    progress_of_plain,
     task_configs_of_plain,
     task_to_plain,
 )
 from worker.executors.placement import CrashHistory
 from worker.executors.plugin_queries import PluginQueries
 from worker.executors.pool_figures import PoolFigures
+from worker.executors.pool_progress import PoolProgress
 from worker.executors.process_handle import ProcessExit, ProcessHandle
 from worker.executors.process_registry import ProcessRegistry
 from worker.executors.state_reports import StateReports
@@ -46,8 +46,6 @@ from worker.storage.offset_store import OffsetPair
 
 log = logging.getLogger(__name__)
 
-_PROGRESS_TIMEOUT_S = 2.0
-_COUNTS_TIMEOUT_S = 0.5
 _SIGNAL_TIMEOUT_S = 10.0
 _READY_TIMEOUT_S = 60.0
 
@@ -75,6 +73,7 @@ class ExecutorPool:
         graceful_timeout_s = config.task_shutdown_graceful_timeout_ms / 1000
         self._stops = StopRequests(self._registry, self._processes, self._queues, deadlines, graceful_timeout_s)
         self._figures = PoolFigures(self._registry, self._processes)
+        self._progress = PoolProgress(self._registry)
         self._closed = False
 
     def start(self) -> None:
@@ -290,20 +289,10 @@ class ExecutorPool:
         return all_done(stops)
 
     def progress(self, task: TaskId) -> TaskProgress | None:
-        with self._lock:
-            entry = self._registry.tasks.get(task)
-            process = None if entry is None else entry.process
-        if process is None:
-            return None
-        try:
-            return progress_of_plain(process.call("progress", task=id_to_plain(task)).result(_PROGRESS_TIMEOUT_S))
-        except (FutureTimeout, ConnectError) as e:
-            log.debug("The progress of task %s is unavailable: %s", task, e)
-        try:  # the task hangs: the rest needs none of its code
-            return progress_of_plain(process.call("counts", task=id_to_plain(task)).result(_COUNTS_TIMEOUT_S))
-        except (FutureTimeout, ConnectError) as e:
-            log.debug("The counts of task %s are unavailable: %s", task, e)
-            return None
+        return self._progress.collect([task]).get(task)
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        return self._progress.collect(tasks)
 
     def figures(self, timeout_s: float) -> list[ExecutorFigures]:
         return self._figures.collect(timeout_s)

@@ -1,4 +1,4 @@
-"""Finds stalled connectors and tasks of an executor, and reports when a stall begins and ends."""
+"""Finds stalled connectors and tasks of an executor, and reports them until they move again."""
 
 from __future__ import annotations
 
@@ -60,14 +60,24 @@ class StallWatch:
             self._thread.join()
 
     def check(self) -> None:
-        """Reports and logs the stalls that have begun or ended. What no longer runs here is forgotten."""
-        found = self._find()
-        before, self._stalls = self._stalls, {instance: one for instance, one in found.items() if one.stall is not None}
+        """Reports stalls at each check, and once that an instance moves again; logs changes only. What no longer runs here is
+        forgotten. Never raises."""
+        try:
+            self._report()
+        except Exception:
+            log.exception("Looking for stalled tasks failed")
+
+    def _report(self) -> None:
+        before = self._stalls
+        found = {instance: _first(before.get(instance), one) for instance, one in self._find().items()}
+        self._stalls = {instance: one for instance, one in found.items() if one.stall is not None}
         for instance, one in found.items():
             last = before.get(instance)
             known = last.stall if last is not None and last.start_id == one.start_id else None
-            if _reason(known) != _reason(one.stall):
+            if known is not one.stall:
                 _log(instance, known, one.stall)
+            # Repeated, because a status may have lost it: to a new state, or while the whole process did not respond.
+            if known is not None or one.stall is not None:
                 self._listener.on_stall(one.start_id, instance, one.stall)
 
     def _run(self) -> None:
@@ -75,9 +85,14 @@ class StallWatch:
             self.check()
 
 
-def _reason(stall: Stall | None) -> tuple[str, str] | None:
+def _first(last: StallCheck | None, found: StallCheck) -> StallCheck:
+    """Returns the check that found a stall first, so that its status is not written again."""
+    return last if last is not None and last.start_id == found.start_id and _reason(last) == _reason(found) else found
+
+
+def _reason(check: StallCheck) -> tuple[str, str] | None:
     """What makes a stall another one. Its message may have an error that changes with each retry, and its time some jitter."""
-    return None if stall is None else (stall.kind, stall.phase)
+    return None if check.stall is None else (check.stall.kind, check.stall.phase)
 
 
 def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:

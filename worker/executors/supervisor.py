@@ -89,7 +89,10 @@ class Supervisor:
         handle.check(now)
         exit_ = handle.reap(now)
         if exit_ is None:
-            self._on_check(handle, now)
+            try:
+                self._on_check(handle, now)
+            except Exception:
+                log.exception("Handling the check of executor %s failed", handle.key)
             return
         with self._lock:
             self._handles.remove(handle)

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from connect.metrics import Metric
 from worker.config.secrets import SecretMask
@@ -17,7 +16,6 @@ from worker.model import Stall, State, TaskActivity, TaskId, TaskProgress, TaskS
 from worker.observability.activity import ActivityTracker, TaskPhase
 from worker.observability.metrics.task_figures import TaskFigures
 from worker.observability.stalls import StallSettings, find_stall
-from worker.sink.task import SinkWorkerTask
 from worker.tasks.worker_task import TaskListener, WorkerTask
 
 log = logging.getLogger(__name__)
@@ -136,7 +134,9 @@ class TaskSlot:
         return found if error is None else replace(found, retry_error=self._mask.mask(error))
 
     def _stall_of(self, activity: TaskActivity) -> Stall | None:
-        return None if self._has_ended else find_stall(activity, self._stalls, is_sink=isinstance(self._task, SinkWorkerTask))
+        task = self._task
+        is_sink = task is not None and not task.is_source
+        return None if self._has_ended else find_stall(activity, self._stalls, is_sink=is_sink)
 
     def figures(self) -> TaskFigures | None:
         """Returns what the worker has measured of the task; None if there is none (yet). Runs no code of the connector."""
@@ -189,16 +189,4 @@ class TaskSlot:
 
 def _masked_progress(progress: TaskProgress, mask: SecretMask) -> TaskProgress:
     """Masks secrets: the details are written by the connector's author (promise 9)."""
-    return replace(progress, details=_masked(progress.details, mask)) if progress.details else progress
-
-
-def _masked(value: Any, mask: SecretMask) -> Any:
-    match value:
-        case str():
-            return mask.mask(value)
-        case Mapping():
-            return {key: _masked(member, mask) for key, member in value.items()}
-        case list() | tuple():
-            return [_masked(member, mask) for member in value]
-        case _:
-            return value
+    return replace(progress, details=mask.mask_json(progress.details)) if progress.details else progress

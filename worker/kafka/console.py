@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import (
@@ -47,19 +47,24 @@ def consume(
     offset: int | None = None,
     max_messages: int | None = None,
     timeout_ms: int | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> Iterator[ConsoleRecord]:
     """Yields records of ``topic`` as they arrive, in the order of each partition.
 
     Starts at the end, at the start, or for one ``partition`` at ``offset``. Ends after ``max_messages``, or when no record
     arrived for ``timeout_ms``; otherwise never. Joins no group and commits nothing. Raises `NotFoundError` and
-    `UnreachableError`.
+    `UnreachableError`. ``on_start`` is called with the number of offsets between the start and the end that the topic has then.
     """
-    numbers = KafkaAdmin(properties).partition_numbers(topic)
+    admin = KafkaAdmin(properties)
+    numbers = admin.partition_numbers(topic)
     if partition is not None:
         if partition not in numbers:
             raise NotFoundError(f"topic '{topic}' has no partition {partition}; it has {len(numbers)}")
         numbers = [partition]
     start = offset if offset is not None else OFFSET_BEGINNING if from_beginning else OFFSET_END
+    if on_start is not None and start != OFFSET_END:
+        ends = admin.offsets([(topic, number) for number in numbers])
+        on_start(sum(max(0, end - max(first, start)) for first, end in ends.values()))
     client = consumer({**properties, "auto.offset.reset": "earliest"})
     try:
         client.assign([TopicPartition(topic, number, start) for number in numbers])

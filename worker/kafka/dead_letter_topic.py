@@ -1,56 +1,25 @@
-"""Reads the topic of a dead letter queue, and writes dead letters back in transactions that include the replay's position."""
+"""Writes dead letters back in transactions that include the replay's position."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, IsolationLevel, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as Position
-from confluent_kafka.admin import OffsetSpec
 
 from connect import crash_points
-from connect.errors import ConnectError, NotFoundError, UnreachableError
-from connect.record import TopicPartition
-from connect.sink import OffsetRange
-from connect.suggestions import did_you_mean
+from connect.errors import ConnectError
 from worker.kafka.admin import require_reachable
-from worker.kafka.clients import LastReport, kafka_error, make_admin, make_consumer, make_producer
-from worker.kafka.range_consumer import OffsetGoneError, read_range
+from worker.kafka.clients import LastReport, kafka_error, make_consumer, make_producer
+from worker.kafka.stored_records import MOVING, reader_settings
 
 _TIMEOUT_S = 15.0
-_WAIT_S = 20.0
 _COMMIT_TIMEOUT_S = 60.0
 _SLICE_S = 0.5
-_MAX_MESSAGES = 1000
-_SILENCE_S = 20.0
-_MOVING = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    }
-)
-"""Errors while a coordinator or a leader is moving or being elected, which the client does not always call retriable."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
-
-
-class TopicRecord(NamedTuple):
-    """A record as it is stored in a topic."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
 
 
 class RecordToWrite(NamedTuple):
@@ -71,85 +40,6 @@ class CommittedPosition(NamedTuple):
     metadata: str | None
 
 
-def topic_ranges(java: Mapping[str, str], topics: Sequence[str]) -> dict[TopicPartition, tuple[int, int]]:
-    """Returns the first and the next committed offset of each partition. Raises NotFoundError for an unknown topic,
-    UnreachableError."""
-    bootstrap, what = java["bootstrap.servers"], f"reading the offsets of {', '.join(topics)}"
-    require_reachable(bootstrap)
-    report = LastReport()
-    admin = make_admin(java, error_cb=report, log_level="0")
-    try:
-        # All topics are requested: a request for one topic would create it if the broker creates topics automatically.
-        known = admin.list_topics(timeout=_TIMEOUT_S).topics
-        for topic in topics:
-            if topic not in known:
-                raise NotFoundError(f"There is no topic {topic}{did_you_mean(topic, list(known), '; ')}")
-        wanted = [Position(topic, number) for topic in topics for number in sorted(known[topic].partitions)]
-        return _list_offsets(admin, wanted)
-    except KafkaException as e:
-        raise kafka_error(e.args[0], what, bootstrap, report.error) from e
-    except FutureTimeout as e:
-        raise UnreachableError(f"{what}: no answer from {bootstrap} within {_WAIT_S:g} s") from e
-
-
-def _list_offsets(admin: Any, wanted: Sequence[Position]) -> dict[TopicPartition, tuple[int, int]]:
-    """Waits while partitions get their leaders, for a topic that was just created or whose broker has stopped."""
-    deadline, pause = time.monotonic() + _TIMEOUT_S, threading.Event()
-    while True:
-        low, high = (
-            admin.list_offsets(
-                dict.fromkeys(wanted, spec), isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_S
-            )
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
-        )
-        try:
-            return {
-                TopicPartition(one.topic, one.partition): (low[one].result(_WAIT_S).offset, high[one].result(_WAIT_S).offset)
-                for one in wanted
-            }
-        except KafkaException as e:
-            if not (e.args[0].retriable() or e.args[0].code() in _MOVING) or time.monotonic() >= deadline:
-                raise
-        pause.wait(_SLICE_S)
-
-
-def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[TopicRecord]]:
-    """Yields the records of one partition from offset ``first`` to below ``end``. Raises ConnectError.
-
-    Continues after records that retention deletes meanwhile: dead letters keep their old timestamps, and retention goes by these.
-    """
-    while first < end:
-        try:
-            for messages in read_range(_reader(java), OffsetRange(partition, first, end), _MAX_MESSAGES, _SILENCE_S):
-                first = (messages[-1].offset() or 0) + 1
-                yield [_stored(message) for message in messages]
-            return
-        except OffsetGoneError:
-            earliest, _ = topic_ranges(java, [partition.topic])[partition]
-            if earliest <= first:
-                raise
-            first = earliest
-
-
-def _stored(message: Message) -> TopicRecord:
-    kind, timestamp_ms = message.timestamp()
-    return TopicRecord(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        message.key(),
-        message.value(),
-        message.headers() or [],
-    )
-
-
-def _reader(java: Mapping[str, str]) -> dict[str, str]:
-    # A group ID is required and not used. What an aborted replay has written does not exist.
-    own = {"enable.auto.commit": "false", "isolation.level": "read_committed"}
-    return {**java, "group.id": java.get("group.id", "sluice-dead-letters"), **own}
-
-
 class ReplayProducer:
     """Writes records and the position of a replay in one transaction. Fences another replay with the same ID. Not thread-safe.
 
@@ -165,7 +55,7 @@ class ReplayProducer:
         settings = {key: value for key, value in producer.items() if key not in ("transactional.id", "delivery.timeout.ms")}
         fixed = {"enable.idempotence": "true", "acks": "all", "transactional.id": group, "transaction.timeout.ms": "60000"}
         self._producer = make_producer({**settings, **fixed}, error_cb=self._report, log_level="0")
-        self._consumer = make_consumer({**_reader(consumer), "group.id": group}, log_level="0")
+        self._consumer = make_consumer({**reader_settings(consumer), "group.id": group}, log_level="0")
 
     def begin(self) -> None:
         """Fences an earlier replay that may still run, and ends its open transaction. Raises ConnectError."""
@@ -225,7 +115,7 @@ class ReplayProducer:
                 return
             except KafkaException as e:
                 error = e.args[0]
-                if not (error.retriable() or error.code() in _MOVING) or time.monotonic() >= deadline:
+                if not (error.retriable() or error.code() in MOVING) or time.monotonic() >= deadline:
                     if error.code() in _FENCED:
                         raise ConnectError(f"{what}: another replay of these dead letters has started meanwhile") from e
                     raise kafka_error(error, what, self._bootstrap, self._report.error) from e
@@ -254,7 +144,7 @@ def read_positions(
             found = consumer.committed([Position(topic, number) for number in partitions], timeout=_TIMEOUT_S)
             return {one.partition: CommittedPosition(one.offset, one.metadata) for one in found if one.offset >= 0}
         except KafkaException as e:
-            if not (e.args[0].retriable() or e.args[0].code() in _MOVING) or time.monotonic() >= deadline:
+            if not (e.args[0].retriable() or e.args[0].code() in MOVING) or time.monotonic() >= deadline:
                 raise kafka_error(e.args[0], f"reading the offsets of consumer group {group}", bootstrap) from e
         consumer.poll(_SLICE_S)
 
@@ -263,7 +153,7 @@ def committed_positions(
     java: Mapping[str, str], group: str, topic: str, partitions: Sequence[int]
 ) -> dict[int, CommittedPosition]:
     """Returns the committed positions of a group in a topic; empty if there is none."""
-    consumer = make_consumer({**_reader(java), "group.id": group}, log_level="0")
+    consumer = make_consumer({**reader_settings(java), "group.id": group}, log_level="0")
     try:
         return read_positions(consumer, topic, partitions, java["bootstrap.servers"], group)
     finally:

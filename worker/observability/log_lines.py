@@ -13,13 +13,12 @@ from connect.errors import DataError
 from worker.config.secrets import SecretMask
 from worker.error_text import encodable
 from worker.model import TaskId
-from worker.observability.log_context import current
-from worker.observability.loggers import LEVELS
+from worker.observability.log_context import current_instance
+from worker.observability.loggers import LEVELS, level_name
 
 MAX_MESSAGE_CHARACTERS, MAX_TRACE_CHARACTERS = 16_384, 65_536
 _OVERHEAD_BYTES = 400
 """Memory of a line besides its texts, measured."""
-_CONTEXT = re.compile(r"\[(.+)\|(?:worker|task-(\d+))\] ", re.S)
 _NAMES_CONNECTOR = re.compile(r"[Cc]onnector '?%s")
 _PLACEHOLDER = re.compile(r"%[-#0 +]*[\d.]*[a-zA-Z]")
 
@@ -80,15 +79,10 @@ def line_of(record: logging.LogRecord, mask: SecretMask) -> LogLine | None:
     )
 
 
-def level_name(number: int) -> str:
-    """Returns the name of Log4j's highest level that is not above the number."""
-    return next((name for name, level in reversed(LEVELS.items()) if number >= level), "ALL")
-
-
 def _instance_of(record: logging.LogRecord) -> tuple[str, int | None] | None:
     """Returns connector and task of the thread, else those that the message is about: herders work on all connectors."""
-    if found := _CONTEXT.fullmatch(current()):
-        return found[1], None if found[2] is None else int(found[2])
+    if (instance := current_instance()) is not None:
+        return instance
     arguments = record.args
     if not isinstance(arguments, tuple):
         return None

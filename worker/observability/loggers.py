@@ -101,7 +101,7 @@ class Loggers:
     def all_loggers(self) -> dict[str, LoggerLevel]:
         """Returns all loggers, sorted by name. Like Apache's worker, omits loggers with level OFF."""
         with self._lock:
-            return {name: self._level(name, value) for name, value in sorted(_values().items()) if _name_of(value) != "OFF"}
+            return {name: self._level(name, value) for name, value in sorted(_values().items()) if level_name(value) != "OFF"}
 
     def logger(self, name: str) -> LoggerLevel | None:
         """Returns one logger; None if no logger of that name has been used or set."""
@@ -132,7 +132,7 @@ class Loggers:
         return changed if namespace == ROOT else [name for name in changed if name.startswith(namespace)]
 
     def _level(self, name: str, value: int) -> LoggerLevel:
-        return LoggerLevel(_name_of(value), self._modified.get(name))
+        return LoggerLevel(level_name(value), self._modified.get(name))
 
 
 def _is_root(name: str) -> bool:
@@ -180,5 +180,6 @@ def _affected(namespace: str) -> Iterator[logging.Logger]:
             yield logger
 
 
-def _name_of(value: int) -> str:
-    return next((name for name, level in reversed(LEVELS.items()) if value >= level), "ALL")
+def level_name(number: int) -> str:
+    """Returns the name of Log4j's highest level that is not above the number."""
+    return next((name for name, level in reversed(LEVELS.items()) if number >= level), "ALL")

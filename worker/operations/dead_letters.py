@@ -8,6 +8,7 @@ from typing import Any
 from connect.errors import BadRequestError
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secrets import SecretMask
+from worker.dead_letters.requests import parse_transforms
 from worker.executor import ConnectorSpec, Executor
 from worker.validation.config_validator import mask_error
 
@@ -35,9 +36,22 @@ class DeadLetterRequests:
                 f"Connector {name} does not have this configuration: {', '.join(changed)} would differ, so replayed records "
                 "would fail again. Change the connector first; edits are for dry runs"
             )
-        resolved = {key: value for key, value in self._values.resolve_for_validation(given).values.items() if value is not None}
-        self._mask.add(resolved)
+        resolution = self._values.resolve_for_validation(given)
+        resolved = {key: value for key, value in resolution.values.items() if value is not None}
+        own, secrets = SecretMask(), set(resolution.secrets)
+        transforms = parse_transforms(request.get("transforms"))
+        if transforms is not None:
+            found = self._values.resolve_for_validation(transforms)
+            secrets |= set(found.secrets)
+            transforms = {key: value for key, value in found.values.items() if value is not None}
+            request = {**request, "transforms": transforms}
+        own.add_provided(secrets)
+        for mask in (own, self._mask):
+            mask.add(resolved)
+            mask.add(transforms or {})
         try:
-            return self._executor.dead_letters(ConnectorSpec(name, given, resolved), request)
+            answer = self._executor.dead_letters(ConnectorSpec(name, given, resolved), request)
         except Exception as e:
             raise mask_error(e, self._mask) from e
+        # Promise 9: transformations may insert secrets of the configuration.
+        return {**answer, "letters": own.mask_json(answer["letters"])} if request.get("action") == "replay" else answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,8 @@ from worker.model import (
     RequestSignature,
     ServerInfo,
     TargetState,
+    TaskId,
+    TaskProgress,
 )
 from worker.observability.diagnosis.kafka_facts import read_kafka_facts
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
@@ -128,6 +130,12 @@ class HerderOperations(ABC):
 
     def readiness(self) -> Readiness:
         return self._condition.readiness()
+
+    def progress(self, task: TaskId) -> TaskProgress | None:
+        return self._executor.progress(task)
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        return self._executor.progress_of(tasks)
 
     def metrics(self) -> Sequence[MetricFamily]:
         return self.worker_metrics.collect()

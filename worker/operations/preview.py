@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secrets import SecretMask
@@ -26,17 +26,4 @@ def preview_config(
         answer = executor.preview(resolution.values, request)
     except Exception as e:
         raise mask_error(e, own) from e
-    masked = _masked(answer, own.mask)
-    assert isinstance(masked, dict)
-    return masked
-
-
-def _masked(node: Any, mask: Callable[[str], str]) -> Any:
-    """Promise 9: the texts of a JSON value, masked."""
-    if isinstance(node, str):
-        return mask(node)
-    if isinstance(node, list):
-        return [_masked(one, mask) for one in node]
-    if isinstance(node, dict):
-        return {key: _masked(one, mask) for key, one in node.items()}
-    return node
+    return cast("dict[str, Any]", own.mask_json(answer))

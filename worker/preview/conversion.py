@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect.converters.api import Converter, HeaderConverter
-from connect.data.headers import Headers
+from connect.data.headers import Header, Headers
 from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ConnectRecord, SchemaAndValue, SinkRecord
@@ -80,18 +80,25 @@ class PreviewConverters:
         converter = self._key if part == "key" else self._value
         return converter.to_connect_data(topic, data, headers)
 
+    def encode_part(self, role: str, record: ConnectRecord) -> bytes | None:
+        """Converts the key or the value of a record; ``role`` is ``KEY`` or ``VALUE``. Raises what the converter raises."""
+        if role == KEY:
+            return self._key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
+        return self._value.from_connect_data(record.topic, record.value_schema, record.value, record.headers)
+
+    def encode_header(self, topic: str, header: Header) -> bytes | None:
+        """Converts one header. Raises what the converter raises."""
+        return self._header.from_connect_header(topic, header.key, header.schema, header.value)
+
     def write(self, record: ConnectRecord) -> Message | PreviewFailure:
         """Converts a source's record to a message; returns a failure if a converter raises."""
         role = KEY
         try:
-            key = self._key.from_connect_data(record.topic, record.key_schema, record.key, record.headers)
+            key = self.encode_part(KEY, record)
             role = VALUE
-            value = self._value.from_connect_data(record.topic, record.value_schema, record.value, record.headers)
+            value = self.encode_part(VALUE, record)
             role = HEADER
-            headers = tuple(
-                (header.key, self._header.from_connect_header(record.topic, header.key, header.schema, header.value))
-                for header in record.headers or ()
-            )
+            headers = tuple((header.key, self.encode_header(record.topic, header)) for header in record.headers or ())
         except Exception as e:
             return build_failure(e, role)
         return Message(record.topic, key, value, headers)

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect.config.connector_file import ConnectorFile, parse_connector_file
-from connect.config.parsing import parse_value
 from connect.config.properties import read_properties
-from connect.config.types import ConfigType
 from connect.connector import SinkConnector, SourceConnector
 from connect.errors import ConfigError, ConnectError
 from connect.plugins import Kind, Plugins
 from connect.record import SourceRecord
-from worker.config.plugin_path import extend_python_path
-from worker.config.providers import ConfigProviders
+from worker.config.providers import resolve_with_worker
 from worker.config.secrets import SecretMask
 from worker.preview.conversion import PreviewConverters, has_converters
 from worker.preview.record_lines import RecordDefaults
@@ -49,19 +46,10 @@ class PreviewPlan:
     ) -> PreviewPlan:
         """Reads both files. The connector file may be incomplete: transformations suffice. Raises ConfigError."""
         file = parse_connector_file(path)
-        worker = None if worker_path is None else dict(read_properties(worker_path))
-        if worker is not None:
-            extend_python_path(parse_value("plugin.path", worker.get("plugin.path"), ConfigType.LIST) or ())
         config: Mapping[str, str | None] = {**file.config, **(overrides or {})}
-        mask = SecretMask()
-        if worker is not None:
-            providers = ConfigProviders.from_worker(worker, mask)
-            try:
-                resolved = providers.resolve(worker, worker_path or "").values
-                worker = {key: value for key, value in resolved.items() if value is not None}
-                config = providers.resolve(config, path).values
-            finally:
-                providers.close()
+        worker, mask = None, SecretMask()
+        if worker_path is not None:
+            worker, config = resolve_with_worker(read_properties(worker_path), worker_path, config, path, mask)
         defaults = RecordDefaults(topic or first_topic(config) or _TOPIC, is_sink(config, plugins))
         return cls(file, worker, plugins, defaults, config, mask)
 

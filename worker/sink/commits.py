@@ -20,7 +20,7 @@ from worker.sink.positions import SinkPositions
 from worker.tasks.worker_task import TaskHandle
 
 if TYPE_CHECKING:
-    from worker.observability.tracing.task_trace import TaskSpan
+    from worker.observability.tracing.task_trace import TaskSpan, TaskTrace
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +100,13 @@ class SinkCommits:
             return
         # Promise 2: only what pre_commit returned.
         offsets = self._positions.to_commit(returned, delivered, self._task_id)
+        if not offsets:
+            self._end_span()
+            if self._positions.are_committed():
+                self._activity.on_nothing_to_commit()
+            return
         # Promise 7: not before the dead letter queue has acknowledged every failed record.
-        if offsets and not self._errors.flush(self._timeout_s):
+        if not self._errors.flush(self._timeout_s):
             log.warning(
                 "Task %s does not commit offsets: its dead letter queue did not acknowledge all failed records within %d ms "
                 "(offset.flush.timeout.ms). The commit will be retried",
@@ -111,15 +116,10 @@ class SinkCommits:
             self._meter.committed(time.monotonic() - started, successful=False)
             self._end_span("The dead letter queue did not acknowledge all failed records")
             return
-        if not offsets:
-            self._end_span()
-        if not offsets and self._positions.are_committed():
-            self._activity.on_nothing_to_commit()
-        if offsets:
-            crash_points.point("sink.precommitted")
-            self._deadline = now + self._timeout_s
-            self._meter.commit_requested()
-            self._consumer.commit(offsets, wait=False)
+        crash_points.point("sink.precommitted")
+        self._deadline = now + self._timeout_s
+        self._meter.commit_requested()
+        self._consumer.commit(offsets, wait=False)
 
     def _end_span(self, error: BaseException | str | None = None) -> None:
         """Ends the span of the commit in progress."""
@@ -150,16 +150,17 @@ class SinkCommits:
 
     def commit_and_close(self, partitions: Collection[TopicPartition]) -> None:
         """Calls ``pre_commit`` and ``close_partitions``, then commits and waits: these partitions go to another task."""
-        with traced(None if self._positions.are_committed() else self._trace, "commit", is_root=True):
-            self._commit_and_close(partitions)
+        trace = None if self._positions.are_committed() else self._trace  # a commit of nothing needs no trace
+        with traced(trace, "commit", is_root=True):
+            self._commit_and_close(partitions, trace)
 
-    def _commit_and_close(self, partitions: Collection[TopicPartition]) -> None:
+    def _commit_and_close(self, partitions: Collection[TopicPartition], trace: TaskTrace | None) -> None:
         started, committed = time.monotonic(), False
         delivered = self._positions.to_pre_commit(partitions)
         returned: Mapping[TopicPartition, int] = {}
         self._activity.enter(TaskPhase.PRE_COMMIT)
         try:
-            with traced(self._trace, "pre_commit"):
+            with traced(trace, "pre_commit"):
                 returned = self._task.pre_commit(dict(delivered))
         except Exception as e:
             log.error("pre_commit() of task %s failed before its partitions were closed: %s", self._task_id, describe(e))

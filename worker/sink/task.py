@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connect.metrics import Metric
@@ -53,13 +54,16 @@ class SinkWorkerTask(WorkerTask):
         self._lag: dict[str, int] = {}
 
     def progress(self) -> TaskProgress:
-        runtime = self._runtime
-        if runtime is None or not self._started:
-            return TaskProgress(self._records, self._bytes)
-        lag = dict(self._lag)
+        found, runtime = self.counts(), self._runtime
+        if runtime is None or found.lag is None:
+            return found
+        lag = dict(found.lag)
         for name, records in self.plugin_lag().items():
             lag[name] = lag.get(name, 0) + records
-        return TaskProgress(self._records, self._bytes, lag, read_plugin_progress(runtime.task), runtime.errors.counts)
+        return replace(found, lag=lag, details=read_plugin_progress(runtime.task))
+
+    def counts(self) -> TaskProgress:
+        return replace(super().counts(), lag=dict(self._lag) if self._started else None)
 
     def count(self, records: int, size_bytes: int) -> None:
         super().count(records, size_bytes)
@@ -84,7 +88,7 @@ class SinkWorkerTask(WorkerTask):
             return {}
         try:
             found = runtime.task.lag() or {}
-            return {str(TopicPartition(*partition)): records for partition, records in found.items()}
+            return {str(TopicPartition(*partition)): int(records) for partition, records in found.items()}
         except Exception as e:
             log.debug("lag() of task %s failed: %s", self.id, e)
             return {}

@@ -108,7 +108,7 @@ class SourceWorkerTask(WorkerTask):
     def progress(self) -> TaskProgress:
         runtime = self._runtime
         details = read_plugin_progress(runtime.task) if runtime is not None and self._started else {}
-        return TaskProgress(self._records, self._bytes, None, details, self._counts)
+        return replace(self.counts(), details=details)
 
     def count(self, records: int, size_bytes: int) -> None:
         super().count(records, size_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from connect.converters.api import HeaderConverter
 from connect.data.schema import SchemaBuilder
@@ -51,11 +51,9 @@ class SourceTracing:
             return run._replace(headers=shared)
         return run._replace(headers=[_with_header(headers, header) for headers in run.headers])
 
-    @contextmanager
-    def storing_offsets(self, name: str) -> Iterator[Span]:
-        """A span, the first of its trace, that links to those which have sent the records whose offsets are stored."""
-        with self._trace.span(name, links=self.links, is_root=True) as span:
-            yield span
+    def storing_offsets(self, name: str) -> AbstractContextManager[Span]:
+        """Returns a span, the first of its trace, that links to those which have sent the records whose offsets are stored."""
+        return self._trace.span(name, links=self.links, is_root=True)
 
     def _header(self, topic: str, link: SpanLink) -> tuple[str, bytes | None] | None:
         if (found := self._headers.get(topic)) is None and self._converter is not None:

@@ -49,7 +49,6 @@ from worker.model import (
     TargetState,
     TaskId,
     TaskInfo,
-    TaskProgress,
     TaskSignal,
 )
 from worker.observability.herder_activity import TIMED_OUT
@@ -164,9 +163,6 @@ class StandaloneHerder(HerderOperations):
 
     def task_infos(self, name: str) -> list[TaskInfo]:
         return self._get(name)[0].state.task_infos()
-
-    def progress(self, task: TaskId) -> TaskProgress | None:
-        return None if self._find(task.connector) is None else self._executor.progress(task)
 
     def signal_task(self, task: TaskId, signal: TaskSignal) -> bool:
         return self._find(task.connector) is not None and self._executor.signal_task(task, signal)

@@ -168,7 +168,7 @@ class WorkerTask(ABC):
 
     def counts(self) -> TaskProgress:
         """Returns the part of :meth:`progress` that calls no plugin."""
-        return TaskProgress(self._records, self._bytes)
+        return TaskProgress(self._records, self._bytes, errors=self._error_counts())
 
     def figures(self) -> TaskFigures:
         """Returns what the worker has measured. Safe from any thread; runs no code of the connector."""

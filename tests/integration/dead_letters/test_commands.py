@@ -105,3 +105,17 @@ def test_dead_letters_are_found_fixed_and_replayed(
     code, out, err = sluice("dlq", "replay", name, "--yes", *direct)
     assert (code, out) == (0, "1 of 1 dead letters were replayed\n"), err
     eventually(lambda: len(target.read_text().splitlines()) == 7, "the record that was replayed from here", 60)
+
+    # Records can be changed by transformations of the replay, through the worker and without it.
+    file = tmp_path / "zero.properties"
+    file.write_text("transforms=a\ntransforms.a.type=MaskFieldValue\ntransforms.a.fields=amount\ntransforms.a.replacement=0\n")
+    case.produce(case.queue, [case.letter(number, b'{"amount": "y"}') for number in (10, 11)])
+    changes = ("--transforms", file)
+    for number, options in enumerate(((), direct)):
+        code, out, err = sluice("dlq", "replay", name, "--dry-run", "--limit", 1, *changes, *options)
+        assert (code, out.splitlines()[1]) == (0, '    replay ~ value.amount = "y" -> "0"'), err
+        code, out, err = sluice("dlq", "replay", name, "--yes", "--limit", 1, *changes, *options)
+        assert (code, out) == (0, "1 of 1 dead letters were replayed\n"), err
+        count = 8 + number
+        eventually(lambda expected=count: len(target.read_text().splitlines()) == expected, "the changed record", 60)  # type: ignore[misc]
+    assert target.read_text().splitlines()[7:] == ["{amount=0}"] * 2

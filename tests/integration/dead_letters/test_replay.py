@@ -19,18 +19,23 @@ from connect.record import TopicPartition
 from sluice.embedded.broker import EmbeddedBroker
 from tests.integration.dead_letters.queue_case import EDIT, QueueCase
 from worker.dead_letters.positions import replay_group
-from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer, read_stored
+from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite, ReplayProducer
+from worker.kafka.stored_records import read_stored
 
 Name = Callable[[str], str]
 ROOT = Path(__file__).parents[3]
 REPLAY = {"action": "replay", "dry_run": False}
 BAD = b'{"amount": "x"}'
+MASK = {
+    "transforms": "m", "transforms.m.type": "MaskFieldValue", "transforms.m.fields": "amount", "transforms.m.replacement": "0",
+}  # fmt: skip
 _PROGRAM = """
 import json, sys
 from tests.integration.dead_letters.queue_case import EDIT, QueueCase
 from worker.dead_letters import replay
 replay._BATCH_RECORDS = 4
-print(json.dumps(QueueCase(*sys.argv[1:]).answer({"action": "replay", "dry_run": False}, EDIT)))
+request = {"action": "replay", "dry_run": False, **json.loads(sys.argv[1])}
+print(json.dumps(QueueCase(*sys.argv[2:]).answer(request, {**EDIT, "value.converter": "Json"})))
 """
 
 
@@ -150,8 +155,12 @@ def test_a_second_replay_ends_the_first(case: QueueCase, broker: EmbeddedBroker)
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("point", ["dead_letters.written", "dead_letters.replayed"])
-def test_a_replay_that_is_killed_continues_without_loss_and_duplicates(case: QueueCase, point: str) -> None:
+@pytest.mark.parametrize(
+    ("point", "transforms", "value"), [("dead_letters.written", MASK, b'{"amount":"0"}'), ("dead_letters.replayed", None, BAD)]
+)
+def test_a_replay_that_is_killed_continues_without_loss_and_duplicates(
+    case: QueueCase, point: str, transforms: dict[str, str] | None, value: bytes
+) -> None:
     # Promise 5: the records and the position are one transaction.
     case.produce(case.queue, [case.letter(number, BAD) for number in range(10)])
 
@@ -159,7 +168,8 @@ def test_a_replay_that_is_killed_continues_without_loss_and_duplicates(case: Que
         environment = {key: value for key, value in os.environ.items() if key != "SLUICE_CRASH_AT"}
         if crash_at is not None:
             environment["SLUICE_CRASH_AT"] = crash_at
-        words = [sys.executable, "-c", _PROGRAM, case.bootstrap, case.connector, case.topic, case.queue]
+        request = json.dumps({"transforms": transforms})
+        words = [sys.executable, "-c", _PROGRAM, request, case.bootstrap, case.connector, case.topic, case.queue]
         return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
     killed = run(f"{point}:2")
@@ -168,7 +178,8 @@ def test_a_replay_that_is_killed_continues_without_loss_and_duplicates(case: Que
     finished = run(None)
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["replayed"] == expected_left
-    assert [one.key() for one in case.committed(case.topic, 10)] == [f"k{number}".encode() for number in range(10)]
+    found = [(one.key(), one.value()) for one in case.committed(case.topic, 10)]
+    assert found == [(f"k{number}".encode(), value) for number in range(10)]
 
 
 def test_dead_letters_of_other_connectors_and_deleted_records_are_no_gaps(case: QueueCase, broker: EmbeddedBroker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -49,6 +49,7 @@ class FakeHerder:
         self.restarted: list[object] = []
         self.altered: list[tuple[str, Any]] = []
         self.previewed: list[tuple[Mapping[str, str | None], PreviewRequest]] = []
+        self.progress_requests = 0
         self.task_workers: dict[str, list[str]] = {}
         """The workers of a connector's tasks, if there are several."""
         self.versions: dict[str, list[ConfigVersion]] = {}
@@ -208,6 +209,10 @@ class FakeHerder:
             return None
         errors = ErrorCounts(3, 2, 2, 1, 2, 2, 0, 1_700_000_000_000)
         return TaskProgress(records=10, bytes=100, details={"rows": 5}, errors=errors)
+
+    def progress_of(self, tasks: Collection[TaskId]) -> Mapping[TaskId, TaskProgress]:
+        self.progress_requests += 1
+        return {task: found for task in tasks if (found := self.progress(task)) is not None}
 
     def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
         return KafkaFacts(error="no Kafka broker answers at b:9092 with password=hunter2")

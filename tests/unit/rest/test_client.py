@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -78,3 +80,30 @@ def test_worker_that_stops_between_requests_is_unreachable(own_server: RestServe
     own_server.stop()
     with pytest.raises(UnreachableError):
         client.connectors()
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "problem"),
+    [
+        (lambda client: client.connectors(), 42, "GET /connectors at http://w:1 did not answer with a JSON array of texts"),
+        (lambda client: client.connectors(), [1], "did not answer with a JSON array of texts"),
+        (lambda client: client.plugins(), ["x"], "did not answer with a JSON array of objects"),
+        (lambda client: client.history("c"), "<html>", "did not answer with a JSON array of objects"),
+        (lambda client: client.status("c"), {"connector": {}}, "answered without the member tasks"),
+        (lambda client: client.offsets("c"), {}, "answered without the member offsets"),
+        (lambda client: client.logs("c"), [], "did not answer with a JSON object"),
+        (lambda client: client.diagnosis(), {"a": 1}, "answered without the member problems"),
+        (lambda client: client.session(), {"a": 1}, "answered without the member subject"),
+        (lambda client: client.dead_letters("c"), {"a": 1}, "answered without the member left"),
+        (lambda client: client.config("c"), {"a": {"b": 1}}, "a value is no text"),
+        (lambda client: client.loggers(), {"a": {"b": 1}}, "did not answer with levels of loggers"),
+        (lambda client: client.set_logger("root", "INFO"), "<html>", "did not answer with a JSON array of texts"),
+    ],
+)
+def test_answer_of_another_program_is_an_error_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[ConnectClient], object], answer: object, problem: str
+) -> None:
+    with ConnectClient("http://w:1") as client:
+        monkeypatch.setattr(client, "send", lambda *arguments, **options: (200, answer))
+        with pytest.raises(ConnectError, match=re.escape(problem) + ".*is it a Connect worker"):
+            call(client)

@@ -40,6 +40,7 @@ def test_queries_become_requests(herder: FakeHerder, client: ConnectClient) -> N
     client.dead_letter_causes("orders", partition=1)
     client.replay_dead_letters("orders", {})
     body = {"dry_run": False, "selection": {"cause": "ab"}, "limit": 5, "to": "t", "check": False, "next": {"0": 7}}
+    body["transforms"] = {"transforms": "a"}
     client.replay_dead_letters("orders", {**body, "config": {"a": "b", "c": None}})
     listed = {"cause": "ab", "partition": 0, "offsets": "1-2", "with_replayed": True}
     assert herder.requested == [

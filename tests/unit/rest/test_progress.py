@@ -79,3 +79,10 @@ def test_totals_of_named_connectors(client: ConnectClient, herder: FakeHerder) -
     for wrong in ("a", "{}", "[1]"):
         status, answer = client.send("GET", f"/sluice/progress?connectors={wrong}")
         assert (status, "is not a JSON array of names" in answer["message"]) == (400, True)
+
+
+def test_totals_of_many_connectors_are_one_request_of_the_herder(client: ConnectClient, herder: FakeHerder) -> None:
+    for number in range(30):
+        herder.put_connector(f"c{number}", CONFIG, replace=True)
+    assert len(client.send("GET", "/sluice/progress")[1]["connectors"]) == 30
+    assert herder.progress_requests == 1

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from click.core import ParameterSource
 from mcp import Client
 
+from connect.plugins import Plugins
 from rest.client import ConnectClient
-from sluice.assistant.commands import CommandRunner
+from sluice.assistant.commands import CommandResult, CommandRunner
+from sluice.assistant.errors import ToolInputError
 from sluice.assistant.masking import OutputMask
 from sluice.assistant.server import build_server
+from sluice.assistant.tools import ChangeTools, CommandTools, ReadTools
 from sluice.cli import COMMANDS
 from sluice.cli.app import build
 from sluice.cli.errors import run
+from sluice.cli.verify import verify
 
 _NOBODY = "http://127.0.0.1:9"
 
@@ -63,6 +69,96 @@ def test_mask_hides_secrets_wherever_they_appear() -> None:
     mask.learn_config(None, {"db.password": "pl4nted", "url": "jdbc:x://u:hidd3n@h"})
     shown = mask.value({"a": ["x pl4nted y", {"b": "hidd3n"}], "n": 1})
     assert shown == {"a": ["x [hidden] y", {"b": "[hidden]"}], "n": 1}
+
+
+class _Worker:
+    """Has one connector with a key of type PASSWORD whose name does not tell."""
+
+    config: Mapping[str, str] = {"connector.class": "Source", "code": "pl4nted"}
+
+    def connectors_expanded(self, *kinds: str) -> dict[str, Any]:
+        return {"c": {"info": {"config": self.config}}}
+
+    def plugin_config(self, plugin: str) -> list[dict[str, str]]:
+        return [{"name": "code", "type": "PASSWORD"}]
+
+
+def test_secrets_of_a_class_that_was_first_seen_offline_are_still_asked_from_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "c.properties").write_text("name=c\nconnector.class=Source\ncode=other\n")
+    mask = OutputMask()
+    mask.learn_files(None, [tmp_path])
+    mask.learn_cluster(cast(ConnectClient, _Worker()))
+    assert mask.text("the code is pl4nted") == "the code is [hidden]"
+
+
+class _Recorder(CommandRunner):
+    """Runs nothing."""
+
+    words: tuple[str, ...] = ()
+
+    def run(self, *words: str, stdin: str | None = None, timeout_s: float | None = None) -> CommandResult:
+        _Recorder.words = words
+        return CommandResult(0, None, "")
+
+
+_HOSTILE = ["--token-command=touch pwned", "--repair", "--url=http://evil:80", "-h", "--", "-", "--every=1s", "-ojson --stop"]
+
+
+def _tools(root: Path) -> tuple[CommandTools, ChangeTools]:
+    runner = _Recorder({})
+    read = ReadTools(_client, runner, OutputMask(), root, Plugins.discover())
+    return CommandTools(runner, read), ChangeTools(_client, runner, read)
+
+
+@pytest.mark.parametrize("text", _HOSTILE)
+def test_no_text_becomes_an_option_of_a_command(text: str, tmp_path: Path) -> None:
+    command, change = _tools(tmp_path)
+    command.verify(text, text, text, text, text, 3, text)
+    options = [f"--{name}={text}" for name in ("source", "sink", "tables", "ignore-columns")]
+    assert _Recorder.words == ("verify", *options, "--sample=3", f"--timeout={text}", "-o", "json", "--", text)
+    context = verify.make_context("verify", [*_Recorder.words[1:5], "--", text], help_option_names=["-h", "--help"])
+    given = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    assert given == {"connector", "source", "sink", "tables", "ignore_columns"}
+    assert not context.meta.get("sluice.credentials")
+    command.logs(text)
+    assert _Recorder.words[-2:] == ("--", text)
+    change.set_offsets(text, [])
+    assert _Recorder.words[-3:] == ("--", text, "-")
+    for call in (change.reset_offsets, change.undo_offsets):
+        call(text)
+        assert _Recorder.words[-2:] == ("--", text)
+    (tmp_path / text.replace("/", "_")).touch()
+    change.apply([text.replace("/", "_")])
+    assert _Recorder.words[-2:] == ("--", str(tmp_path / text.replace("/", "_")))
+
+
+@pytest.mark.parametrize("file", ["/etc/passwd.properties", "../outside.json", "a/../../outside.yaml", "absent.yml"])
+@pytest.mark.parametrize("place", ["connector", "source", "sink"])
+def test_verify_reads_files_below_the_root_only(place: str, file: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("outside.json", "outside.yaml"):
+        (tmp_path / name).touch()
+    (root / "inside.json").touch()
+    command, _ = _tools(root)
+    command.verify(**{place: "inside.json"})  # type: ignore[arg-type]
+    assert _Recorder.words[-1].endswith(str(root / "inside.json")) or f"--{place}={root / 'inside.json'}" in _Recorder.words
+    with pytest.raises(ToolInputError, match=r"outside|does not exist"):
+        command.verify(**{place: file})  # type: ignore[arg-type]
+
+
+def test_verify_takes_no_free_arguments(tmp_path: Path) -> None:
+    server = build_server(_client, CommandRunner({}), tmp_path, COMMANDS, allows_changes=False)
+    pwned = tmp_path / "pwned"
+
+    async def ask() -> None:
+        async with Client(server) as client:
+            attack = f"--token-command=touch {pwned}"
+            await client.call_tool("verify", {"arguments": [attack, f"--url={_NOBODY}", "c"]})
+            await client.call_tool("verify", {"connector": attack})
+
+    asyncio.run(ask())
+    assert not pwned.exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:80", "example.com:80", "eighty", "127.0.0.1:99999"])

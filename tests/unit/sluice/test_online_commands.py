@@ -381,3 +381,19 @@ def test_contexts_name_workers(
     assert sluice("get").code == 3
     assert sluice("context", "delete", "gone").code == 0
     assert sluice("context", "set", "bad", "ftp://x").code == 2
+
+
+def test_changes_of_state_are_told_as_json_with_errors_beside_successes(
+    sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, state: TargetState) -> None:
+        raise BadRequestError(f"{name} is refused")
+
+    for name in ("a", "b"):
+        herder.put_connector(name, {"connector.class": "Source"}, replace=False)
+    done = sluice("pause", "*", "-o", "json")
+    assert (done.code, json.loads(done.out)) == (0, [{"name": name, "result": "will pause", "error": None} for name in "ab"])
+    monkeypatch.setattr(herder, "set_target_state", refuse)
+    failed = sluice("pause", "a", "-o", "yaml")
+    assert failed.code == 1
+    assert yaml.safe_load(failed.out) == [{"name": "a", "result": None, "error": "a is refused"}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,7 @@ def read_kafka_facts(java: Mapping[str, str], connectors: Sequence[ConnectorSnap
         admin = make_admin(dict(java), log_level="0", error_cb=report)
         try:
             topics = admin.list_topics(timeout=_TIMEOUT_S).topics
-            sinks = [
-                one for one in connectors if one.type == "sink" and not one.config.get("consumer.override.bootstrap.servers")
-            ]
+            sinks = [one for one in connectors if one.type == "sink" and not one.reads_other_cluster]
             partitions = {name: len(found.partitions) for name, found in topics.items()}
             records = _count_records(admin, _topics_of(sinks, partitions), partitions)
             found = {name: TopicFacts(count, records.get(name)) for name, count in partitions.items()}
@@ -48,12 +45,7 @@ def read_kafka_facts(java: Mapping[str, str], connectors: Sequence[ConnectorSnap
 def _topics_of(sinks: Sequence[ConnectorSnapshot], known: Mapping[str, int]) -> list[str]:
     wanted: dict[str, None] = {}
     for one in sinks:
-        wanted |= dict.fromkeys([*one.names("topics"), one.text("errors.deadletterqueue.topic.name")])
-        if regex := one.text("topics.regex"):
-            try:
-                wanted |= dict.fromkeys(filter(re.compile(regex).fullmatch, known))
-            except re.error:  # Java's expressions differ
-                continue
+        wanted |= dict.fromkeys([*(one.topics_in(known) or ()), one.text("errors.deadletterqueue.topic.name")])
     return [name for name in wanted if name in known]
 
 

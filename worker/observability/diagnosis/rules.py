@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from connect.config.finding import Finding, Severity
@@ -305,11 +304,10 @@ def _plugin(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
 def _topics(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:
     """What Kafka says about the topics of a sink."""
     kafka = cluster.kafka
-    topics = connector.names("topics")
     if kafka is None or kafka.error is not None or connector.type != "sink" or connector.reads_other_cluster:
         return
-    if connector.text("topics.regex"):
-        topics = _matching(connector.text("topics.regex"), kafka.topics)
+    matching = connector.topics_in(kafka.topics)
+    topics = matching or []
     missing = [topic for topic in topics if topic not in kafka.topics]
     for topic in missing:
         yield _problem(
@@ -318,7 +316,7 @@ def _topics(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
             f"sluice topic create {topic}", key="topics",
         )  # fmt: skip
     found = [topic for topic in topics if topic in kafka.topics]
-    if not topics and connector.text("topics.regex"):
+    if matching == [] and connector.text("topics.regex"):
         yield _problem(
             connector, "topic-missing", _WARNING, f"no topic matches topics.regex={connector.text('topics.regex')}",
             "the expression must match whole names", "Correct topics.regex.", "sluice topic ls", key="topics.regex",
@@ -355,14 +353,6 @@ def _topics(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
             "another program or Connect cluster uses the same group ID", "Give each its own group (consumer.override.group.id).",
             f"sluice group describe connect-{connector.name}", key="consumer.override.group.id",
         )  # fmt: skip
-
-
-def _matching(regex: str, topics: Iterable[str]) -> list[str]:
-    try:
-        pattern = re.compile(regex)
-    except re.error:  # Java's expressions differ
-        return []
-    return [topic for topic in topics if pattern.fullmatch(topic)]
 
 
 def _config(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from connect.java.regex import RegexError, compile_java_regex
 from worker.model import ConnectorInfo, ConnectorStatus, Stall, Status, TaskProgress
 
 
@@ -104,6 +105,16 @@ class ConnectorSnapshot:
     def names(self, key: str) -> list[str]:
         """Returns the value of a key that has a list."""
         return [part.strip() for part in self.text(key).split(",") if part.strip()]
+
+    def topics_in(self, known: Iterable[str]) -> list[str] | None:
+        """Returns the topics that a sink names, or those of ``known`` that match ``topics.regex``; None if that is invalid."""
+        if not (regex := self.text("topics.regex")):
+            return self.names("topics")
+        try:
+            pattern = compile_java_regex(regex)
+        except RegexError:
+            return None
+        return [topic for topic in known if pattern.fullmatch(topic)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
@@ -13,6 +14,9 @@ import orjson
 from connect.errors import DataError
 from connect.metrics import HistogramFigures, Metric, MetricKind
 from worker.model import ErrorCounts, TaskId
+
+METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""A connector's metric or label. These names are exported unescaped."""
 
 
 @dataclass(slots=True)
@@ -170,7 +174,7 @@ def figures_of_plain(plain: Any) -> list[TaskFigures]:
         plugin_sets = [_plugins_of_plain(one) for one in plugins]
         known = [_shape_of_plain(one) for one in shapes]
         return [_task_of_plain(one, plugin_sets, known) for one in tasks]
-    except (TypeError, ValueError, IndexError, AttributeError) as e:
+    except (TypeError, ValueError, OverflowError, IndexError, AttributeError) as e:
         raise DataError(f"not the figures of a task: {e}") from e
 
 
@@ -207,7 +211,9 @@ def _metric_of_plain(plain: Any, shapes: Sequence[_Shape]) -> Metric:
 
 def _shape_of_plain(plain: Any) -> _Shape:
     name, kind, help, labels = plain
-    return str(name), MetricKind(kind), str(help), tuple(map(str, labels))
+    if not all(map(METRIC_NAME.fullmatch, (name, *labels))):
+        raise DataError("not the name of a metric or label")
+    return name, MetricKind(kind), str(help), tuple(labels)
 
 
 def _histogram_to_plain(figures: HistogramFigures) -> list[Any]:

@@ -80,16 +80,7 @@ def _descendants(root: int) -> dict[int, int]:
         for name in os.listdir("/proc"):
             if name.isdigit() and (found := read_process(int(name))) is not None:
                 parents[found.pid] = found.parent
-    return {pid: parent for pid, parent in parents.items() if _is_below(pid, root, parents)}
-
-
-def _is_below(pid: int, root: int, parents: Mapping[int, int]) -> bool:
-    seen = set()
-    while (pid := parents.get(pid, 0)) and pid not in seen:
-        if pid == root:
-            return True
-        seen.add(pid)
-    return False
+    return {pid: parent for pid, parent in parents.items() if _owner(pid, parents, {root: ""}) is not None}
 
 
 def _owner(pid: int, parents: Mapping[int, int], keys: Mapping[int, str]) -> str | None:

@@ -139,10 +139,11 @@ def test_a_preview_keeps_the_secrets_of_its_connector_and_of_no_other(secured: C
     assert fake.previewed[1][0]["db.password"] == "[hidden]"
 
 
-def test_edited_replays_need_an_admin_of_the_connector(secured: Caller, fake: FakeHerder) -> None:
+@pytest.mark.parametrize("member", ["config", "transforms"])
+def test_edited_replays_need_an_admin_of_the_connector(member: str, secured: Caller, fake: FakeHerder) -> None:
     _prepare(fake)
     path = f"/sluice/connectors/{SHOP}/dead-letters/replay"
-    body = {"config": {"transforms": "x"}}
+    body = {member: {"transforms": "x"}}
     refused = secured("POST", path, body, token="operator")
     assert (refused.status, "role admin" in str(refused.body)) == (403, True)
     assert secured("POST", path, body, token="shop-admin").status != 403

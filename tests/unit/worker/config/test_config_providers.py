@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from connect.config.providers.references import Expiry
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.plugins import Plugins
 from connect.testing import ManualClock
+from sluice.verify.pairs import read_worker_config
 from tests.unit.worker.config.rotating_provider import CONNECTOR, HERE, JSON, RecordingConnector, RotatingProvider
-from worker.config.providers import ConfigProviders
+from worker.config.providers import ConfigProviders, resolve_with_worker
 from worker.config.reload_timer import ReloadTimer
 from worker.config.resolved_config import ResolvedConfigs, restore_references, restore_values
 from worker.config.secrets import SecretMask
@@ -67,6 +69,24 @@ def test_the_workers_own_properties_are_resolved(worker_props: dict[str, str]) -
     config = WorkerConfig.standalone({**worker_props, "key.converter": "${p:converter}", "producer.client.id": "${p:a:user}-1"})
     assert (config.key_converter, config.with_prefix("producer.")) == (JSON, {"client.id": "u-1"})
     assert config.originals["producer.client.id"] == "u-1"
+
+
+def test_commands_resolve_the_workers_file_and_a_connector(worker_props: dict[str, str]) -> None:
+    RotatingProvider.values = {"converter": JSON, "user": "pl4nted"}
+    mask = SecretMask()
+    given = {**worker_props, "key.converter": "${p:converter}"}
+    worker, config = resolve_with_worker(given, "w.properties", {"x": "${p:user}", "y": None}, "c", mask)
+    assert (worker["key.converter"], config) == (JSON, {"x": "pl4nted", "y": None})
+    assert mask.mask("a pl4nted") == "a [hidden]"
+    assert RotatingProvider.closed == 1
+
+
+def test_commands_can_import_from_the_plugin_path_of_the_workers_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file = tmp_path / "w.properties"
+    file.write_text(f"plugin.path={tmp_path}\nkey.converter=String\n")
+    assert read_worker_config(str(file)) == {"plugin.path": str(tmp_path), "key.converter": "String"}
+    assert str(tmp_path) in sys.path
 
 
 def test_a_providers_parameters_may_refer_to_other_providers(worker_props: dict[str, str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from worker.dead_letters.causes import CauseGroups, cause_of, find_field, normalize_message
+from worker.dead_letters.causes import MAX_CAUSES, CauseGroups, cause_of, find_field, normalize_message
 from worker.dead_letters.hints import hint_for
 from worker.dead_letters.letters import (
     PREFIX,
@@ -16,7 +16,7 @@ from worker.dead_letters.letters import (
     parse_offsets,
     shown_bytes,
 )
-from worker.kafka.dead_letter_topic import TopicRecord
+from worker.kafka.stored_records import TopicRecord
 
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"
 CONFIG = {"transforms": "a, b", "transforms.a.type": "Cast$Value", "transforms.b.type": "org.apache...InsertField$Value"}
@@ -84,6 +84,20 @@ def test_dead_letters_with_the_same_cause_are_counted_together() -> None:
     assert sorted((one["field"], one["stage"], one["transform"]) for one in others) == [
         ("amount", "TASK_PUT", None), ("price", "TRANSFORMATION", "a")
     ]  # fmt: skip
+
+
+def test_dead_letters_of_too_many_causes_are_counted_as_one_other_group() -> None:
+    groups = CauseGroups(CONFIG)
+    words = ["g" * (at // 40) + "h" * (at % 40) for at in range(MAX_CAUSES + 7)]
+    letters = [letter(at, at_ms=at, stage="TASK_PUT", exception_message=f"{word} is bad") for at, word in enumerate(words)]
+    groups.add(letters)
+    groups.add(letters[:1])  # a known cause is still counted
+    first, *_, other = found = groups.as_json()
+    assert len(found) == MAX_CAUSES + 1
+    assert first["count"] == 2
+    assert (other["id"], other["count"], other["first_ms"], other["last_ms"]) == ("other", 7, MAX_CAUSES, MAX_CAUSES + 6)
+    assert (other["stage"], other["message"], other["example"]["offset"]) == (None, None, MAX_CAUSES + 6)
+    assert "beyond the first 1000" in other["hint"]
 
 
 def test_an_alias_is_named_only_if_it_is_the_only_one_of_its_class() -> None:

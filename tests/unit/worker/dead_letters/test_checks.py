@@ -14,7 +14,8 @@ from worker.config.secrets import SecretMask
 from worker.dead_letters.checks import LetterChecks, Verdict, check_json, letter_json, make_checks, record_to_write
 from worker.dead_letters.letters import PREFIX, DeadLetter
 from worker.dead_letters.requests import ReplayRequest, parse_selection
-from worker.kafka.dead_letter_topic import RecordToWrite, TopicRecord
+from worker.kafka.dead_letter_topic import RecordToWrite
+from worker.kafka.stored_records import TopicRecord
 
 SECRET = "hunter2hunter2"
 SINK = {
@@ -130,6 +131,14 @@ def test_messages_hide_secrets_and_a_missing_class_is_no_error_for_showing(plugi
         ({"limit": -1}, '"limit" is not a number from 0'),
         ({"dry_run": "yes"}, '"dry_run" is neither true nor false'),
         ({"to": ""}, '"to" is not the name of a topic'),
+        ({"transforms": {"transforms": 5}}, '"transforms" is not an object of texts'),
+        ({"transforms": {"transforms": "a", "topics": "t"}}, "topics does not belong to the transformations of a replay"),
+        ({"transforms": {"transformsx": "a"}}, "transformsx does not belong to the transformations"),
+        ({"transforms": {"predicates": "a"}}, "have no key transforms, which lists them"),
+        (
+            {"transforms": {"transforms": "a", "value.converter.x": "y"}},
+            "value.converter.x has no effect without value.converter",
+        ),
         ({"next": {"a": 1}}, '"next" is not that of an earlier response'),
     ],
 )

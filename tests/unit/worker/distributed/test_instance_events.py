@@ -62,6 +62,10 @@ def test_stall_is_written_with_the_state_until_the_instance_moves_or_its_state_c
     worker.run()
     found = worker.status_store.statuses
     assert (found[TASK].state, found[TASK].stalled, found["c"].stalled) == (State.RUNNING, stall, None)
+    worker.status_store.written.clear()
+    worker.reports.on_stall(2, TASK, stall)  # repeated
+    worker.run()
+    assert worker.status_store.written == []
     worker.reports.on_stall(2, TASK, None)
     worker.run()
     assert found[TASK].stalled is None

@@ -77,6 +77,17 @@ def test_task_that_hangs_keeps_its_last_metrics_and_delays_one_scrape_only(slots
     assert all(one.are_current for one in read(reader, slots))
 
 
+def test_task_with_a_metric_that_has_no_number_leaves_the_metrics_of_others_alone(slots: list[Slot]) -> None:
+    reader = PluginFiguresReader(SecretMask())
+    read(reader, slots)
+    no_number: Any = None
+    slots[1].metrics = [Metric("b_rows", no_number, "x")]
+    slots[2].metrics = [Metric("c_rows", 2.0, "x")]
+    found = read(reader, slots)
+    assert [one.are_current for one in found] == [True, False, True]
+    assert [one.metrics[0].value for one in found] == [1.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     "metric",
     [

@@ -14,7 +14,7 @@ from tests.unit.worker.executors.conftest import connector_spec, task_spec
 from worker.executor import ConnectorSpec
 from worker.executors import messages, wire
 from worker.executors.wire import error_from_wire, error_to_wire
-from worker.model import ErrorCounts, TaskProgress
+from worker.model import ErrorCounts, TaskId, TaskProgress
 from worker.storage.offset_store import OffsetRecord
 
 _TEXT = st.text(st.characters(exclude_categories=()))
@@ -96,6 +96,8 @@ def test_offsets_and_progress_survive_encoding() -> None:
     progress = TaskProgress(1, 2, {"t-0": 3}, {"x": [1]}, ErrorCounts(1, 2, 3, 4, 5, 6, 7, 8))
     assert messages.progress_of_plain(wire.decode(wire.encode(messages.progress_to_plain(progress)))) == progress
     assert messages.progress_of_plain(messages.progress_to_plain(None)) is None
+    several = {TaskId("a", 0): progress, TaskId("b", 1): TaskProgress()}
+    assert messages.progresses_of_plain(wire.decode(wire.encode(messages.progresses_to_plain(several)))) == several
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,7 @@ def test_offsets_and_progress_survive_encoding() -> None:
         (messages.offsets_of_plain, [[1, 2]]),
         (messages.records_of_plain, [["t", 0, "text", None]]),
         (messages.progress_of_plain, {"records": 1}),
+        (messages.progresses_of_plain, [[["a", 0], None]]),
         (messages.task_configs_of_plain, [{"a": 1}]),
         (messages.task_configs_of_plain, {"a": "b"}),
         (messages.json_objects, [1]),

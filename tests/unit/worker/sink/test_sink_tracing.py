@@ -103,6 +103,12 @@ def test_failed_pre_commit_fails_the_commit(rig: Rig, traces: MemoryTraces) -> N
     assert found["pre_commit"].status.status_code is StatusCode.ERROR
 
 
+def test_revocation_without_anything_to_commit_has_no_trace(rig: Rig, traces: MemoryTraces) -> None:
+    rig.loop.close()
+    assert rig.events
+    assert traces.spans() == []
+
+
 def test_revocation_commits_in_a_trace_of_its_own(rig: Rig, traces: MemoryTraces) -> None:
     rig.iterate(*messages(P0, [10], SpanLink(1, 2)))
     rig.loop.close()

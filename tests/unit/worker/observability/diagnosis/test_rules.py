@@ -131,6 +131,11 @@ def test_topics_of_sinks_are_compared_with_kafka() -> None:
         ("c", "topic-missing")
     ]
     assert codes(find(connector(config={"topics.regex": "orders-.*"}), kafka=KafkaFacts({}))) == [("c", "topic-missing")]
+    # A regular expression of Java, which Python's re rejects or reads otherwise.
+    java = {"topics.regex": r"\Qorders.\E\p{Lower}++"}
+    assert find(connector(config=java), kafka=KafkaFacts({"orders.a": TopicFacts(1, 5)})) == []
+    assert codes(find(connector(config=java), kafka=KafkaFacts({"orders-a": TopicFacts(1, 5)}))) == [("c", "topic-missing")]
+    assert find(connector(config={"topics.regex": "orders-("}), kafka=KafkaFacts({})) == []
     elsewhere = {"topics": "x", "consumer.override.bootstrap.servers": "other:9092"}
     assert find(connector(config=elsewhere), kafka=KafkaFacts({})) == []
 
