@@ -15,7 +15,7 @@ from benchmarks.environment import BenchmarkEnvironment, environment
 T = TypeVar("T")
 
 COUNT = 600
-ROUNDS = 30
+SCRAPES, STATUS_REQUESTS = 30, 200
 SETTLE_S = 10.0
 ASKED = {"scrape_ms": 100, "expand_status_p50_ms": 10}
 
@@ -48,13 +48,15 @@ def main() -> None:
             time.sleep(SETTLE_S)
             worker.milliseconds("/metrics", 1)  # the first scrape imports and creates what it needs
             idle_cores = cores_used(worker, lambda: time.sleep(SETTLE_S))[0]
-            scrape_cores, scrape = cores_used(worker, lambda: worker.milliseconds("/metrics", ROUNDS))
+            scrape_cores, scrape = cores_used(worker, lambda: worker.milliseconds("/metrics", SCRAPES))
             _, page = worker.ask("GET", "/metrics")
-            status_cores, status = cores_used(worker, lambda: worker.milliseconds("/connectors?expand=status", ROUNDS))
+            status_cores, status = cores_used(worker, lambda: worker.milliseconds("/connectors?expand=status", STATUS_REQUESTS))
             _, statuses = worker.ask("GET", "/connectors?expand=status")
     line = {
         "benchmark": "metrics_scrape",
         "connectors": COUNT,
+        "scrapes": SCRAPES,
+        "status_requests": STATUS_REQUESTS,
         "samples": sum(not text.startswith(b"#") for text in page.splitlines()),
         "scrape_p50_ms": round(scrape[len(scrape) // 2], 1),
         "scrape_max_ms": round(scrape[-1], 1),

@@ -76,7 +76,10 @@ class AddressRules:
 
         Raises OSError if the name cannot be resolved, and ConfigError if no address is allowed.
         """
-        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        try:
+            found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        except UnicodeError as e:  # an empty label, or one that is too long
+            raise OSError(f"{host} is not a host name") from e
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         allowed = [address for address in addresses if self.allows(host, address)]
         if not allowed:

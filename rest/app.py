@@ -40,6 +40,7 @@ from rest.routes.session import add_session_routes
 from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
 from rest.routes.verification import add_verification_routes
+from rest.security.masking import ConfigMask
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
 from rest.ui.web_page import WebPage
@@ -95,6 +96,7 @@ def build_api(
     )
     pools = pools or ThreadPools()
     worker_client = worker_client or WorkerClient()
+    api.state.mask = ConfigMask(herder)
     api.state.forwarder = Forwarder(worker_client, pools, herder)
     api.state.peers = Peers(worker_client, peer_scheme, pools, api.state.forwarder)
     api.router.route_class = route_class(pools, lambda: herder.timeout_message())

@@ -11,16 +11,22 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
 from starlette.requests import Request
 
+from connect.errors import BadRequestError
 from rest.errors import UnreadableBodyError
 from rest.responses import JSON_TYPE
 from worker.model import OffsetEntry, TargetState
 
+T = TypeVar("T")
+
 Config = dict[str, str | None]
+
+MAX_NUMBER = 2**31 - 1
+"""Largest number of a task or partition."""
 
 
 class UntypedBodyError(Exception):
@@ -56,6 +62,17 @@ _number_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_c
 def media_type(content_type: str) -> str:
     """Returns a Content-Type without its parameters."""
     return content_type.split(";", 1)[0].strip().lower()
+
+
+def query_number(name: str, text: str, default: T, maximum: int = MAX_NUMBER) -> int | T:
+    """Returns the number in a query parameter; ``default`` if it is empty. Raises BadRequestError."""
+    digits = text.strip()
+    if not digits:
+        return default
+    # The length first: Python refuses to convert thousands of digits with an error of its own.
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > len(str(maximum)) or int(digits) > maximum:
+        raise BadRequestError(f"The query parameter {name} is '{text}'; expected a number from 0 to {maximum}")
+    return int(digits)
 
 
 async def read_json(request: Request, decoder: json.JSONDecoder = _decoder) -> Any:

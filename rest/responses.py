@@ -1,7 +1,6 @@
 """Responses: JSON in Apache's member order, and Apache's error body.
 
-Responses are serialized from plain dicts with orjson, without response models, so that a list of 600 connectors with their status
-is one pass over small dicts.
+Responses are serialized from plain dicts with orjson, without response models.
 """
 
 from __future__ import annotations
@@ -20,8 +19,12 @@ JSON_TYPE = "application/json"
 
 def json_response(content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns a JSON response. Keys that are not strings, as in a source partition, become strings."""
-    body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
-    return Response(body, status_code, headers, media_type=JSON_TYPE)
+    return Response(json_bytes(content), status_code, headers, media_type=JSON_TYPE)
+
+
+def json_bytes(content: Any) -> bytes:
+    """Returns the JSON of a response, or of a part of one."""
+    return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
 
 
 def empty_response(status_code: int) -> Response:

@@ -7,7 +7,7 @@ place. Unknown connectors raise NotFoundError unless a method says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from worker.model import (
@@ -65,6 +65,9 @@ class ConnectorReader(Protocol):
     def connector_info(self, name: str) -> ConnectorInfo: ...
 
     def connector_status(self, name: str) -> ConnectorStatus: ...
+
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
+        """Returns the statuses of those connectors that have one, in this order."""
 
 
 class ConnectorOperations(ConnectorReader, Protocol):

@@ -18,9 +18,10 @@ from rest.forwarding.worker_client import WorkerClient
 from rest.security.access import SCOPE_KEY, Access
 from rest.security.forwarded_identity import ForwardedRequest, RequestSigner, identity_headers
 from rest.security.identity import ANONYMOUS
+from rest.security.masking import KEPT_HEADER
 from rest.server.thread_pools import RequestKind, ThreadPools
 
-_RESPONSE_HEADERS = ("content-type", "location")
+_RESPONSE_HEADERS = ("content-type", "location", KEPT_HEADER.lower())
 _NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 _CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 
@@ -49,11 +50,7 @@ class Forwarder:
             headers["content-type"] = content_type
         send = partial(self._worker_client.send, request.method, error.forward_url, path, headers, body or None)
         response = await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
-        return Response(
-            response.body,
-            response.status,
-            {name: response.headers[name] for name in _RESPONSE_HEADERS if name in response.headers},
-        )
+        return response.passed_on(_RESPONSE_HEADERS)
 
     def caller_headers(self, request: Request, target: str, body: bytes = b"", method: str | None = None) -> dict[str, str]:
         """Returns the headers with which another worker accepts a request of the same caller.

@@ -60,6 +60,7 @@ class Peers:
             try:
                 found[worker_id] = _json_of(worker_id, future.result(max(0.0, deadline - time.monotonic())))
             except FutureTimeout:
+                future.cancel()  # one that is still queued must not run for nobody
                 errors[worker_id] = f"no answer within {timeout_s:g} s"
             except ConnectError as e:
                 errors[worker_id] = e.message

@@ -6,9 +6,11 @@ import http.client
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from starlette.responses import Response
 
 from connect.errors import ConnectError, UnreachableError
 from rest.server.tls import ReloadingContext, TlsSettings, client_context
@@ -29,9 +31,17 @@ class WorkerResponse:
     """The response of another worker."""
 
     status: int
-    headers: Mapping[str, str]
-    """By lower-case names."""
+    headers: Sequence[tuple[str, str]]
+    """With lower-case names. A name may occur several times."""
     body: bytes
+
+    def passed_on(self, names: Collection[str]) -> Response:
+        """Returns the response to a client, with the headers of these names."""
+        response = Response(self.body, self.status)
+        for name, value in self.headers:
+            if name in names:
+                response.headers.append(name, value)
+        return response
 
     @property
     def message(self) -> str:
@@ -81,9 +91,8 @@ class WorkerClient:
         try:
             connection.request(method, target, body, {"User-Agent": USER_AGENT, **headers})
             response = connection.getresponse()
-            return WorkerResponse(
-                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
-            )
+            received = [(name.lower(), value) for name, value in response.getheaders()]
+            return WorkerResponse(response.status, received, response.read())
         except OSError as e:
             message = f"IO Error trying to forward REST request: {e} ({method} {parts.netloc}{path})"
             raise UnreachableError(f"{message}. {_CHECK_TLS}" if isinstance(e, ssl.SSLError) else message) from e

@@ -7,7 +7,6 @@ user and password on each line. Changes to that file apply from the next request
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import os
 import re
@@ -111,7 +110,7 @@ class BasicAuth:
         internal = _INTERNAL.get(scope["method"])
         if internal is not None and internal.fullmatch(scope["path"]):
             return True, None
-        credentials = _credentials(Headers(scope=scope).get("authorization", ""))
+        credentials = basic_credentials(Headers(scope=scope).get("authorization", ""))
         if credentials is None or not _authenticate(self._modules, *credentials):
             return False, None
         return True, credentials[0]
@@ -149,13 +148,14 @@ def _password_file(module: LoginModule, path: str) -> str:
     return file
 
 
-def _credentials(authorization: str) -> tuple[str, str] | None:
+def basic_credentials(authorization: str) -> tuple[str, str] | None:
+    """Returns user and password of a header ``Authorization``; None if it has none of basic authentication (RFC 7617)."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
     try:
         user, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not ASCII, not base64, or not UTF-8
         return None
     return (user, password) if colon else None
 

@@ -4,69 +4,61 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import BadRequestError, NotFoundError
+from connect.errors import BadRequestError
+from rest.expanded_connectors import ExpandedConnectors
 from rest.requests import CONFIG_SCHEMA, CREATE_SCHEMA, OFFSETS_SCHEMA, Config, ConfigBody, CreateBody, OffsetsBody
-from rest.responses import connector_info_json, connector_status_json, empty_response, json_response, offsets_json
-from rest.security.access import Access, access_of
+from rest.responses import JSON_TYPE, connector_info_json, connector_status_json, empty_response, json_response, offsets_json
+from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import KEPT_HEADER, ConfigMask
-from worker.herder import ConnectorOperations, ConnectorReader, OffsetOperations, PluginCatalog, TopicOperations
-from worker.model import ConnectorInfo, TargetState
+from rest.security.masking import KEPT_HEADER, mask_of, shown_info
+from worker.herder import ConnectorOperations, OffsetOperations, TopicOperations
+from worker.model import TargetState
 from worker.operations.offsets.changes import require_offsets
 
 Expand = Annotated[list[str], Query(default_factory=list, description="`status` and/or `info`; others are ignored")]
 Flag = Annotated[str, Query(pattern=None, description="`true` or anything else")]
 
 
-class _ConnectorHerder(ConnectorOperations, OffsetOperations, TopicOperations, PluginCatalog, Protocol):
+class _ConnectorHerder(ConnectorOperations, OffsetOperations, TopicOperations, Protocol):
     """The parts of the herder that these routes use."""
 
 
 def add_connectors_routes(router: APIRouter, herder: _ConnectorHerder) -> None:
     """Adds the resource ``/connectors`` and everything below a connector except its tasks."""
-    mask = ConfigMask(herder)
-    _add_collection(router, herder, mask)
-    _add_config(router, herder, mask)
+    _add_collection(router, herder)
+    _add_config(router, herder)
     _add_states(router, herder)
     _add_offsets(router, herder)
     _add_topics(router, herder)
 
 
-def _add_collection(router: APIRouter, herder: ConnectorOperations, mask: ConfigMask) -> None:
+def _add_collection(router: APIRouter, herder: ConnectorOperations) -> None:
+    expanded = ExpandedConnectors(herder)
+
     @router.get("/connectors", tags=["connectors"], summary="Names of all connectors; with expand, their status and info")
     def list_connectors(request: Request, expand: Expand) -> Response:
-        access = access_of(request)
-        names = access.visible(herder.connectors())
         if "expand" not in request.query_params:
-            return json_response(names)
-        listed: dict[str, Any] = {}
-        for name in names:
-            try:
-                listed[name] = _expand(herder, name, expand, access, mask)
-            except NotFoundError:
-                continue  # deleted in the meantime
-        return json_response(listed)
+            return json_response(access_of(request).visible(herder.connectors()))
+        return Response(expanded.body(request, expand), media_type=JSON_TYPE)
 
     @router.post("/connectors", tags=["connectors"], summary="Create a connector", openapi_extra=CREATE_SCHEMA)
     def create(request: Request, body: CreateBody) -> Response:
-        access = access_of(request)
-        access.require(Role.ADMIN, body.name)
-        config, _ = mask.keep_secrets(body.name, _with_name(body.name, body.config))
+        access_of(request).require(Role.ADMIN, body.name)
+        config, _ = mask_of(request).keep_secrets(body.name, _with_name(body.name, body.config))
         info, _ = herder.put_connector(body.name, config, replace=False, target_state=body.initial_state)
         location = {"Location": connector_location(request, body.name)}
-        return json_response(connector_info_json(shown_info(info, access, mask)), 201, location)
+        return json_response(connector_info_json(shown_info(info, request)), 201, location)
 
     @router.get("/connectors/{connector}", tags=["connectors"], summary="Configuration and tasks of a connector")
     def read(request: Request, connector: str) -> Response:
-        return json_response(connector_info_json(shown_info(herder.connector_info(connector), access_of(request), mask)))
+        return json_response(connector_info_json(shown_info(herder.connector_info(connector), request)))
 
     @router.delete("/connectors/{connector}", tags=["connectors"], summary="Delete a connector; its offsets remain")
     def delete(connector: str) -> Response:
@@ -74,10 +66,10 @@ def _add_collection(router: APIRouter, herder: ConnectorOperations, mask: Config
         return empty_response(204)
 
 
-def _add_config(router: APIRouter, herder: ConnectorOperations, mask: ConfigMask) -> None:
+def _add_config(router: APIRouter, herder: ConnectorOperations) -> None:
     @router.get("/connectors/{connector}/config", tags=["connectors"], summary="Configuration of a connector")
     def read_config(request: Request, connector: str) -> Response:
-        return json_response(dict(shown_info(herder.connector_info(connector), access_of(request), mask).config))
+        return json_response(dict(shown_info(herder.connector_info(connector), request).config))
 
     @router.put(
         "/connectors/{connector}/config",
@@ -86,9 +78,9 @@ def _add_config(router: APIRouter, herder: ConnectorOperations, mask: ConfigMask
         openapi_extra=CONFIG_SCHEMA,
     )
     def put_config(request: Request, connector: str, config: ConfigBody) -> Response:
-        kept, hidden = mask.keep_secrets(connector, _with_name(connector, config))
+        kept, hidden = mask_of(request).keep_secrets(connector, _with_name(connector, config))
         info, created = herder.put_connector(connector, kept, replace=True)
-        shown = connector_info_json(shown_info(info, access_of(request), mask))
+        shown = connector_info_json(shown_info(info, request))
         if created:
             return json_response(shown, 201, {"Location": connector_location(request, connector)})
         return json_response(shown, headers=_kept_headers(hidden))
@@ -100,8 +92,8 @@ def _add_config(router: APIRouter, herder: ConnectorOperations, mask: ConfigMask
         openapi_extra=CONFIG_SCHEMA,
     )
     def patch_config(request: Request, connector: str, config: ConfigBody) -> Response:
-        kept, hidden = mask.keep_secrets(connector, config)
-        info = shown_info(herder.patch_connector(connector, kept), access_of(request), mask)
+        kept, hidden = mask_of(request).keep_secrets(connector, config)
+        info = shown_info(herder.patch_connector(connector, kept), request)
         return json_response(connector_info_json(info), headers=_kept_headers(hidden))
 
 
@@ -171,23 +163,8 @@ def parse_java_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def shown_info(info: ConnectorInfo, access: Access, mask: ConfigMask) -> ConnectorInfo:
-    """Returns a connector's configuration as the caller may see it."""
-    return info if access.sees_secrets(info.name) else replace(info, config=mask.show(info.config))
-
-
 def _kept_headers(keys: Sequence[str]) -> dict[str, str] | None:
     return {KEPT_HEADER: ", ".join(quote(key, safe="") for key in keys)} if keys else None
-
-
-def _expand(herder: ConnectorReader, name: str, kinds: list[str], access: Access, mask: ConfigMask) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for kind in kinds:
-        if kind == "status":
-            found["status"] = connector_status_json(herder.connector_status(name))
-        elif kind == "info":
-            found["info"] = connector_info_json(shown_info(herder.connector_info(name), access, mask))
-    return found
 
 
 def _with_name(name: str, config: Config) -> Config:

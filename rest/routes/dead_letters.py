@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError
 from rest.errors import UnreadableBodyError
-from rest.requests import read_json
+from rest.requests import query_number, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
@@ -64,9 +64,7 @@ def add_dead_letters_routes(router: APIRouter, herder: DeadLetterOperations) -> 
         replayed: Flag = "",
         trace: Flag = "",
     ) -> Response:
-        count = _number("limit", limit, 20)
-        if count > _MAX_LIMIT:
-            raise BadRequestError(f"The query parameter limit is '{limit}'; expected a number from 0 to {_MAX_LIMIT}")
+        count = query_number("limit", limit, 20, _MAX_LIMIT)
         selection = _selection(cause, partition, offsets, replayed)
         request = {"action": "list", "limit": count, "selection": selection, "with_trace": trace == "true"}
         return json_response(herder.dead_letters(connector, request, None))
@@ -88,13 +86,5 @@ def add_dead_letters_routes(router: APIRouter, herder: DeadLetterOperations) -> 
 
 
 def _selection(cause: str, partition: str, offsets: str, replayed: str) -> dict[str, Any]:
-    number = _number("partition", partition, None) if partition else None
+    number = query_number("partition", partition, None)
     return {"cause": cause or None, "partition": number, "offsets": offsets or None, "with_replayed": replayed == "true"}
-
-
-def _number(name: str, text: str, default: Any) -> Any:
-    if not text:
-        return default
-    if not text.isdecimal():
-        raise BadRequestError(f"The query parameter {name} is '{text}'; expected a number from 0")
-    return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,22 +13,17 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError
 from rest.responses import connector_info_json, http_error_response, json_response
-from rest.routes.connectors import connector_location, shown_info
+from rest.routes.connectors import connector_location
 from rest.security.access import Access, access_of
 from rest.security.identity import Role
-from rest.security.masking import ConfigMask
-from worker.herder import ConnectorReader, HistoryOperations, PluginCatalog
+from rest.security.masking import mask_of, shown_info
+from worker.herder import HistoryOperations
 from worker.model import ConfigVersion, ConnectorFileState
 from worker.operations.history.versions import diff, find
 
 
-class _HistoryHerder(HistoryOperations, ConnectorReader, PluginCatalog, Protocol):
-    """The parts of the herder that these routes use."""
-
-
-def add_history_routes(router: APIRouter, herder: _HistoryHerder) -> None:
+def add_history_routes(router: APIRouter, herder: HistoryOperations) -> None:
     """Adds history, rollback, and the files of ``connectors.dir``."""
-    mask = ConfigMask(herder)
 
     @router.get("/sluice/connectors/{connector}/history", tags=["sluice"], summary="Earlier configurations of a connector")
     def history(connector: str) -> Response:
@@ -43,7 +38,7 @@ def add_history_routes(router: APIRouter, herder: _HistoryHerder) -> None:
         if found.config is None:
             return json_response(None)
         sees_secrets = access_of(request).sees_secrets(connector)
-        return json_response(dict(found.config) if sees_secrets else mask.show(found.config))
+        return json_response(dict(found.config) if sees_secrets else mask_of(request).show(found.config))
 
     @router.post(
         "/sluice/connectors/{connector}/rollback",
@@ -55,7 +50,7 @@ def add_history_routes(router: APIRouter, herder: _HistoryHerder) -> None:
         if number is None:
             raise BadRequestError(f"The query parameter version is '{version}'; expected the number of a version in the history")
         info, created = herder.rollback(connector, number)
-        info = shown_info(info, access_of(request), mask)
+        info = shown_info(info, request)
         if created:
             return json_response(connector_info_json(info), 201, {"Location": connector_location(request, connector)})
         return json_response(connector_info_json(info))

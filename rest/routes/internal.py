@@ -55,7 +55,7 @@ class _Turn:
 
 async def _read_turn(request: Request) -> _Turn:
     body = await read_json(request)
-    if not isinstance(body.get("worker"), str) or not isinstance(body.get("done"), bool):
+    if not isinstance(body, dict) or not isinstance(body.get("worker"), str) or not isinstance(body.get("done"), bool):
         raise BadRequestError('The body of a turn is not {"worker": "...", "done": true|false}')
     return _Turn(body["worker"], body["done"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConnectError, NotFoundError
 from rest.forwarding.peers import peers_of
+from rest.requests import query_number
 from rest.responses import json_response
 from worker.herder import LogOperations
 from worker.observability.log_lines import LogLine, line_json, matches
@@ -52,10 +54,10 @@ class _LogQuery:
         name = level.strip().upper() or "ALL"
         if name not in LEVELS:
             raise BadRequestError(f"The query parameter level is '{level}'; expected one of {', '.join(LEVELS)}")
-        number = _parse_number("task", task, None, 2**31)
-        lines = _parse_number("limit", limit, 100, MAX_LINES)
-        since = _parse_number("since_ms", since_ms, 0, 2**63)
-        return cls(_parse_cursor(after), lines or 0, name, number, since or 0)
+        number = query_number("task", task, None)
+        lines = query_number("limit", limit, 100, MAX_LINES)
+        since = query_number("since_ms", since_ms, 0, 2**63)
+        return cls(_parse_cursor(after), lines, name, number, since)
 
     def is_wanted(self, line: LogLine) -> bool:
         return matches(line, min_level=LEVELS[self.level], task=self.task, since_ms=self.since_ms)
@@ -198,24 +200,15 @@ def add_logs_routes(router: APIRouter, herder: LogOperations) -> None:
         if scope not in ("cluster", "worker"):
             raise BadRequestError(f"The query parameter scope is '{scope}'; expected cluster or worker")
         query = _LogQuery.parse(after, limit, level, task, since_ms)
-        wait_s = (_parse_number("wait_ms", wait_ms, 0, MAX_WAIT_MS) or 0) / 1000
+        wait_s = query_number("wait_ms", wait_ms, 0, MAX_WAIT_MS) / 1000
         return json_response(await logs.read(request, connector, query, wait_s, cluster=scope == "cluster"))
-
-
-def _parse_number(name: str, text: str, default: int | None, maximum: int) -> int | None:
-    if not text.strip():
-        return default
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= maximum:
-        raise BadRequestError(f"The query parameter {name} is '{text}'; expected a number from 0 to {maximum}")
-    return number
 
 
 def _cursor(positions: Mapping[str, tuple[int, int]]) -> str:
     return ",".join(f"{worker_id}@{started_ms}.{seq}" for worker_id, (started_ms, seq) in sorted(positions.items()))
+
+
+_POSITION = re.compile(r"[0-9]{1,20}\.[0-9]{1,20}")
 
 
 def _parse_cursor(text: str) -> dict[str, tuple[int, int]]:
@@ -223,7 +216,7 @@ def _parse_cursor(text: str) -> dict[str, tuple[int, int]]:
     for part in text.split(",") if text else ():
         worker_id, _, position = part.rpartition("@")
         started_ms, _, seq = position.partition(".")
-        if not (worker_id and started_ms.isdecimal() and seq.isdecimal()):
+        if not (worker_id and _POSITION.fullmatch(position)):
             raise BadRequestError(f"The query parameter after is '{text}'; expected next of an earlier response")
         positions[worker_id] = int(started_ms), int(seq)
     return positions

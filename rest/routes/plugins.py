@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from connect.config.parsing import HIDDEN
 from connect.errors import BadRequestError, ConnectError
-from rest.requests import CONFIG_SCHEMA, ConfigBody
+from rest.requests import CONFIG_SCHEMA, Config, ConfigBody
 from rest.responses import json_response
 from rest.routes.connectors import Flag, parse_java_boolean
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import ConfigMask
+from rest.security.masking import mask_of
+from worker.config.secrets import secrets_in_url
 from worker.errors.trace import java_name
-from worker.herder import ConnectorReader, PluginCatalog
+from worker.herder import PluginCatalog
 
 
-class _PluginHerder(PluginCatalog, ConnectorReader, Protocol):
-    """The parts of the herder that these routes use."""
-
-
-def add_plugins_routes(router: APIRouter, herder: _PluginHerder) -> None:
+def add_plugins_routes(router: APIRouter, herder: PluginCatalog) -> None:
     """Adds the resource ``/connector-plugins``."""
-    mask = ConfigMask(herder)
 
     @router.get("/connector-plugins", tags=["plugins"], summary="Plugins that are available on this worker")
     def list_plugins(connectorsOnly: Flag = "true") -> Response:
@@ -43,18 +41,40 @@ def add_plugins_routes(router: APIRouter, herder: _PluginHerder) -> None:
     )
     def validate(request: Request, plugin: str, config: ConfigBody) -> Response:
         name = config.get("name")
+        given = config
+        hidden: list[str] = []
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask.keep_secrets(name, config)
+            config, hidden = mask_of(request).keep_secrets(name, given)
+        stored = {key: value for key in hidden if (value := config[key])}
         included = config.get("connector.class")
         if included is not None and not _stem(included).endswith(_stem(plugin)):
             raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
         try:
-            return json_response(herder.validate(plugin, config))
+            infos = herder.validate(plugin, config)
         except ConnectError as e:
             # Apache does not unwrap errors of its herder thread here: 500 with the Java name of the error (recordings
             # validate-empty and validate-unknown-class; also for a client override of the wrong type).
-            raise ConnectError(f"{java_name(e)}: {e.message}") from e
+            raise ConnectError(f"{java_name(e)}: {_without_values(e.message, stored, given)}") from e
+        _hide_values(infos, stored, given)
+        return json_response(infos)
+
+
+def _hide_values(infos: Mapping[str, Any], stored: Mapping[str, str], given: Config) -> None:
+    """Promise 9: shows stored values that replaced hidden ones as the client sent them."""
+    for info in infos["configs"]:
+        value = info["value"]
+        if value is not None and (key := value["name"]) in stored:
+            value["value"] = given[key]
+            value["errors"] = [_without_values(error, {key: stored[key]}, given) for error in value["errors"]]
+
+
+def _without_values(text: str, stored: Mapping[str, str], given: Config) -> str:
+    for key, value in stored.items():
+        text = text.replace(value, given[key] or "")
+        for secret in secrets_in_url(value):
+            text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _stem(name: str) -> str:

@@ -16,7 +16,7 @@ from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import ConfigMask
+from rest.security.masking import mask_of
 from worker.herder import Herder
 from worker.model import PreviewRequest
 
@@ -67,12 +67,11 @@ PreviewBody = Annotated[_Preview, Depends(_read_preview)]
 
 def add_preview_routes(router: APIRouter, herder: Herder) -> None:
     """Adds the preview of transformations."""
-    mask = ConfigMask(herder)
 
     @router.post("/sluice/preview", tags=["sluice"], summary="Run records through the transformations of a configuration")
     def preview(request: Request, body: PreviewBody) -> Response:
         config, name = body.config, body.config.get("name")
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask.keep_secrets(name, config)
+            config, _ = mask_of(request).keep_secrets(name, config)
         return json_response(herder.preview(config, body.request))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rest.security.service import RestSecurity
 
 _LOGIN = "/sluice/auth/login"
+_NO_SIGN_IN = "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
 
 
 def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url: str) -> None:
@@ -48,31 +49,30 @@ def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url
         identity = access_of(request).identity
         if security is None or not security.methods:
             raise BadRequestError("The worker has no authentication, so there are no sessions")
-        if identity.method == "anonymous" or "authorization" not in request.headers:
+        authorization = request.headers.get("authorization")
+        if identity.method == "anonymous" or authorization is None:
             raise ForbiddenError("A session starts with the header Authorization")
         response = empty_response(204)
-        response.headers.append("Set-Cookie", security.cookies.start_session(identity, is_secure=is_secure(request)))
+        response.headers.append("Set-Cookie", security.start_session(identity, authorization, is_secure=is_secure(request)))
         return response
 
-    @router.delete("/sluice/auth/session", tags=["sluice"], summary="End the session: delete its cookie")
+    @router.delete("/sluice/auth/session", tags=["sluice"], summary="End the session, and delete its cookie")
     def end_session(request: Request) -> Response:
+        if security is not None:
+            security.cookies.end_session(request.headers.get("cookie", ""))
         response = empty_response(204)
         response.headers.append("Set-Cookie", set_cookie(SESSION_COOKIE, "", 0, is_secure=is_secure(request)))
         return response
 
     def login(request: Request) -> Response:
         if sign_in is None:
-            raise NotFoundError(
-                "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
-            )
+            raise NotFoundError(_NO_SIGN_IN)
         started = sign_in.start(request.query_params.get("next", "/ui/"))
         return _redirect(started.location, started.cookie)
 
     def callback(request: Request) -> Response:
         if sign_in is None or security is None:
-            raise NotFoundError(
-                "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
-            )
+            raise NotFoundError(_NO_SIGN_IN)
         query = request.query_params
         cookie = read_cookie(request.headers.get("cookie", ""), SIGN_IN_COOKIE)
         try:

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -16,6 +17,8 @@ from logging.handlers import WatchedFileHandler
 
 from connect.errors import ConfigError
 from worker.config.rest_security_config import AUDIT_FILE
+
+log = logging.getLogger(__name__)
 
 LOGGER = "sluice.audit"
 _MAX_TEXT = 300
@@ -73,6 +76,10 @@ class _AuditFileHandler(WatchedFileHandler):
 
         return open(self.baseFilename, "a", encoding="utf-8", opener=private)
 
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Raises the error that is being handled: by default it would go to stderr, where nobody looks."""
+        raise
+
 
 class AuditLog:
     """Writes entries. Owns the file, which :meth:`close` closes."""
@@ -90,14 +97,21 @@ class AuditLog:
             self._handler.setFormatter(logging.Formatter("%(message)s"))
 
     def write(self, entry: AuditEntry) -> None:
-        """Writes an entry."""
+        """Writes an entry, to the worker's log if the file cannot be written: the request has been carried out already."""
         text = self._mask(entry.as_json())
         if self._handler is None:
             self._logger.info("%s", text)
         else:
             record = self._logger.makeRecord(LOGGER, logging.INFO, __file__, 0, text, (), None)
-            self._handler.handle(record)
+            try:
+                self._handler.handle(record)
+            except OSError as e:
+                log.error(
+                    "Cannot write to the audit log %s: %s. The entry is %s", self._handler.baseFilename, e.strerror or e, text
+                )
 
     def close(self) -> None:
         if self._handler is not None:
-            self._handler.close()
+            # Closing writes once more what a full disk has refused; those entries are in the worker's log.
+            with suppress(OSError):
+                self._handler.close()

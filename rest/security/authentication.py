@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hashlib
 import logging
 import secrets
@@ -12,15 +10,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from rest.extensions import USER_KEY
+from rest.middleware.basic_auth import basic_credentials
 from rest.security.credential_files import TokensFile, UsersFile
 from rest.security.identity import AuthenticationError, Identity
 from rest.security.oidc_tokens import Provider, TokenVerifier, is_jwt
-from rest.security.sessions import SessionCookies
+from rest.security.sessions import Session, SessionCookies
 from rest.server.thread_pools import RequestKind, ThreadPools
 from worker.config.rest_security_config import RestSecurityConfig
 
@@ -100,15 +100,35 @@ class Authentication:
         if authorization is not None:
             return await self._identify_header(authorization, pools)
         cookie = headers.get("cookie")
-        return None if cookie is None else self._cookies.identify(cookie)
+        session = None if cookie is None else self._cookies.session_of(cookie)
+        return session.identity if session is not None and self._is_current(session) else None
+
+    def credential_of(self, identity: Identity, authorization: str) -> str | None:
+        """Returns what a session remembers of the credentials that it started with; None if they are in no file."""
+        if identity.method == "basic" and self._users is not None:
+            return self._users.credential_of(identity.subject)
+        if identity.method == "bearer":
+            return hashlib.sha256(authorization.partition(" ")[2].strip().encode()).hexdigest()
+        return None
+
+    def _is_current(self, session: Session) -> bool:
+        """Returns whether the password or token of a session is still in its file."""
+        subject, credential = session.identity.subject, session.credential
+        match session.identity.method:
+            case "basic":
+                return self._users is not None and credential is not None and self._users.credential_of(subject) == credential
+            case "bearer":
+                if self._tokens is None or credential is None:
+                    return False
+                return self._tokens.owner_of(bytes.fromhex(credential)) == subject
+        return True
 
     async def _identify_header(self, authorization: str, pools: ThreadPools) -> Identity:
         versions = self._versions()
         cached = self._cache.get(authorization, versions)
         if cached is not None:
             return cached
-        scheme, _, credentials = authorization.partition(" ")
-        check = self._check_of(scheme.lower(), credentials.strip())
+        check = self._check_of(authorization)
         identity = await asyncio.wrap_future(pools.submit(RequestKind.AUTHENTICATE, check))
         if identity is None:
             raise AuthenticationError(_WRONG)
@@ -118,24 +138,18 @@ class Authentication:
     def _versions(self) -> tuple[int, ...]:
         return tuple(file.version for file in (self._users, self._tokens) if file is not None)
 
-    def _check_of(self, scheme: str, credentials: str) -> Callable[[], Identity | None]:
+    def _check_of(self, authorization: str) -> Callable[[], Identity | None]:
+        scheme, _, credentials = authorization.partition(" ")
+        scheme, credentials = scheme.lower(), credentials.strip()
         users, tokens, verifier = self._users, self._tokens, self.verifier
         if scheme == "basic" and users is not None:
-            user, password = _user_and_password(credentials)
-            return lambda: users.identify(user, password)
+            found = basic_credentials(authorization)
+            if found is None:
+                raise AuthenticationError(_WRONG)
+            return partial(users.identify, *found)
         if scheme == "bearer" and verifier is not None and is_jwt(credentials):
             return lambda: verifier.identify(credentials)
         if scheme == "bearer" and tokens is not None:
             return lambda: tokens.identify(credentials)
         accepted = " or ".join(one.partition(" ")[0] for one in self.challenges)
         raise AuthenticationError(f"The worker does not accept this kind of credentials; expected {accepted}")
-
-
-def _user_and_password(encoded: str) -> tuple[str, str]:
-    try:
-        user, colon, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        raise AuthenticationError(_WRONG) from None
-    if not colon:
-        raise AuthenticationError(_WRONG)
-    return user, password

@@ -36,6 +36,11 @@ class UsersFile:
             return None
         return Identity(user, "basic", is_ambient=True)
 
+    def credential_of(self, user: str) -> str | None:
+        """Returns what tells a user's password from the next one, without saying anything about it; None for an unknown user."""
+        hashed = (self._file.content() or {}).get(user)
+        return None if hashed is None else hashlib.sha256(b"sluice-user\0" + hashed.encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
@@ -61,6 +66,11 @@ class TokensFile:
         """Returns the owner of a token, or None. The search is for its hash, so its time says nothing about tokens."""
         entry = (self._file.content() or {}).get(hashlib.sha256(token.encode()).digest())
         return None if entry is None else Identity(entry.name, "bearer", entry.groups)
+
+    def owner_of(self, digest: bytes) -> str | None:
+        """Returns the owner of the token with this SHA-256 hash, or None."""
+        entry = (self._file.content() or {}).get(digest)
+        return None if entry is None else entry.name
 
 
 def parse_users(text: str) -> dict[str, str]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
+
+from starlette.requests import Request
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import find_references
 from connect.errors import BadRequestError, ConnectError, NotFoundError
+from rest.security.access import access_of
 from worker.config.secrets import is_secret_name, secrets_in_url
 from worker.herder import ConnectorReader, PluginCatalog
+from worker.model import ConnectorInfo
 
 Config = Mapping[str, str | None]
 
@@ -126,6 +131,17 @@ class ConfigMask:
         with self._lock:
             self._known[class_name] = found
         return found
+
+
+def shown_info(info: ConnectorInfo, request: Request) -> ConnectorInfo:
+    """Returns a connector's configuration as the caller may see it."""
+    return info if access_of(request).sees_secrets(info.name) else replace(info, config=mask_of(request).show(info.config))
+
+
+def mask_of(request: Request) -> ConfigMask:
+    """Returns the mask of the server that a request came to."""
+    mask: ConfigMask = request.app.state.mask
+    return mask
 
 
 def _plugins_of(config: Config) -> Iterable[tuple[str, str | None]]:

@@ -18,7 +18,7 @@ from joserfc import jwt as jose
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, NotReadyError
 from rest.security.identity import AuthenticationError, Identity
 from rest.security.provider_http import ProviderHttp
 from worker.config.rest_security_config import OidcConfig
@@ -44,6 +44,15 @@ class ProviderEndpoints:
     token_endpoint: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _CachedKeys:
+    """The keys that may have signed a token, among those loaded so far."""
+
+    keys: list[Key]
+    is_loaded: bool
+    is_fresh: bool
+
+
 class Provider:
     """Discovery document and keys of a provider, loaded at first use. Blocks while it loads. Safe for use from any thread."""
 
@@ -52,55 +61,98 @@ class Provider:
         self._config = config
         self.http = http or ProviderHttp(config.ca_file)
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # guards the fields, and is never held during a request
+        # Held by the one thread that asks the provider. Others wait for it only while there are no keys at all.
+        self._loading = threading.Lock()
         self._endpoints: ProviderEndpoints | None = None
         self._keys: tuple[Key, ...] = ()
         self._loaded_at: float | None = None
+        self._discovered_at: float | None = None
+        """The end of the last request for the discovery document."""
         self._tried_at: float | None = None
+        """The end of the last attempt to load the keys."""
 
     def endpoints(self) -> ProviderEndpoints:
         """Returns the provider's addresses. Raises UnreachableError or ConnectError."""
         with self._lock:
+            found = self._endpoints
+        if found is not None:
+            return found
+        with self._loading:
             return self._discovered()
 
     def _discovered(self) -> ProviderEndpoints:
-        if self._endpoints is None:
-            issuer = self._config.issuer
-            found = self.http.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-            if found.get("issuer") != issuer:
-                raise ConnectError(f"The provider at {issuer} says that its issuer is {found.get('issuer')}; they must be equal")
-            jwks_uri = found.get("jwks_uri")
-            if not isinstance(jwks_uri, str):
-                raise ConnectError(f"The discovery document of {issuer} has no jwks_uri")
-            self._endpoints = ProviderEndpoints(jwks_uri, _text(found, "authorization_endpoint"), _text(found, "token_endpoint"))
-        return self._endpoints
+        with self._lock:
+            found, tried_at = self._endpoints, self._discovered_at
+        if found is not None:
+            return found
+        if self._is_recent(tried_at):
+            raise ConnectError(f"The provider at {self._config.issuer} could not be asked a moment ago; try again later")
+        try:
+            found = self._discover()
+        finally:
+            with self._lock:
+                self._endpoints, self._discovered_at = found, self._clock()
+        return found
+
+    def _discover(self) -> ProviderEndpoints:
+        issuer = self._config.issuer
+        found = self.http.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != issuer:
+            raise ConnectError(f"The provider at {issuer} says that its issuer is {found.get('issuer')}; they must be equal")
+        jwks_uri = found.get("jwks_uri")
+        if not isinstance(jwks_uri, str):
+            raise ConnectError(f"The discovery document of {issuer} has no jwks_uri")
+        return ProviderEndpoints(jwks_uri, _text(found, "authorization_endpoint"), _text(found, "token_endpoint"))
 
     def candidates(self, key_id: str | None, algorithm: str) -> list[Key]:
-        """Returns the keys that may have signed a token, after loading them if none may. Raises UnreachableError without any."""
-        with self._lock:
-            now = self._clock()
-            if self._loaded_at is None or now - self._loaded_at > _REFRESH_S:
-                self._load(now)
-            found = _matching(self._keys, key_id, algorithm)
-            if not found:
-                self._load(now)
-                found = _matching(self._keys, key_id, algorithm)
-            return found
+        """Returns the keys that may have signed a token, after loading them if none may. Raises UnreachableError without any,
+        and NotReadyError if another thread is loading keys that may include one."""
+        cached = self._cached(key_id, algorithm)
+        if cached.keys and cached.is_fresh:
+            return cached.keys
+        # An outage of the provider, or tokens with invented key IDs, must not hold up every thread that authenticates.
+        if not self._loading.acquire(blocking=not cached.is_loaded):
+            if cached.keys:
+                return cached.keys
+            raise NotReadyError(f"The keys of {self._config.issuer} are being loaded; try again")
+        try:
+            cached = self._cached(key_id, algorithm)
+            if not cached.keys or not cached.is_fresh:
+                self._load()
+                cached = self._cached(key_id, algorithm)
+            return cached.keys
+        finally:
+            self._loading.release()
 
-    def _load(self, now: float) -> None:
-        if self._tried_at is not None and now - self._tried_at < _MIN_RELOAD_S:
-            if self._loaded_at is None:
+    def _cached(self, key_id: str | None, algorithm: str) -> _CachedKeys:
+        with self._lock:
+            keys, loaded_at = self._keys, self._loaded_at
+        is_fresh = loaded_at is not None and self._clock() - loaded_at <= _REFRESH_S
+        return _CachedKeys(_matching(keys, key_id, algorithm), loaded_at is not None, is_fresh)
+
+    def _load(self) -> None:
+        with self._lock:
+            is_loaded, tried_at = self._loaded_at is not None, self._tried_at
+        if self._is_recent(tried_at):
+            if not is_loaded:
                 raise ConnectError(f"The keys of {self._config.issuer} could not be loaded a moment ago; see the log")
             return
-        self._tried_at = now
         try:
-            document = self.http.get(self._discovered().jwks_uri)
-            self._keys = tuple(_import_keys(document))
-            self._loaded_at = now
+            keys = tuple(_import_keys(self.http.get(self._discovered().jwks_uri)))
+            with self._lock:
+                self._keys, self._loaded_at = keys, self._clock()
         except ConnectError as e:
             log.error("Cannot load the keys of %s: %s", self._config.issuer, e.message)
-            if self._loaded_at is None:
+            if not is_loaded:
                 raise
+        finally:
+            # Counted from the end: a request may take as long as the time between two.
+            with self._lock:
+                self._tried_at = self._clock()
+
+    def _is_recent(self, tried_at: float | None) -> bool:
+        return tried_at is not None and self._clock() - tried_at < _MIN_RELOAD_S
 
 
 def _text(found: Mapping[str, Any], name: str) -> str | None:

@@ -40,9 +40,10 @@ class ReloadingFile(Generic[T]):
 
     def content(self) -> T | None:
         """Returns the current content; None if the file is gone."""
-        seen = self._stat()
-        if seen != self._seen:
+        if self._stat() != self._seen:
             with self._lock:
+                # Again, since another thread may have loaded a later version meanwhile.
+                seen = self._stat()
                 if seen != self._seen:
                     self._reload(seen)
         return self._content

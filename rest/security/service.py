@@ -52,6 +52,11 @@ class RestSecurity:
             return None
         return SignIn(oidc, provider, verifier, self.cookies, own_url)
 
+    def start_session(self, identity: Identity, authorization: str, *, is_secure: bool) -> str:
+        """Returns the Set-Cookie header of a session of the caller with these credentials."""
+        credential = None if self.authentication is None else self.authentication.credential_of(identity, authorization)
+        return self.cookies.start_session(identity, credential, is_secure=is_secure)
+
     def is_exempt(self, method: str, path: str) -> bool:
         """Returns whether a request needs no authentication because of its path."""
         return method == "GET" and any(path == one or path.startswith(f"{one}/") for one in self._config.exempt_paths)

@@ -19,12 +19,13 @@ from rest.forwarding.forwarder import encoded_path
 from rest.forwarding.worker_client import WorkerClient, WorkerResponse
 from rest.middleware.request_body import DEFAULT_MAX_BYTES, RequestBodyLimit
 from rest.responses import error_response
+from rest.security.masking import KEPT_HEADER
 from rest.server.thread_pools import RequestKind, ThreadPools
 from rest.ui.settings import UiSettings
 from rest.ui.web_page import PAGE_HEADER, PAGE_NAME, READS, WebPage
 
 _REQUEST_HEADERS = ("accept", "authorization", "content-type", "cookie", PAGE_HEADER)
-_RESPONSE_HEADERS = ("content-type", "location", "set-cookie", "www-authenticate")
+_RESPONSE_HEADERS = ("content-type", "location", "set-cookie", "www-authenticate", KEPT_HEADER.lower())
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
@@ -76,8 +77,9 @@ class WorkerProxy:
             return error_response(503, f"No worker answers at {self._target_url}: {e.message}")
         except ConnectError as e:
             return error_response(502, e.message)
-        headers = {name: answer.headers[name] for name in _RESPONSE_HEADERS if name in answer.headers}
-        return Response(answer.body, answer.status, {**headers, "Cache-Control": "no-store"})
+        response = answer.passed_on(_RESPONSE_HEADERS)
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
     async def _send(self, request: Request) -> WorkerResponse:
         path = encoded_path(request)

@@ -65,6 +65,8 @@ class ReloadTimer:
                     ready[connector] = all(over)
                     self._due[connector] = [(due, only) for due, only in times if due > now]
         for connector, only_if_changed in ready.items():
+            if self._closed:
+                return None
             self._wait_for(self._reload(connector, only_if_changed))
         with self._changed:
             later = [due for times in self._due.values() for due, _ in times]

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from connect.errors import ConnectError
 from worker.config.resolved_config import restore_values
+from worker.distributed.connector_specs import without_nulls
 from worker.distributed.local_instances import LocalInstances, RunningConnector, RunningTask, StartedWith
 from worker.executor import ConnectorSpec, Executor, TaskSpec
 from worker.executors.futures import fail, succeed
@@ -268,7 +269,7 @@ class AssignmentReconciler:
         for task, running in tasks.items():
             if self._instances.tasks.get(task) is not running:
                 continue
-            own = {key: value for key, value in (state.task_config(task) or {}).items() if value is not None}
+            own = without_nulls(state.task_config(task) or {})
             config = restore_values(own, spec.given, spec.config)
             if spec.config != spec.given:
                 running.values = StartedWith(spec.config, config)

@@ -7,7 +7,7 @@ NotLeaderError, and REST forwards the request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
@@ -15,9 +15,11 @@ from worker.config.distributed_config import DistributedSettings, ExactlyOnce
 from worker.config.isolation import ENVIRONMENT
 from worker.distributed.bootstrap import WorkerComponents
 from worker.distributed.condition import DistributedCondition, find_health
+from worker.distributed.connector_specs import without_nulls
 from worker.distributed.herder_requests import HerderRequests
 from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
+from worker.distributed.shown_statuses import UNKNOWN_TYPE, ShownStatuses
 from worker.distributed.task_config_publisher import task_configs_changed
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
@@ -67,6 +69,7 @@ class DistributedHerder(HerderOperations):
         assert settings is not None
         self._settings: DistributedSettings = settings
         self._parts = parts
+        self._shown = ShownStatuses(self._type_of)
         self._store = parts.config_sync.store
         self._requests = HerderRequests(
             parts.loop,
@@ -113,14 +116,13 @@ class DistributedHerder(HerderOperations):
         return ConnectorInfo(name, dict(config), state.tasks(name), self._type_of(config))
 
     def connector_status(self, name: str) -> ConnectorStatus:
-        found = self._parts.statuses.connector_status(name)
-        if found is None:
+        found = self.connector_statuses((name,))
+        if not found:
             raise NotFoundError(f"No status found for connector {name}")
-        # Lists of hundreds of connectors come through here, so this does no more than it must.
-        state, tasks = self._store.snapshot(), found.tasks
-        if tasks and state.contains(name) and tasks[-1][0] >= (count := state.task_count(name)):
-            tasks = [(number, status) for number, status in tasks if number < count]
-        return ConnectorStatus(name, found.connector, tasks, self._type_of(state.config(name) or {}))
+        return found[0]
+
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
+        return self._shown.of(self._parts.status_store.connector_statuses(names), self._store.snapshot())
 
     def task_status(self, task: TaskId) -> Status:
         found = self._parts.status_store.get(task)
@@ -133,7 +135,7 @@ class DistributedHerder(HerderOperations):
         if not state.contains(name):
             raise NotFoundError(f"Connector {name} not found")
         found = ((task, state.task_config(task) or {}) for task in state.tasks(name))
-        return [TaskInfo(task, {key: value for key, value in config.items() if value is not None}) for task, config in found]
+        return [TaskInfo(task, without_nulls(config)) for task, config in found]
 
     def rebalance_times_ms(self) -> Sequence[int]:
         return list(self._parts.group.rebalance_times_ms)
@@ -326,7 +328,7 @@ class DistributedHerder(HerderOperations):
         try:
             return self._known_type(config)
         except PluginNotFoundError:
-            return "unknown"
+            return UNKNOWN_TYPE
 
     def _known_type(self, config: Mapping[str, str | None]) -> str:
         """Returns the type of the class that a configuration names. Raises PluginNotFoundError."""

@@ -106,16 +106,7 @@ class StatusWriter:
 
     def connector_status(self, name: str) -> ConnectorStatus | None:
         """Returns the status in the status topic, with the type ``unknown``."""
-        connector = self._store.get(name)
-        if connector is None:
-            return None
-        tasks = sorted(self._store.get_all(name).items())
-        return ConnectorStatus(
-            name,
-            replace(connector, since_ms=self._store.since_ms(name)),
-            [(number, replace(task, since_ms=self._store.since_ms(TaskId(name, number)))) for number, task in tasks],
-            "unknown",
-        )
+        return next(iter(self._store.connector_statuses((name,))), None)
 
     def reset_topics(self, name: str) -> None:
         """Clears the topics that a connector used."""

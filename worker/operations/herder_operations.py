@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from connect.errors import ForbiddenError, UnsupportedError
+from connect.errors import ForbiddenError, NotFoundError, UnsupportedError
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
@@ -16,6 +17,7 @@ from worker.model import (
     ConfigVersion,
     ConnectorFileState,
     ConnectorInfo,
+    ConnectorStatus,
     LoggerLevel,
     OffsetEntry,
     Origin,
@@ -173,6 +175,18 @@ class HerderOperations(ABC):
 
     def rebalance_times_ms(self) -> Sequence[int]:
         return ()
+
+    @abstractmethod
+    def connector_status(self, name: str) -> ConnectorStatus:
+        """Returns the status of a connector. Raises NotFoundError."""
+
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
+        """Returns the statuses of those connectors that have one, in this order."""
+        found = []
+        for name in names:
+            with suppress(NotFoundError):
+                found.append(self.connector_status(name))
+        return found
 
     def mask_secrets(self, text: str) -> str:
         return self._mask.mask(text)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from itertools import count
 
 from connect.errors import ConnectError, UnreachableError
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
-from worker.model import State, Status, TaskId
+from worker.model import ConnectorStatus, State, Status, TaskId
 from worker.storage import record_codec
 from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord
 
@@ -75,8 +76,8 @@ class StatusStore:
         self._saying = threading.Lock()
         self._connectors: dict[str, Status] = {}
         self._tasks: dict[str, dict[int, Status]] = {}
-        self._since: dict[Instance, tuple[State, int]] = {}
-        """The state of each instance, and when this worker first read it."""
+        self._whole: dict[str, ConnectorStatus] = {}
+        """Statuses of connectors with their tasks, built when somebody asks for them."""
         self._topics: dict[str, dict[str, TopicStatus]] = {}
         self._own: dict[Instance, Status] = {}
         """The latest statuses that this worker wrote for its instances."""
@@ -106,19 +107,27 @@ class StatusStore:
     # --- what is known
 
     def get(self, instance: Instance) -> Status | None:
+        """Returns the status of an instance. Its ``since_ms`` is when this worker first read the state."""
         with self._lock:
             return self._known(instance)
-
-    def since_ms(self, instance: Instance) -> int | None:
-        """Returns since when an instance has had its state, at least: as long as this worker has seen it. In ms since 1970."""
-        with self._lock:
-            found = self._since.get(instance)
-        return None if found is None else found[1]
 
     def get_all(self, connector: str) -> dict[int, Status]:
         """Returns the statuses of a connector's tasks, by number."""
         with self._lock:
             return dict(self._tasks.get(connector, {}))
+
+    def connector_statuses(self, connectors: Iterable[str]) -> list[ConnectorStatus]:
+        """Returns the statuses of those connectors that have one, in this order, with the type ``unknown``. An unchanged status
+        is the same object as before."""
+        with self._lock:
+            return [status for name in connectors if (status := self._status_of(name)) is not None]
+
+    def _status_of(self, name: str) -> ConnectorStatus | None:
+        status = self._whole.get(name)
+        if status is None and (connector := self._connectors.get(name)) is not None:
+            tasks = sorted(self._tasks.get(name, {}).items())
+            status = self._whole[name] = ConnectorStatus(name, connector, tasks, "unknown")
+        return status
 
     def connectors(self) -> frozenset[str]:
         """Returns the connectors that have a status, of their own or of a task."""
@@ -276,12 +285,13 @@ class StatusStore:
         return None
 
     def _take(self, instance: Instance, status: Status | None) -> None:
-        if isinstance(instance, TaskId) and status is not None and is_late(self._known(instance), status):
-            return
-        if status is None:
-            self._since.pop(instance, None)
-        elif (since := self._since.get(instance)) is None or since[0] is not status.state:
-            self._since[instance] = status.state, self._epoch_ms()
+        before = self._known(instance)
+        if status is not None:
+            if isinstance(instance, TaskId) and is_late(before, status):
+                return
+            same = before if before is not None and before.state is status.state else None
+            status = replace(status, since_ms=self._epoch_ms() if same is None else same.since_ms)
+        self._whole.pop(instance if isinstance(instance, str) else instance.connector, None)
         if isinstance(instance, str):
             if status is None:
                 self._connectors.pop(instance, None)

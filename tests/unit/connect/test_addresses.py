@@ -89,3 +89,10 @@ def test_a_name_server_that_changes_its_answer_changes_nothing(monkeypatch: pyte
     answers(monkeypatch, ["169.254.169.254"])
     with pytest.raises(ConfigError, match=r"Connections to rebinding.example.com \(169.254.169.254\) are not allowed"):
         DEFAULTS.open_socket("rebinding.example.com", 80, 5)
+
+
+@pytest.mark.parametrize("host", ["a..b", ".", f"{'x' * 64}.example.com"])
+def test_names_that_cannot_be_encoded_are_unresolvable(host: str) -> None:
+    with pytest.raises(OSError, match="is not a host name"):
+        DEFAULTS.resolve(host)
+    DEFAULTS.require(host)  # the client reports it itself

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from connect.errors import (
@@ -115,6 +116,13 @@ class FakeHerder:
         if name in self.task_workers:
             tasks = [(number, Status(State.RUNNING, worker)) for number, worker in enumerate(self.task_workers[name])]
         return ConnectorStatus(name, status, tasks, "source")
+
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
+        found = []
+        for name in names:
+            with suppress(NotFoundError):
+                found.append(self.connector_status(name))
+        return found
 
     def task_status(self, task: TaskId) -> Status:
         if task.connector not in self.configs or task not in self._tasks(task.connector):

@@ -81,6 +81,7 @@ def test_users_and_passwords_are_checked(tmp_path: Path, users: Path) -> None:
         basic("nobody", ""),
         "Bearer abc",
         "Basic !!!",
+        "Basic é",
         "Basic " + base64.b64encode(b"admin").decode(),
         "Basic " + base64.b64encode(b"\xff:\xff").decode(),
     ):

@@ -56,6 +56,7 @@ def test_queries_become_requests(herder: FakeHerder, client: ConnectClient) -> N
     ("method", "path", "body", "status", "message"),
     [
         ("GET", "?limit=1001", None, 400, "limit is '1001'; expected a number from 0 to 1000"),
+        ("GET", f"?partition={'9' * 5000}", None, 400, "expected a number from 0 to 2147483647"),
         ("GET", "?partition=x", None, 400, "partition is 'x'; expected a number from 0"),
         ("POST", "/replay", [], 500, "The body is not an object"),
         ("POST", "/replay", {"dryrun": True}, 400, 'Unknown member "dryrun" of the body; expected selection, limit, dry_run'),

@@ -27,3 +27,16 @@ def test_invalid_signature_headers_are_rejected(
     answer = target.send({"method": method, "path": f"/connectors/c/{call}", "headers": headers, "body": body})
     assert answer.status == 400
     assert answer.body["message"].startswith(message)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [None, [], "text", 7, {}, {"worker": ["w"], "done": True}, {"worker": "w", "done": "true"}, {"worker": "w", "done": None}],
+)
+def test_malformed_turn_is_rejected_without_a_traceback(
+    server: RestServer, body: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = Target("127.0.0.1", server.ports[0], lambda topic, values: None)
+    answer = target.send({"method": "PUT", "path": "/sluice/connectors/c/reload-turn", "body": body})
+    assert (answer.status, "The body of a turn is not" in answer.body["message"]) == (400, True)
+    assert "Uncaught exception" not in caplog.text

@@ -95,6 +95,9 @@ def test_unknown_connectors_and_bad_parameters_are_refused(serve: Serve) -> None
         ([("limit", "1001")], "limit is '1001'; expected a number from 0 to 1000"),
         ([("task", "x")], "task is 'x'; expected a number"),
         ([("wait_ms", "30001")], "wait_ms is '30001'; expected a number from 0 to 30000"),
+        ([("limit", "9" * 5000)], "expected a number from 0 to 1000"),
+        ([("task", "²")], "task is '²'; expected a number"),
+        ([("after", f"w@{'1' * 5000}.1")], "expected next of an earlier response"),
         ([("after", "nonsense")], "after is 'nonsense'; expected next of an earlier response"),
         ([("scope", "all")], "scope is 'all'; expected cluster or worker"),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,28 @@ def test_file_is_private_and_opened_again_after_a_rotation(tmp_path: Path) -> No
     assert json.loads((tmp_path / "audit.1").read_text())["path"] == "/[hidden]"
     [line] = file.read_text().splitlines()
     assert len(json.loads(line)["path"]) < 400, "one line, whatever a request contains"
+
+
+def test_file_that_can_no_longer_be_written_does_not_fail_a_change(
+    serve: Serve, fake: FakeHerder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    call = serve({"rest.audit.log.file": str(folder / "audit")})
+    shutil.rmtree(folder)
+    assert call("PUT", "/connectors/a/config", {"connector.class": "x"}).status == 201
+    assert f"Cannot write to the audit log {folder / 'audit'}: No such file or directory" in caplog.text
+    assert '"path": "/connectors/a/config"' in caplog.text
+    folder.mkdir()
+    call("DELETE", "/connectors/a")
+    assert json.loads((folder / "audit").read_text())["method"] == "DELETE"
+
+
+def test_full_disk_does_not_fail_a_change(serve: Serve, fake: FakeHerder, caplog: pytest.LogCaptureFixture) -> None:
+    call = serve({"rest.audit.log.file": "/dev/full"})
+    assert call("PUT", "/connectors/a/config", {"connector.class": "x"}).status == 201
+    assert "Cannot write to the audit log /dev/full: No space left on device. The entry is {" in caplog.text
+    assert '"path": "/connectors/a/config"' in caplog.text
 
 
 def test_file_that_cannot_be_opened_is_a_config_error(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def test_users_of_a_file(serve: Serve, tmp_path: Path, fake: FakeHerder) -> None
     file.write_text(f"alice:{hash_password('p:ä')}\n")
     call = serve({"rest.authentication": "basic", "rest.authentication.users.file": str(file)})
     assert call("GET", "/connectors", headers=basic("alice", "p:ä")).status == 200
-    for headers in (basic("alice", "x"), basic("bob", "p:ä"), {"Authorization": "Basic !"}, {"Authorization": "Digest x"}, {}):
+    malformed = [{"Authorization": value} for value in ("Basic !", "Basic é", "Digest x")]
+    for headers in (basic("alice", "x"), basic("bob", "p:ä"), *malformed, {}):
         refused = call("GET", "/connectors", headers=headers)
         assert refused.status == 401
         assert refused.headers["WWW-Authenticate"] == 'Basic realm="KafkaConnect"'

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,9 +17,10 @@ from urllib.parse import urlsplit
 import pytest
 from joserfc.jwk import ECKey, RSAKey
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, NotReadyError, UnreachableError
 from rest.security.identity import AuthenticationError
 from rest.security.oidc_tokens import Provider, TokenVerifier
+from rest.security.provider_http import ProviderHttp
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.security.conftest import Answer, Caller, Serve
 from tests.unit.rest.security.openid_provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider
@@ -170,6 +173,81 @@ def test_new_key_is_found_and_a_removed_one_is_forgotten(provider: OpenIdProvide
     with pytest.raises(AuthenticationError):
         verifier.identify(former)
     provider.keys[:] = [old]
+
+
+class StuckHttp(ProviderHttp):
+    """Once ``is_stuck``, requests wait until they are released, and then fail: no provider can be told when to time out."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(None)
+        self.is_stuck = False
+        self.asked, self.release = threading.Event(), threading.Event()
+        self.count = 0
+        self._clock = clock
+
+    def get(self, url: str) -> dict[str, Any]:
+        self.count += 1
+        if not self.is_stuck:
+            return super().get(url)
+        self.asked.set()
+        assert self.release.wait(30)
+        self._clock[0] += 10  # the timeout
+        raise UnreachableError("no answer")
+
+
+@pytest.fixture
+def stuck() -> StuckHttp:
+    return StuckHttp([1000.0])
+
+
+def test_provider_that_does_not_answer_does_not_delay_callers_whose_keys_are_cached(
+    provider: OpenIdProvider, stuck: StuckHttp
+) -> None:
+    clock = stuck._clock
+    keys = Provider(config(provider), stuck, lambda: clock[0])
+    verifier = TokenVerifier(config(provider), keys)
+    assert verifier.identify(provider.token()).subject == "alice"
+    clock[0] += 11
+    stuck.is_stuck = True
+    invented = provider.token({"kid": "invented"})
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            loading = pool.submit(verifier.identify, invented)
+            assert stuck.asked.wait(30)
+            assert pool.submit(verifier.identify, provider.token()).result(10).subject == "alice"
+            assert pool.submit(keys.endpoints).result(10).jwks_uri == f"{provider.issuer}/keys"
+            with pytest.raises(NotReadyError, match="are being loaded"):
+                pool.submit(verifier.identify, invented).result(10)
+            clock[0] += 4000  # the cached keys are due to be loaded again
+            assert pool.submit(verifier.identify, provider.token()).result(10).subject == "alice"
+        finally:
+            stuck.release.set()
+        with pytest.raises(AuthenticationError):
+            loading.result(10)
+    count = stuck.count
+    with pytest.raises(AuthenticationError):
+        verifier.identify(invented)
+    assert stuck.count == count, "the time between two loads begins at the end of the first"
+
+
+def test_only_the_first_of_those_who_wait_for_the_keys_asks_a_provider_that_does_not_answer(
+    provider: OpenIdProvider, stuck: StuckHttp
+) -> None:
+    keys = Provider(config(provider), stuck, lambda: stuck._clock[0])
+    verifier = TokenVerifier(config(provider), keys)
+    stuck.is_stuck = True
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            calls: list[Future[Any]] = [pool.submit(verifier.identify, provider.token()) for _ in range(2)]
+            calls.append(pool.submit(keys.endpoints))
+            assert stuck.asked.wait(30)
+        finally:
+            stuck.release.set()
+        for one in calls:
+            with pytest.raises(ConnectError) as failed:
+                one.result(10)
+            assert not isinstance(failed.value, AuthenticationError)
+    assert stuck.count == 1
 
 
 def test_provider_that_does_not_answer_is_no_refusal(provider: OpenIdProvider) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,16 @@ class Herder(FakeHerder):
         if plugin == "Known":
             return [{"name": name, "type": "PASSWORD"} for name in TYPED] + [{"name": "topic", "type": "STRING"}]
         return super().plugin_config(plugin, version)
+
+    def validate(self, plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Echoes values, as Apache does; an invalid one in the error too."""
+        if "retries" in config:
+            raise ConfigError.invalid("url.0", config["url.0"], "retries does not fit")
+        configs: list[dict[str, Any]] = []
+        for key, value in config.items():
+            shown = {"name": key, "value": "[hidden]" if key in TYPED else value, "errors": [f"Invalid value {value}"]}
+            configs.append({"definition": None, "value": shown})
+        return {"name": plugin, "error_count": 1, "groups": [], "configs": [*configs, {"definition": {}, "value": None}]}
 
     def task_infos(self, name: str) -> list[TaskInfo]:
         config = {key: value for key, value in self.configs[name].items() if value is not None}
@@ -181,6 +192,23 @@ def test_hidden_values_that_come_back(serve: Serve, fake: FakeHerder) -> None:
     assert call("PUT", "/connectors/m/config", {"connector.class": "Known", "topic": "[hidden]"}).status == 201
     assert fake.configs["m"]["topic"] == "[hidden]"
     assert call("PUT", "/connectors/n/config", {"connector.class": "Known", **mask}).status in (201, 400)
+
+
+def test_validation_shows_hidden_values_as_they_were_sent(serve: Serve, fake: FakeHerder) -> None:
+    call = serve({"rest.mask.secrets": "true"})
+    stored = {"name": "a", **planted_config("Known")}
+    fake.configs["a"], fake.targets["a"] = dict(stored), TargetState.STARTED
+    shown = call("GET", "/connectors/a/config").body
+    assert secrets_of(json.dumps(shown)) == []
+    answer = call("PUT", "/connector-plugins/Known/config/validate", {**shown, "topic": "other"})
+    assert (answer.status, secrets_of(json.dumps(answer.body))) == (200, [])
+    values = {one["value"]["name"]: one["value"] for one in answer.body["configs"] if one["value"] is not None}
+    assert {name: value["value"] for name, value in values.items()} == {**shown, "topic": "other"}
+    assert values["db.password"]["errors"] == ["Invalid value [hidden]"]
+    failed = call("PUT", "/connector-plugins/Known/config/validate", {**shown, "retries": "x"})
+    assert (failed.status, f"Invalid value {shown['url.0']} for" in failed.body["message"]) == (500, True)
+    # A new value is the client's own.
+    assert "n3w" in json.dumps(call("PUT", "/connector-plugins/Known/config/validate", {**shown, "db.password": "n3w"}).body)
 
 
 def test_secrets_of_the_worker_are_in_no_error() -> None:

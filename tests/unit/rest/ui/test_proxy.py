@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -59,6 +61,53 @@ def test_requests_and_answers_are_passed_on(page: UiServer, worker: tuple[RestSe
     status, headers, _ = ask(page, "POST", "/connectors", json_type, {"name": "n", "config": {"connector.class": "x"}})
     assert (status, headers["location"].endswith("/connectors/n")) == (201, True)
     assert ask(page, "DELETE", "/connectors/n", FROM_PAGE)[0] == 204
+
+
+@pytest.fixture
+def answering() -> Iterator[str]:
+    """The URL of a server whose answers have headers of every kind."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            for name, value in ANSWERED:
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="answering")
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+ANSWERED = [
+    ("WWW-Authenticate", 'Basic realm="KafkaConnect"'),
+    ("WWW-Authenticate", 'Bearer realm="KafkaConnect"'),
+    ("Set-Cookie", "a=1; Path=/"),
+    ("Set-Cookie", "b=; Max-Age=0"),
+    ("X-Sluice-Kept-Secrets", "code, url"),
+    ("Server", "not passed on"),
+]
+
+
+def test_all_headers_of_a_name_are_passed_on(answering: str) -> None:
+    server = UiServer(answering, "127.0.0.1", 0, read_only=False)
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://").removesuffix("/ui"), timeout=20)
+    try:
+        connection.request("GET", "/connectors")
+        headers = connection.getresponse().headers
+        for name in ("WWW-Authenticate", "Set-Cookie", "X-Sluice-Kept-Secrets"):
+            assert headers.get_all(name) == [value for key, value in ANSWERED if key == name]
+        assert "not passed on" not in (headers.get_all("Server") or [])
+    finally:
+        connection.close()
+        server.close()
 
 
 def test_page_tells_which_worker_it_is_for(page: UiServer, worker: tuple[RestServer, FakeHerder]) -> None:

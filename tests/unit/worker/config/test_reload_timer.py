@@ -98,6 +98,23 @@ def test_connectors_that_share_a_secret_restart_one_after_the_other() -> None:
         timer.close()
 
 
+def test_nothing_is_reloaded_after_the_timer_was_closed() -> None:
+    clock = ManualClock()
+    began: list[str] = []
+
+    def reload(name: str, only_if_changed: bool) -> Future[None]:
+        began.append(name)
+        timer.close()
+        return Future()
+
+    timer = ReloadTimer(reload, clock.monotonic)
+    for name in ("a", "b"):
+        timer.schedule(name, [expiry(1000)])
+    clock.advance(1)
+    assert timer.run_due() is None
+    assert began == ["a"]
+
+
 def test_shutdown_does_not_wait_for_a_restart() -> None:
     clock = ManualClock()
     began = threading.Event()

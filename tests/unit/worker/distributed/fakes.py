@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from worker.distributed.status_writer import StatusWriter
 from worker.executor import ConnectorSpec, TaskSpec
 from worker.group.events import Assigned
 from worker.group.protocol import Assignment, Protocol
-from worker.model import Status, TargetState, TaskId
+from worker.model import ConnectorStatus, Status, TargetState, TaskId
 from worker.operations.auto_restart import AutoRestart
 from worker.storage.config_state import ConfigState, apply
 from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskRecord
@@ -181,12 +181,13 @@ class FakeStatusStore:
     def get(self, instance: str | TaskId) -> Status | None:
         return self.statuses.get(instance)
 
-    def since_ms(self, instance: str | TaskId) -> int | None:
-        return None
-
     def get_all(self, connector: str) -> dict[int, Status]:
         found = self.statuses.items()
         return {task.task: status for task, status in found if isinstance(task, TaskId) and task.connector == connector}
+
+    def connector_statuses(self, connectors: Iterable[str]) -> list[ConnectorStatus]:
+        found = [(name, self.get(name)) for name in connectors]
+        return [ConnectorStatus(name, one, sorted(self.get_all(name).items()), "unknown") for name, one in found if one]
 
     def connectors(self) -> frozenset[str]:
         return frozenset()

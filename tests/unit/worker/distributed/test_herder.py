@@ -117,13 +117,12 @@ def test_the_late_status_of_a_removed_task_is_not_shown(leading: Leading) -> Non
     leading.configure(ConnectorRecord("a", CONFIG), TaskRecord(TaskId("a", 0), {"task.class": "y"}), CommitRecord("a", 1))
     late = Status(State.UNASSIGNED, "other:1")
     shown = ConnectorStatus("a", Status(State.RUNNING, "me:1"), [(0, late), (1, late)], "unknown")
+    stored = {"a": shown, "b": replace(shown, name="b")}
     parts = cast(Any, leading.herder._parts)
-    parts.statuses = SimpleNamespace(connector_status=lambda name: shown)
-    parts.status_store = SimpleNamespace(get=lambda task: late)
+    parts.status_store = SimpleNamespace(get=lambda task: late, connector_statuses=lambda names: [stored[name] for name in names])
     assert leading.herder.connector_status("a").tasks == [(0, late)]
     assert leading.herder.task_status(TaskId("a", 0)) == late
     with pytest.raises(NotFoundError, match="No status found for task a-1"):
         leading.herder.task_status(TaskId("a", 1))
     # Nobody knows the tasks of a connector whose configuration was not read yet.
-    parts.statuses = SimpleNamespace(connector_status=lambda name: replace(shown, name="b"))
     assert leading.herder.connector_status("b").tasks == [(0, late), (1, late)]

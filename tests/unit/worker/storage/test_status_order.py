@@ -161,3 +161,67 @@ def test_a_deleted_status_is_not_written_again(workers: tuple[Worker, Worker]) -
 )
 def test_which_statuses_are_late(state: State, worker: str, generation: int, late: bool) -> None:
     assert hides(Status(state, worker, None, generation), Status(State.RUNNING, "new", None, 8)) is late
+
+
+def test_a_status_tells_since_when_its_state_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_store, "TopicLog", Log)
+    now = [1000]
+    store = StatusStore(cast(TopicLogSettings, None), "w", lambda: now[0])
+    log = cast(Log, cast(Any, store)._log)
+
+    def since(instance: str | TaskId) -> int | None:
+        found = store.get(instance)
+        return None if found is None else found.since_ms
+
+    for instance in ("c", TASK):
+        for state, at_ms, expected in (
+            (State.RUNNING, 1000, 1000),
+            (State.RUNNING, 2000, 1000),
+            (State.FAILED, 3000, 3000),
+            (State.RUNNING, 4000, 4000),
+            (State.RUNNING, 5000, 4000),
+        ):
+            now[0] = at_ms
+            store.put(instance, Status(state, "w", f"at {at_ms}"))
+            key, value = log.sent[-1]
+            log.on_record(LogRecord(0, at_ms, 0, key, value, True))
+            assert since(instance) == expected
+        now[0] = 6000
+        log.on_record(LogRecord(0, 6000, 0, key, None, True))
+        assert since(instance) is None
+        log.on_record(LogRecord(0, 6001, 0, key, value, True))
+        assert since(instance) == 6000
+    assert store.get_all("c")[0].since_ms == 6000
+
+
+def test_status_with_its_tasks_is_the_same_object_until_a_record_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_store, "TopicLog", Log)
+    store = StatusStore(cast(TopicLogSettings, None), "w")
+    log = cast(Log, cast(Any, store)._log)
+
+    def take(instance: str | TaskId, state: State | None) -> None:
+        store.delete(instance) if state is None else store.put(instance, Status(state, "w"))
+        key, value = log.sent[-1]
+        log.on_record(LogRecord(0, 1, 0, key, value, True))
+
+    def shown(name: str) -> tuple[State, dict[int, State]] | None:
+        found = store.connector_statuses([name])
+        assert all(one is other for one, other in zip(found, store.connector_statuses([name]), strict=True))
+        return (found[0].connector.state, {number: task.state for number, task in found[0].tasks}) if found else None
+
+    take(TaskId("c", 1), State.RUNNING)
+    assert shown("c") is None, "a task alone is no status"
+    take("c", State.RUNNING)
+    take("d", State.PAUSED)
+    assert shown("c") == (State.RUNNING, {1: State.RUNNING})
+    other = store.connector_statuses(["d"])[0]
+    take(TaskId("c", 0), State.FAILED)
+    assert shown("c") == (State.RUNNING, {0: State.FAILED, 1: State.RUNNING})
+    take(TaskId("c", 1), None)
+    assert shown("c") == (State.RUNNING, {0: State.FAILED})
+    take("c", State.STOPPED)
+    assert shown("c") == (State.STOPPED, {0: State.FAILED})
+    assert store.connector_statuses(["d"])[0] is other
+    assert [one.name for one in store.connector_statuses(["d", "absent", "c"])] == ["d", "c"]
+    take("c", None)
+    assert shown("c") is None
