@@ -22,7 +22,8 @@ from benchmarks.measure import Figures, Measured, report
 from connect.config.properties import write_properties
 from connect.spool.positions import SpoolPosition
 from connect.spool.reader import SpoolReader
-from connectors.spark.datasource.rows import ADDED_COLUMNS, TypedRows, batches_of, columns_of
+from connectors.spark.datasource.columns import ADDED_COLUMNS
+from connectors.spark.datasource.rows import TypedRows, batches_of, columns_of
 from sluice.embedded.postgres import EmbeddedPostgres
 
 RECORDS = number("RECORDS", 500_000)

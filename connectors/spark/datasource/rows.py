@@ -9,31 +9,14 @@ import pyarrow.compute as pc
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import DataError
-from connect.spool.segments import HEADERS, restore_bytes, restore_headers
-from connect.suggestions import did_you_mean
+from connect.spool.segments import restore_bytes, restore_headers
+from connectors.spark.datasource.columns import OP, RECORDS, ROW_POSITION, TS, UNCHANGED, UTC
 from connectors.spark.datasource.spool_decoder import SpoolDecoder, read_value_schema
 from connectors.spark.decode.change_batch import MESSAGE, OPERATION, POSITION, SEQUENCE, SOURCE_MS, TOMBSTONE, ChangeBatch
 from connectors.spark.decode.layouts import detect_layout
 from connectors.spark.decode.toast import placeholders
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
-OP, TS, ROW_POSITION, UNCHANGED = "_op", "_ts", "_position", "_unchanged"
-_UTC = pa.timestamp("us", "UTC")
-ADDED_COLUMNS = pa.schema([(OP, pa.string()), (TS, _UTC), (ROW_POSITION, pa.string()), (UNCHANGED, pa.list_(pa.string()))])
-"""Columns of typed rows after those of the table."""
-RECORDS = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", _UTC),
-        ("timestampType", pa.int32()),
-        ("headers", HEADERS),
-    ]
-)
-"""The columns of Spark's Kafka source. ``offset`` is the number of the row in the spool."""
 _BATCH_ROWS = 20_000
 _NUMBER_WIDTH = 20
 
@@ -47,33 +30,11 @@ def records_of(rows: pa.Table, first_row: int, schemas: Mapping[str, str]) -> pa
         rows["topic"].cast(pa.string()),
         pc.fill_null(rows["partition"], 0),
         pa.array(range(first_row, first_row + count), pa.int64()),
-        rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(_UTC),
+        rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(UTC),
         pa.repeat(pa.scalar(0, pa.int32()), count),
         restore_headers(rows),
     ]
     return pa.table(columns, schema=RECORDS)
-
-
-def topic_of_table(table: str, topics: Sequence[str]) -> str | None:
-    """Returns the topic with this name, or the only one that ends with it after a dot; None if there is none. Raises DataError
-    if there are several."""
-    if table in topics:
-        return table
-    found = [topic for topic in topics if topic.endswith(f".{table}")]
-    if len(found) > 1:
-        raise DataError(f"table {table} could be any of the topics {', '.join(found)}: use one of these names")
-    return found[0] if found else None
-
-
-def unknown_table(table: str, topics: Sequence[str]) -> DataError:
-    """The error for a table without records."""
-    seen = f"topics seen: {', '.join(topics)}" if topics else "the connector has written no record"
-    last_parts = [topic.rpartition(".")[2] for topic in topics]
-    near = did_you_mean(table, [*topics, *(".".join(topic.split(".")[-2:]) for topic in topics), *last_parts], "; ")
-    return DataError(
-        f"The connector has no record of table {table} yet, so its columns are not known ({seen}{near}). Check the option table, "
-        "or give the columns with .schema(...)"
-    )
 
 
 def columns_of(texts: Sequence[str]) -> pa.Schema:
@@ -136,7 +97,7 @@ class TypedRows:
         unchanged: list[tuple[str, pa.ChunkedArray]] = []
         added = {
             OP: meta[OPERATION],
-            TS: meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(_UTC),
+            TS: meta[SOURCE_MS].cast(pa.timestamp("ms", "UTC")).cast(UTC),
             ROW_POSITION: _positions(meta),
         }
         columns = []

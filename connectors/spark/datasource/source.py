@@ -2,7 +2,7 @@
 
 Spark pickles these objects into several processes. One that ends at once asks for the schema. One per streaming query calls all
 methods of the stream reader but ``read``, one at a time: it holds the reader's lock, and starts and stops the spooler. One per
-batch read plans it. Executors call ``read``. So a constructor does nothing.
+batch read plans it. Executors call ``read``. So a constructor does nothing, and what only executors need is imported in ``read``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,9 @@ from connect.spool.positions import LOADED, PLANNED, START, SpoolPosition, parse
 from connect.spool.reader import SpoolReader, SpoolSlice, require_reachable
 from connect.spool.status import WriterState
 from connectors.spark.datasource.bounds import BOUNDS, bounds_row
+from connectors.spark.datasource.columns import ADDED_COLUMNS, RECORDS, topic_of_table, unknown_table
 from connectors.spark.datasource.options import CONFIRMED, SourceOptions, parse_options
 from connectors.spark.datasource.options import START as STARTING_OFFSETS
-from connectors.spark.datasource.rows import (
-    ADDED_COLUMNS,
-    RECORDS,
-    TypedRows,
-    batches_of,
-    columns_of,
-    records_of,
-    topic_of_table,
-    unknown_table,
-)
 from connectors.spark.datasource.spooler_process import SpoolerMode, SpoolerProcess
 from connectors.spark.zip_finders import forget_zip_finders
 
@@ -136,6 +127,8 @@ def _table_columns(options: SourceOptions, table: str) -> pa.Schema:
 
 
 def _find_columns(options: SourceOptions, table: str, reader: SpoolReader) -> pa.Schema:
+    from connectors.spark.datasource.rows import columns_of
+
     process = SpoolerProcess(options, SpoolerMode.SCHEMA)
     deadline = time.monotonic() + options.schema_timeout_s
     status, is_started = None, False
@@ -194,6 +187,8 @@ class _SpoolRows:
         if isinstance(partition, BoundsPartition):
             yield pa.RecordBatch.from_pylist([dict(partition.row)], schema=BOUNDS)
             return
+        from connectors.spark.datasource.rows import TypedRows, batches_of, records_of
+
         assert isinstance(partition, SpoolPartition)
         directory, schemas = Path(partition.directory), partition.schemas
         # Also without rows: the first batch shows whether executors reach the spool, which the driver cannot know.

@@ -20,7 +20,8 @@ from connect.spool.reader import SpoolReader, SpoolSlice
 from connect.spool.segments import columns_of_topic, restore_bytes
 from connect.spool.writer import SpoolWriter
 from connectors.postgres.snapshot import copy_stream
-from connectors.spark.datasource.rows import ADDED_COLUMNS, TypedRows, columns_of
+from connectors.spark.datasource.columns import ADDED_COLUMNS
+from connectors.spark.datasource.rows import TypedRows, columns_of
 from connectors.spark.datasource.spool_decoder import SpoolDecoder
 from connectors.spark.decode.change_batch import FIELDS, POSITION, SEQUENCE, SOURCE_MS
 from connectors.spark.decode.topic_decoder import TopicDecoder

@@ -14,15 +14,8 @@ from connect.errors import DataError
 from connect.spool.schemas import SchemaTexts
 from connect.spool.segments import build_segment, restore_bytes
 from connectors.spark.config_keys import UNAVAILABLE
-from connectors.spark.datasource.rows import (
-    ADDED_COLUMNS,
-    RECORDS,
-    TypedRows,
-    columns_of,
-    records_of,
-    topic_of_table,
-    unknown_table,
-)
+from connectors.spark.datasource.columns import ADDED_COLUMNS, RECORDS, topic_of_table, unknown_table
+from connectors.spark.datasource.rows import TypedRows, columns_of, records_of
 from tests.unit.connect.spool.spools import NOW_MS, Run
 
 TOPIC = "shop.public.orders"
