@@ -199,13 +199,21 @@ class Pipeline:
 
     def topic_values(self, table: str) -> list[bytes | None]:
         """Returns all values of a table's topic in order."""
-        topic = TopicPartition(f"{self.prefix}.public.{table}", 0, 0)
+        return self._values(table, 0)
+
+    def newest_value(self, table: str) -> bytes | None:
+        """Returns the last value of a table's topic; None if it is empty."""
+        values = self._values(table, max(0, self.end_offset(table) - 1))
+        return values[-1] if values else None
+
+    def _values(self, table: str, position: int) -> list[bytes | None]:
+        """Returns the values of a table's topic from an offset."""
+        topic = TopicPartition(f"{self.prefix}.public.{table}", 0, position)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
         end = consumer.get_watermark_offsets(topic, timeout=30)[1]
         consumer.assign([topic])
         values: list[bytes | None] = []
         deadline = time.monotonic() + 60
-        position = 0
         while position < end:
             assert time.monotonic() < deadline
             for message in consumer.consume(min(5000, end - position), 1.0):
