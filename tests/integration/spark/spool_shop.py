@@ -106,10 +106,18 @@ def lake_rows(table: Path) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool], table: Path | str | None = None) -> None:
+    """Waits for a condition, of the rows of ``table`` if it is given: those are read when the table has a new commit, and twice a
+    second."""
     deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
+    read_at, seen = float("-inf"), None
+    while True:
+        now, commits = time.monotonic(), None if table is None else set(Path(table).glob("*/*.json"))
+        if table is None or commits != seen or now > read_at + 0.5:
+            if condition():
+                return
+            read_at, seen = time.monotonic(), commits
+        assert now < deadline
         threading.Event().wait(0.05)
 
 

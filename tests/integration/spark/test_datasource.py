@@ -97,9 +97,9 @@ def test_load_and_stream_make_the_table_and_each_change_occurs_once(spark: Spark
         assert query.exception() is None, query.exception()
         return replayed(spark.read.format("delta").load(shop.table).collect()) == shop.rows()
 
-    wait_until(is_complete)
+    wait_until(is_complete, shop.table)
     shop.execute("insert into orders values (5000, 'last', null, 0)")
-    wait_until(is_complete)
+    wait_until(is_complete, shop.table)
     wait_until(lambda: shop.confirmed_lsn() > before)
     query.stop()
     wait_until(lambda: SpoolLock(shop.spool, WRITER).is_free())
@@ -170,7 +170,7 @@ def test_rows_of_a_first_batch_are_not_given_to_a_query_that_has_lost_its_checkp
         assert query.exception() is None, query.exception()
         return replayed(rows_of(shop.table)) == shop.rows()
 
-    wait_until(is_complete)
+    wait_until(is_complete, shop.table)
     query.stop()
 
 
@@ -190,7 +190,7 @@ def test_iceberg_table_of_a_stream_equals_the_source(spark: Spark, shop: Shop, t
         assert query.exception() is None, query.exception()
         return replayed(access.by_second_engine().to_pylist()) == shop.rows()
 
-    wait_until(is_complete)
+    wait_until(is_complete, access.path)
     query.stop()
     assert replayed(spark.sql(f"select * from {table}").collect()) == shop.rows()
 
@@ -238,7 +238,7 @@ def test_load_and_stream_of_the_jdbc_source_have_each_row_once(
             assert query.exception() is None, query.exception()
             return len(rows_of(table)) >= count
 
-        wait_until(is_complete)
+        wait_until(is_complete, table)
 
     changed = "changed timestamp(6) not null default current_timestamp(6) on update current_timestamp(6)"
     execute(
@@ -321,7 +321,7 @@ def test_one_stream_fills_all_tables_and_repeated_batches_change_nothing(
             assert query.exception() is None, query.exception()
             return lake_rows(lake / "orders") == shop.rows()
 
-        wait_until(is_complete)
+        wait_until(is_complete, lake / "orders")
         shop.execute(
             "update orders set amount = amount + 1 where id < 20; update orders set id = 9001 where id = 7;"
             "delete from orders where id between 100 and 120; alter table orders add column note text;"
@@ -374,7 +374,7 @@ def test_batch_that_was_interrupted_between_its_commits_is_completed(
             tables.write(batch, batch_id)
 
         query = tables.stream().writeStream.foreachBatch(write).option("checkpointLocation", shop.checkpoint).start()
-        wait_until(lambda: query.exception() is not None or (is_table(table) and len(rows_of(str(table))) >= 300))
+        wait_until(lambda: query.exception() is not None or (is_table(table) and len(rows_of(str(table))) >= 300), table)
         assert (failure := query.exception()) is None, str(failure)
         query.stop()
     assert interrupted > 0
@@ -402,7 +402,7 @@ def test_notebook_fills_a_table(
 
     for cell in cells:
         if "spark.read." in cell:  # a person waits until the rows are there
-            wait_until(is_complete)
+            wait_until(is_complete, tmp_path / "lake" / "orders")
             reads += 1
         exec(compile(cell, str(notebook), "exec"), names)
     assert reads == 2

@@ -111,7 +111,7 @@ def test_read_is_repeated_when_the_executor_or_its_python_process_is_killed(spar
         assert query.exception() is None, query.exception()
         return replayed(rows_of(shop.table)) == shop.rows()
 
-    wait_until(is_complete)
+    wait_until(is_complete, shop.table)
     query.stop()
     assert executor.read_text() == "1"
 
@@ -144,7 +144,7 @@ def test_tables_are_written_though_executors_cannot_reach_the_spool(spark: Spark
             assert (failure := query.exception()) is None, str(failure)
             return lake_rows(tmp_path / "orders") == shop.rows()
 
-        wait_until(is_complete)
+        wait_until(is_complete, tmp_path / "orders")
         shop.execute("update orders set name = 'changed' where id < 300; delete from orders where id > 1000")
-        wait_until(is_complete)
+        wait_until(is_complete, tmp_path / "orders")
         query.stop()
