@@ -29,10 +29,11 @@ down: setup ## Stop the services that 'make up' started
 	$(BIN)/sluice down
 
 # Three processes, one file at a time each: most tests wait for services. In file order, because the longest come first. Compiled
-# before, because tests start hundreds of workers, and with PYTHONDONTWRITEBYTECODE each would compile its imports.
+# before, because tests start hundreds of workers, and with PYTHONDONTWRITEBYTECODE each would compile its imports, and each of the
+# three processes all tests.
 test: setup $(STAMPS)/test-services ## Run every test, with real brokers, databases, and Spark
-	$(BIN)/python -m compileall -q $(CODE)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m compileall -q -j 0 $(CODE)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(STAMPS)/packages ## Run the unit tests: no broker, no JVM, about two minutes
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests/unit
