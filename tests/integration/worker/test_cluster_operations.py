@@ -86,9 +86,7 @@ def test_rollback_works_through_any_worker(
         assert follower.client.config("a")["batch.size"] == "5"
 
 
-def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(
-    broker: EmbeddedBroker, tmp_path: Path
-) -> None:
+def test_failed_task_restarts_and_every_worker_shows_it_with_the_same_diagnosis(broker: EmbeddedBroker, tmp_path: Path) -> None:
     config = {
         "connector.class": "org.apache.kafka.connect.tools.MockSourceConnector",
         "mock_mode": "task-failure",
