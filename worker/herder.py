@@ -32,6 +32,7 @@ from worker.model import (
 )
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily
+from worker.observability.verifications import VerificationResults
 
 
 class WorkerInformation(Protocol):
@@ -64,6 +65,13 @@ class ConnectorReader(Protocol):
     def connector_info(self, name: str) -> ConnectorInfo: ...
 
     def connector_status(self, name: str) -> ConnectorStatus: ...
+
+
+class VerificationOperations(ConnectorReader, Protocol):
+    """The last results of ``sluice verify``."""
+
+    @property
+    def verifications(self) -> VerificationResults: ...
 
 
 class ConnectorOperations(ConnectorReader, Protocol):
@@ -285,6 +293,7 @@ class Herder(
     LoggerOperations,
     LogOperations,
     DeadLetterOperations,
+    VerificationOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

@@ -41,7 +41,8 @@ class FormRows:
     def select(self, places: Sequence[int]) -> FormRows:
         """Returns some of the rows."""
         forms, values = ([[column[place] for place in places] for column in one] for one in (self.forms, self.values))
-        keys, versions = ([one[place] for place in places] if one else () for one in (self.source_keys, self.versions))
+        keys = [self.source_keys[place] for place in places] if self.source_keys else ()
+        versions = [self.versions[place] for place in places] if self.versions else ()
         return FormRows(forms, values, self.source_table, keys, versions)
 
 

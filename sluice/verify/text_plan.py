@@ -131,7 +131,9 @@ def plan_texts(
         found, nulls = trial.run(with_nulls=False), trial.run(with_nulls=True)
     except (*_CONVERSION_ERRORS, AttributeError, AssertionError):
         return None  # something looks at values
-    if not all(isinstance(one, ExpectedRows) and one.table == table and one.key == names[:key_size] for one in (found, nulls)):
+    if found is None or nulls is None:
+        return None
+    if any(one.table != table or one.key != names[:key_size] for one in (found, nulls)):
         return None
     columns = [trial.column(name, found, nulls) for name in names]
     return None if None in columns else TextPlan(names, tuple(one for one in columns if one is not None))

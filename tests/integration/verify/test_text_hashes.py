@@ -109,9 +109,7 @@ def test_hashes_of_texts_are_those_of_records(postgres: EmbeddedPostgres, databa
         insert(db, 1)
         db.execute("INSERT INTO t (id) VALUES (-2147483648)")
         db.execute(TABLE.format(rows=60))
-        db.execute(
-            "INSERT INTO items (id, ratio, part, price) VALUES (101, 'NaN', '-0', 0), (102, '-0', 'Infinity', 1e8)"
-        )
+        db.execute("INSERT INTO items (id, ratio, part, price) VALUES (101, 'NaN', '-0', 0), (102, '-0', 'Infinity', 1e8)")
         db.execute(r"INSERT INTO items (id, name, price) VALUES (1003, E'tab\t\\N\r\n', -0.5), (1004, '\N', 100), (1005, '', 0)")
     config = {**source_config(postgres, database, "types"), "table.include.list": r"public\.(t|items)", **modes}
     for table in ("public.t", "public.items"):

@@ -16,7 +16,7 @@ from connect.data import logical
 from connect.data.schema import Schema, Type
 from connectors.spark.verification.tables import column_type, python_values
 from sluice.verify.arrow_hashes import hash_array
-from sluice.verify.canonical import Form, column_forms
+from sluice.verify.canonical import ColumnForms, Form, column_forms
 from sluice.verify.row_hashes import hash_forms
 
 _BIG = (1 << 63) - 1
@@ -79,7 +79,7 @@ def test_hashes_of_arrays_are_those_of_forms(type_: pa.DataType, data: st.DataOb
                 if not forms.is_comparable:
                     continue
 
-                def some(places: Sequence[int], array: pa.Array = array, forms: Any = forms) -> Sequence[Form]:
+                def some(places: Sequence[int], array: pa.Array = array, forms: ColumnForms = forms) -> Sequence[Form]:
                     return forms.of_actual(python_values(array.take(pa.array(places, pa.int64()))))
 
                 slow = hash_forms(some(range(len(array))))
