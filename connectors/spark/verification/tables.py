@@ -203,9 +203,9 @@ class _ArrowFiles(ABC):
         try:
             connection.register("t", self.read([*needed, *more]))
             types = {field.name: field.type for field in self.schema}
-            result = connection.execute(selection.sql(columns, types, only))
             wanted = pa.schema([self.schema.field(name) for name in columns])
-            reader: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
+            relation = connection.sql(selection.sql(columns, types, only))
+            reader: pa.RecordBatchReader = relation.to_arrow_reader(_BATCH_ROWS)
             for batch in reader:
                 yield batch.cast(wanted)
         finally:
