@@ -1,4 +1,4 @@
-"""The full comparison of ``sluice verify``: 200,000 nine-column rows of PostgreSQL and a Delta table; beside COPY."""
+"""The full comparison of ``sluice verify``: 500,000 nine-column rows of PostgreSQL and a Delta table; beside COPY."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sluice.verify.full_comparison import find_candidates
 from sluice.verify.record_path import RecordPath
 from sluice.verify.table_rows import TablePlan, TableReader, plan_table
 
-ROWS = 200_000
+ROWS = 500_000
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _WORKER = {"key.converter": _JSON, "value.converter": _JSON}
 

@@ -9,10 +9,10 @@ contains only transactions that committed before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from connect.data.schema import Schema
 from connect.record import SinkRecord, SourceRecord, TopicPartition
@@ -42,6 +42,9 @@ class SourceRows:
     keys: Sequence[Key]
     versions: Sequence[str | None]
     """Differs after each change of a row, also after one that restores its values. None if the source cannot tell."""
+    select: Callable[[Sequence[int]], SourceRows] | None = None
+    """Returns some of the rows by their indexes. None if ``records`` exist already: with it, they may be
+    :class:`connect.text_records.TextRecords`, which are created when somebody looks at one."""
 
 
 class SourceSnapshot(Protocol):
@@ -171,6 +174,17 @@ class TargetTable(Protocol):
         """Yields the rows that count as present, in batches."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ColumnarTargetTable(Protocol):
+    """A :class:`TargetTable` that can also be read into Arrow, which is faster."""
+
+    def record_batches(self, columns: Sequence[str], only: KeyFilter | None = None) -> Iterator[Any]:
+        """Yields the rows of :meth:`TargetTable.rows` as Arrow record batches of these columns."""
+
+    def python_values(self, column: Any) -> Sequence[Any]:
+        """Returns the values of an Arrow array as :meth:`TargetTable.rows` has them."""
 
 
 class VerifiableSink(Protocol):

@@ -33,6 +33,7 @@ from worker.model import (
 )
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily
+from worker.observability.verifications import VerificationResults
 
 
 class WorkerInformation(Protocol):
@@ -68,6 +69,13 @@ class ConnectorReader(Protocol):
 
     def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]:
         """Returns the statuses of those connectors that have one, in this order."""
+
+
+class VerificationOperations(ConnectorReader, Protocol):
+    """The last results of ``sluice verify``."""
+
+    @property
+    def verifications(self) -> VerificationResults: ...
 
 
 class ConnectorOperations(ConnectorReader, Protocol):
@@ -301,6 +309,7 @@ class Herder(
     LoggerOperations,
     LogOperations,
     DeadLetterOperations,
+    VerificationOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

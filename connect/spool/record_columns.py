@@ -66,7 +66,7 @@ def of_records(records: TextRecords, *, writes_defaults: bool) -> pa.StructArray
     """
     count = len(records)
     if records.lines is not None:
-        columns = _parse(records.lines)
+        columns = parse_lines(records.lines)
         slots = _Slots(pa.array(np.zeros(count, np.int32)), [records.lines.slots])
     else:
         rows = records.read(0, count)
@@ -97,7 +97,8 @@ def _with_tombstones(records: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays([keys, values], KEY_AND_VALUE)
 
 
-def _parse(lines: TextLines) -> list[pa.StringArray]:
+def parse_lines(lines: TextLines) -> list[pa.StringArray]:
+    """Returns the texts of lines by column. Raises NotInColumns, or Arrow's errors."""
     names = list(map(str, range(lines.lines[0].count("\t") + 1)))
     data = pa.py_buffer("\n".join([*lines.lines, ""]).encode())
     table = pv.read_csv(

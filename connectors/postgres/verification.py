@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from connect.change_events.toast import text_forms
 from connect.data.struct import Struct
@@ -21,7 +21,7 @@ from connectors.postgres.schema.catalog import estimated_rows
 from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.copy_stream import CopyStream, first_full
+from connectors.postgres.snapshot.copy_stream import Block, CopyStream, first_full
 from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.transaction import select_statement, start_snapshot
 from connectors.postgres.streaming import publications
@@ -232,8 +232,8 @@ class PostgresVerificationSnapshot:
 
     def rows(self, table: str) -> Iterator[SourceRows]:
         events = self._find(table)
-        for lines in self._copy(select_statement(events.rows, self._settings)):
-            yield _source_rows(events, lines, [None] * len(lines))
+        for block in self._copy(select_statement(events.rows, self._settings)):
+            yield _text_rows(events, block)
 
     def sample(self, table: str, count: int) -> Iterator[SourceRows]:
         events = self._find(table)
@@ -243,8 +243,8 @@ class PostgresVerificationSnapshot:
             own_rows = events.rows.table.own_rows
             percent = min(100.0, _SAMPLED_TOO_MANY * 100 * count / rows)
             select = select.replace(f" FROM {own_rows}", f" FROM {own_rows} TABLESAMPLE BERNOULLI ({percent:.6f})", 1)
-        for lines in self._copy(f"{select} LIMIT {count}"):
-            yield _source_rows(events, lines, [None] * len(lines))
+        for block in self._copy(f"{select} LIMIT {count}"):
+            yield _text_rows(events, block)
 
     def rows_of(self, table: str, keys: Sequence[Key]) -> Iterator[SourceRows]:
         events = self._find(table)
@@ -273,11 +273,11 @@ class PostgresVerificationSnapshot:
                 yield from self._rows_of(events, names, keys[:middle])
                 yield from self._rows_of(events, names, keys[middle:])
             return
-        for lines in blocks:
-            pairs = [line.split("\t", 1) for line in lines]
+        for block in blocks:
+            pairs = [line.split("\t", 1) for line in block.lines]
             yield _source_rows(events, [rest for _, rest in pairs], [version or None for version, _ in pairs])
 
-    def _copy(self, select: str) -> Iterator[list[str]]:
+    def _copy(self, select: str) -> Iterator[Block]:
         stream = CopyStream(self._connection)
         stream.start(select)
         while True:
@@ -285,7 +285,7 @@ class PostgresVerificationSnapshot:
                 continue
             block = stream.take()
             if block.lines:
-                yield block.lines
+                yield block
             if block.is_last:
                 return
 
@@ -304,6 +304,38 @@ def _source_rows(events: TableEvents, lines: list[str], versions: list[str | Non
     indexes = events.rows.key_indexes
     keys = [events.key_of(line, indexes) for line in lines] if indexes else [()] * len(lines)
     return SourceRows(events.records(lines, "true", _NO_OFFSETS), keys, versions)
+
+
+def _text_rows(events: TableEvents, block: Block) -> SourceRows:
+    """Rows without versions, whose records and keys are created when somebody looks at one."""
+    lines = block.lines
+
+    def select(places: Sequence[int]) -> SourceRows:
+        chosen = [lines[place] for place in places]
+        return _source_rows(events, chosen, [None] * len(chosen))
+
+    records = events.batch(lines, block.traits, _NO_OFFSETS)
+    return SourceRows(records, _LineKeys(events, lines), [None] * len(lines), select)
+
+
+class _LineKeys(Sequence[Key]):
+    """The keys of lines."""
+
+    def __init__(self, events: TableEvents, lines: Sequence[str]) -> None:
+        self._events = events
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Key: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Key]: ...
+    def __getitem__(self, index: int | slice) -> Key | Sequence[Key]:
+        if isinstance(index, slice):
+            return _LineKeys(self._events, self._lines[index])
+        return self._events.key_of(self._lines[index], self._events.rows.key_indexes)
 
 
 def _row_record(rows: TableRows, values: list[Any], source: Struct, op: str) -> SourceRecord:

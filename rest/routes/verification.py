@@ -13,8 +13,8 @@ from connect.errors import BadRequestError, NotFoundError
 from rest.errors import UnreadableBodyError
 from rest.requests import read_json
 from rest.responses import json_response
-from worker.herder import ConnectorReader
-from worker.observability.verifications import RESULTS, StoredVerification, VerificationResults
+from worker.herder import VerificationOperations
+from worker.observability.verifications import StoredVerification
 
 _MEMBERS: dict[str, tuple[type, ...]] = {
     "equal": (bool,),
@@ -41,24 +41,22 @@ async def _read_result(request: Request) -> dict[str, Any]:
 ResultBody = Annotated[dict[str, Any], Depends(_read_result)]
 
 
-def add_verification_routes(router: APIRouter, herder: ConnectorReader, results: VerificationResults = RESULTS) -> None:
+def add_verification_routes(router: APIRouter, herder: VerificationOperations) -> None:
     """Adds reading and storing of results."""
 
-    @router.get(
-        "/sluice/connectors/{connector}/verification", tags=["sluice"], summary="The last result of sluice verify on this worker"
-    )
+    @router.get("/sluice/connectors/{connector}/verification", tags=["sluice"], summary="The last result of sluice verify")
     def get(connector: str) -> Response:
         herder.connector_info(connector)
-        found = results.get(connector)
+        found = herder.verifications.get(connector)
         if found is None:
-            raise NotFoundError(f"Connector {connector} has no result of a verification on this worker; run sluice verify")
+            raise NotFoundError(f"Connector {connector} has no result of a verification; run sluice verify")
         return json_response(_as_json(connector, found))
 
     @router.post("/sluice/connectors/{connector}/verification", tags=["sluice"], summary="Store a result of sluice verify")
     def store(connector: str, result: ResultBody) -> Response:
         herder.connector_info(connector)
-        return json_response(_as_json(connector, results.store(connector, result)), 201)
+        return json_response(_as_json(connector, herder.verifications.store(connector, result)), 201)
 
 
 def _as_json(connector: str, found: StoredVerification) -> dict[str, Any]:
-    return {**found.document, "name": connector, "stored_ms": found.stored_ms}
+    return {**found.as_json(), "name": connector}

@@ -50,8 +50,7 @@ def ask_about_file(path: str, worker_file: str | None, question: SystemQuestion)
     from connect.errors import ConfigError
     from connect.plugins import Plugins
     from worker.config.providers import ConfigProviders
-    from worker.config.secrets import SecretMask
-    from worker.validation.config_validator import mask_error
+    from worker.config.secrets import SecretMask, mask_error
     from worker.validation.external_systems import answer_about_system
 
     file = parse_connector_file(path)

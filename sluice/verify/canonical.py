@@ -400,7 +400,7 @@ def _days(year: int, month: int, day: int) -> int:
 def _date(value: Any) -> int | str:
     if value.__class__ is int:
         found: int = value
-        return _INFINITE_DAYS.get(found, found)
+        return INFINITE_DAYS.get(found, found)
     if isinstance(value, dt.datetime):
         if value.time() != dt.time():
             raise ValueError
@@ -418,7 +418,7 @@ def _date(value: Any) -> int | str:
 
 
 # Debezium's days for infinite dates of PostgreSQL.
-_INFINITE_DAYS = {_days(5_877_611, 6, 21): "infinity", _days(-5_877_611, 6, 22): "-infinity"}
+INFINITE_DAYS = {_days(5_877_611, 6, 21): "infinity", _days(-5_877_611, 6, 22): "-infinity"}
 
 
 def _text_of_days(days: int) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from connect.verification import Key, SourceSnapshot
-from sluice.verify.row_hashes import BucketSums, bucket_count, hash_rows
-from sluice.verify.table_rows import FormKey, FormRows, TableReader, snapshot_rows
+from sluice.verify.hashed_rows import HashedRows, RowHasher
+from sluice.verify.row_hashes import BucketSums, bucket_count
+from sluice.verify.table_rows import FormKey, TableReader
 
 MOST_CANDIDATES = 200_000
 """More rows than that are not examined one by one."""
@@ -46,27 +47,28 @@ class _Collected:
 def find_candidates(reader: TableReader, snapshot: SourceSnapshot, estimated_rows: int, advance: Advance) -> Candidates:
     """Reads both sides completely; buckets that differ, twice."""
     buckets = bucket_count(estimated_rows)
-    expected = _sum(reader, snapshot_rows(reader, snapshot), buckets, advance)
-    actual = _sum(reader, reader.actual(), buckets, advance)
+    hasher = RowHasher(reader)
+    expected = _sum(hasher.expected(snapshot), buckets, advance)
+    actual = _sum(hasher.actual(), buckets, advance)
     differing = expected.differing(actual)
     found = Candidates(rows=expected.rows)
     for part in _parts(differing, expected.counts + actual.counts):
         if len(found.keys) >= MOST_CANDIDATES:
             found.is_truncated = True
             break
-        left = _collect(reader, snapshot_rows(reader, snapshot), expected, part)
-        right = _collect(reader, reader.actual(), actual, part)
+        left = _collect(reader, hasher.expected(snapshot, only_keys=True), expected, part)
+        right = _collect(reader, hasher.actual(only_keys=True), actual, part)
         for key in left.rows.keys() | right.rows.keys():
             if left.rows.get(key) != right.rows.get(key):
                 found.keys[key] = left.sources.get(key)
     return found
 
 
-def _sum(reader: TableReader, batches: Iterable[FormRows], buckets: int, advance: Advance) -> BucketSums:
+def _sum(batches: Iterable[HashedRows], buckets: int, advance: Advance) -> BucketSums:
     sums = BucketSums(buckets)
     for rows in batches:
-        sums.add(*reader.hashes(rows))
-        advance(len(rows.forms[0]))
+        sums.add(rows.keys, rows.rows)
+        advance(len(rows.keys))
     return sums
 
 
@@ -82,17 +84,18 @@ def _parts(differing: np.ndarray[Any, Any], counts: np.ndarray[Any, Any]) -> Ite
         yield mask
 
 
-def _collect(reader: TableReader, batches: Iterable[FormRows], sums: BucketSums, wanted: np.ndarray[Any, Any]) -> _Collected:
+def _collect(
+    reader: TableReader, batches: Iterable[HashedRows], sums: BucketSums, wanted: np.ndarray[Any, np.dtype[np.bool_]]
+) -> _Collected:
     found = _Collected()
     size = reader.plan.key_size
     for batch in batches:
-        keys = hash_rows(batch.forms[:size])
-        chosen: list[int] = np.flatnonzero(wanted[sums.places(keys)]).tolist()
-        for place in chosen:
-            row = tuple(column[place] for column in batch.forms)
-            key = row[:size]
-            known = found.rows.get(key)
-            found.rows[key] = row, 1 if known is None else known[1] + 1
-            if batch.source_keys:
-                found.sources[key] = batch.source_table, batch.source_keys[place]
+        chosen: list[int] = np.flatnonzero(wanted[sums.places(batch.keys)]).tolist()
+        for rows in batch.select(chosen) if chosen else ():
+            for place, row in enumerate(zip(*rows.forms, strict=True)):
+                key = row[:size]
+                known = found.rows.get(key)
+                found.rows[key] = row, 1 if known is None else known[1] + 1
+                if rows.source_keys:
+                    found.sources[key] = rows.source_table, rows.source_keys[place]
     return found

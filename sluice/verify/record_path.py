@@ -13,6 +13,8 @@ from connect.errors import ConfigError
 from connect.plugins import Plugins
 from connect.record import CREATE_TIME, ErrantSourceRecord, SinkRecord, SourceRecord
 from connect.transforms.chain import apply_steps, apply_steps_batch, build_steps, close_steps
+from connect.transforms.debezium.extract_new_record_state import ExtractNewRecordState
+from connect.transforms.regex_router import RegexRouter
 from worker.preview.conversion import PreviewConverters, has_converters
 from worker.preview.errors import PreviewFailure, build_failure
 from worker.tasks.converters import converter_settings
@@ -20,6 +22,8 @@ from worker.tasks.converters import converter_settings
 _KEY, _VALUE = "key.converter", "value.converter"
 _SOURCE, _TRANSFORMATION = "source", "transformation"
 _NULL_AS_DEFAULT = "replace.null.with.default"
+_KEEPS_VALUES = (ExtractNewRecordState, RegexRouter)
+"""Transformations that drop no row, and treat all values alike."""
 
 Converted = SinkRecord | PreviewFailure | None
 """None: a transformation drops the record."""
@@ -136,6 +140,14 @@ class RecordPath:
             fill = _fill_defaults(schema) if self._fills_defaults and _has_default(schema) else None
             known = self._fillers[id(schema)] = schema, fill
         return known[1]
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether each value of a row reaches the sink as it is, whatever the others are. Structs around them may change."""
+        steps = (*self._source_steps, *self._sink_steps)
+        return self._skips_converters and all(
+            step.predicate is None and type(step.transformation) in _KEEPS_VALUES for step in steps
+        )
 
     @property
     def reads_messages(self) -> bool:

@@ -14,15 +14,14 @@ from connect.verification import (
     Key,
     KeyFilter,
     SourceRows,
-    SourceSnapshot,
     SourceTable,
+    TargetRows,
     TargetTable,
     VerifiableSink,
     VerifiableSource,
 )
 from sluice.verify.canonical import ColumnForms, Form, column_forms, text_of_time
 from sluice.verify.record_path import RecordPath
-from sluice.verify.row_hashes import hash_rows
 
 FormKey = tuple[Form, ...]
 _INTEGER, _TEXT = "integer", "text"
@@ -38,6 +37,13 @@ class FormRows:
     source_keys: Sequence[Key] = ()
     """Empty for the target."""
     versions: Sequence[str | None] = ()
+
+    def select(self, places: Sequence[int]) -> FormRows:
+        """Returns some of the rows."""
+        forms, values = ([[column[place] for place in places] for column in one] for one in (self.forms, self.values))
+        keys = [self.source_keys[place] for place in places] if self.source_keys else ()
+        versions = [self.versions[place] for place in places] if self.versions else ()
+        return FormRows(forms, values, self.source_table, keys, versions)
 
 
 @dataclass(slots=True)
@@ -103,8 +109,8 @@ class TableReader:
 
     def __init__(self, plan: TablePlan, path: RecordPath, sink: VerifiableSink, target: TargetTable) -> None:
         self.plan = plan
-        self._path = path
-        self._sink = sink
+        self.path = path
+        self.sink = sink
         self._forms: dict[tuple[str, int], tuple[Schema | None, ColumnForms]] = {}
         self.dropped = 0
         self.failed = 0
@@ -119,12 +125,12 @@ class TableReader:
 
     def use(self, target: TargetTable) -> None:
         """Reads another version of the target from now on."""
-        self._target = target
+        self.target = target
         self._forms.clear()
         found = list(self.plan.columns[: self.plan.key_size])
         notes = []
         for name in self.plan.columns[self.plan.key_size :]:
-            if name not in target.columns and self._sink.ignores_missing_columns:
+            if name not in target.columns and self.sink.ignores_missing_columns:
                 notes.append(f"column {name} is not in the table, and schema.evolution leaves it out")
             elif not self.forms_of(name, self.plan.schemas.get(name)).is_comparable:
                 notes.append(f"column {name} is not compared: its types have no common form")
@@ -142,8 +148,8 @@ class TableReader:
         place = (name, id(schema))
         known = self._forms.get(place)
         if known is None or known[0] is not schema:
-            type_ = self._target.columns.get(name, ColumnType.ANY)
-            known = self._forms[place] = schema, column_forms(schema, type_, negative_zero=self._sink.negative_zero)
+            type_ = self.target.columns.get(name, ColumnType.ANY)
+            known = self._forms[place] = schema, column_forms(schema, type_, negative_zero=self.sink.negative_zero)
         return known[1]
 
     def kind_of(self, name: str) -> str:
@@ -155,7 +161,7 @@ class TableReader:
     def expected(self, table: SourceTable, batches: Iterable[SourceRows]) -> Iterator[FormRows]:
         """Yields the rows that the target should have."""
         for rows in batches:
-            converted = self._path.run(rows.records)
+            converted = self.path.run(rows.records)
             good: list[SinkRecord] = []
             places: list[int] = []
             for place, record in enumerate(converted):
@@ -179,7 +185,7 @@ class TableReader:
         self, table: SourceTable, rows: SourceRows, good: Sequence[SinkRecord], places: Sequence[int]
     ) -> Iterator[FormRows]:
         written = 0
-        for expected in self._sink.expect(good):
+        for expected in self.sink.expect(good):
             written += len(expected.records)
             if expected.table != self.plan.target:
                 self.elsewhere += len(expected.records)
@@ -194,7 +200,7 @@ class TableReader:
 
     def expected_of(self, records: Sequence[SinkRecord]) -> Iterator[FormRows]:
         """Yields the rows of the table that the sink has after it has written records."""
-        for expected in self._sink.expect(records):
+        for expected in self.sink.expect(records):
             if expected.table == self.plan.target:
                 yield FormRows(*self._expected_forms(expected))
 
@@ -211,13 +217,22 @@ class TableReader:
 
     def actual(self, only: KeyFilter | None = None) -> Iterator[FormRows]:
         """Yields the rows that the target has."""
-        present = [name for name in self.columns if name in self._target.columns]
-        actual_forms = {name: self.forms_of(name, self.plan.schemas.get(name)) for name in present}
-        for batch in self._target.rows(present, only):
-            count = len(batch[present[0]])
-            nothing: list[Form] = [None] * count
-            forms = [actual_forms[name].of_actual(batch[name]) if name in batch else nothing for name in self.columns]
-            yield FormRows(forms, [batch.get(name, nothing) for name in self.columns])
+        for batch in self.target.rows(self.present_columns, only):
+            yield self.actual_of(batch)
+
+    @property
+    def present_columns(self) -> list[str]:
+        """The columns that are compared, as far as the target has them."""
+        return [name for name in self.columns if name in self.target.columns]
+
+    def actual_of(self, batch: TargetRows) -> FormRows:
+        """The rows of a batch of the target."""
+        nothing: list[Form] = [None] * len(next(iter(batch.values())))
+        forms = [
+            self.forms_of(name, self.plan.schemas.get(name)).of_actual(batch[name]) if name in batch else nothing
+            for name in self.columns
+        ]
+        return FormRows(forms, [batch.get(name, nothing) for name in self.columns])
 
     def rows_of(self, keys: Sequence[FormKey]) -> Iterator[FormRows]:
         """Yields the rows of the target that have one of these keys, and perhaps others."""
@@ -252,6 +267,10 @@ class TableReader:
             found.append(matching[0])
         self._key_places[table.name] = tuple(found) if len(found) == len(keys[0]) == self.plan.key_size else None
 
+    def knows_key(self, table: SourceTable) -> bool:
+        """Whether rows of a source table have told which column of the target's key is which."""
+        return table.name in self._key_places
+
     def source_key(self, table: SourceTable, key: FormKey) -> Key | None:
         """Returns the key of the source for a row of the target; None if it cannot be derived."""
         places = self._key_places.get(table.name)
@@ -266,10 +285,6 @@ class TableReader:
                 return None
             texts[place] = text
         return tuple(texts)
-
-    def hashes(self, rows: FormRows) -> tuple[Any, Any]:
-        """Returns the hashes of keys and of whole rows."""
-        return hash_rows(rows.forms[: self.plan.key_size]), hash_rows(rows.forms)
 
 
 def source_text(kind: str, form: Form) -> str | None:
@@ -303,12 +318,6 @@ def merge_plans(plans: Iterable[TablePlan]) -> list[TablePlan]:
         known.columns = (*key, *others)
         known.schemas = {**plan.schemas, **known.schemas}
     return list(merged.values())
-
-
-def snapshot_rows(reader: TableReader, snapshot: SourceSnapshot) -> Iterator[FormRows]:
-    """Yields all rows that the target should have."""
-    for table in reader.plan.sources:
-        yield from reader.expected(table, snapshot.rows(table.name))
 
 
 def columns_of(types: Mapping[str, ColumnType], plan: TablePlan) -> list[str]:

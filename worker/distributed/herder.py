@@ -21,6 +21,7 @@ from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.shown_statuses import UNKNOWN_TYPE, ShownStatuses
 from worker.distributed.task_config_publisher import task_configs_changed
+from worker.distributed.verifications import VerificationTopic
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
 from worker.group.protocol import Protocol
@@ -63,11 +64,11 @@ class DistributedHerder(HerderOperations):
             parts.cluster,
             DistributedCondition(parts, self._facts.get),
             parts.starts,
+            VerificationTopic(parts.status_store),
             lambda: group.is_ready and group.current.is_leader and not group.is_rebalancing,
         )
-        settings = parts.config.distributed
-        assert settings is not None
-        self._settings: DistributedSettings = settings
+        assert parts.config.distributed is not None
+        self._settings: DistributedSettings = parts.config.distributed
         self._parts = parts
         self._shown = ShownStatuses(self._type_of)
         self._store = parts.config_sync.store

@@ -115,6 +115,9 @@ class StatusWriter:
 
     def remove_unknown(self, state: ConfigState) -> None:
         """Removes statuses of connectors and tasks that are not configured; the leader's duty after each rebalance."""
+        for name in self._store.verifications():
+            if not state.contains(name):
+                self._store.put_verification(name, None)
         for name in self._store.connectors():
             is_configured = state.contains(name)
             configured = set(state.tasks(name)) if is_configured else set()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from connect.errors import ConnectError
 
 _MOST_RESULTS = 1000
+_STORED_MS = "stored_ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,41 +31,95 @@ class StoredVerification:
     document: Mapping[str, Any]
     """The whole result, without values of rows."""
 
+    def as_json(self) -> dict[str, Any]:
+        return {**self.document, _STORED_MS: self.stored_ms}
 
-class VerificationResults:
-    """The last result of each connector, in the memory of this process. Thread-safe."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._results: dict[str, StoredVerification] = {}
+def stored_verification(document: Mapping[str, Any], stored_ms: int | None = None) -> StoredVerification:
+    """Reads a result, which has the members of :class:`StoredVerification`. ``stored_ms`` is its own by default. Raises KeyError,
+    TypeError, and ValueError for other documents."""
+    return StoredVerification(
+        int(document[_STORED_MS]) if stored_ms is None else stored_ms,
+        bool(document["equal"]),
+        int(document["rows"]),
+        int(document["differences"]),
+        int(document["unsettled"]),
+        float(document["seconds"]),
+        {name: value for name, value in document.items() if name != _STORED_MS},
+    )
+
+
+def new_verification(document: Mapping[str, Any]) -> StoredVerification:
+    """A result that is stored now."""
+    return stored_verification(document, time.time_ns() // 1_000_000)
+
+
+def read_verifications(documents: Mapping[str, Any]) -> dict[str, StoredVerification]:
+    """Reads stored results, by connector. Leaves out what is none, such as those of a later release."""
+    found = {}
+    for name, document in documents.items():
+        try:
+            found[name] = stored_verification(document)
+        except (KeyError, TypeError, ValueError):
+            continue
+    return found
+
+
+class VerificationResults(Protocol):
+    """The last result of each connector. Thread-safe."""
 
     def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
-        """Replaces the result of a connector. ``document`` has the members of :class:`StoredVerification` of the same names."""
-        stored = StoredVerification(
-            time.time_ns() // 1_000_000,
-            bool(document["equal"]),
-            int(document["rows"]),
-            int(document["differences"]),
-            int(document["unsettled"]),
-            float(document["seconds"]),
-            dict(document),
-        )
+        """Replaces the result of a connector, and returns once it is durable. Raises ConnectError."""
+
+    def get(self, connector: str) -> StoredVerification | None: ...
+
+    def all(self) -> dict[str, StoredVerification]:
+        """Returns the results by connector, as of now."""
+
+
+class VerificationFile:
+    """Implements :class:`VerificationResults` for a standalone worker: in a file of JSON, which is read at first use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._results: dict[str, StoredVerification] | None = None
+
+    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
+        stored = new_verification(document)
         with self._lock:
-            self._results.pop(connector, None)
-            self._results[connector] = stored
-            while len(self._results) > _MOST_RESULTS:
-                del self._results[next(iter(self._results))]
+            results = {name: one for name, one in self._known().items() if name != connector}
+            results[connector] = stored
+            while len(results) > _MOST_RESULTS:
+                del results[next(iter(results))]
+            self._write(results)
+            self._results = results
         return stored
 
     def get(self, connector: str) -> StoredVerification | None:
         with self._lock:
-            return self._results.get(connector)
+            return self._known().get(connector)
 
     def all(self) -> dict[str, StoredVerification]:
-        """Returns the results by connector, as of now."""
         with self._lock:
-            return dict(self._results)
+            return dict(self._known())
 
+    def _known(self) -> dict[str, StoredVerification]:
+        if self._results is None:
+            try:
+                found = orjson.loads(self._path.read_bytes())
+            except (OSError, orjson.JSONDecodeError):
+                found = {}  # the next verification writes the file again
+            self._results = read_verifications(found) if isinstance(found, dict) else {}
+        return self._results
 
-RESULTS = VerificationResults()
-"""Those of this process, like the metrics of a process."""
+    def _write(self, results: Mapping[str, StoredVerification]) -> None:
+        draft = self._path.with_name(f"{self._path.name}.tmp")
+        try:
+            with draft.open("wb") as file:
+                file.write(orjson.dumps({name: one.as_json() for name, one in results.items()}))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+        except OSError as e:
+            raise ConnectError(f"the results of verifications cannot be written to {self._path}: {e.strerror}") from e

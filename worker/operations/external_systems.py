@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_error
 from worker.executor import Executor
 from worker.model import SystemQuestion
-from worker.validation.config_validator import mask_error
 
 
 def ask_about_system(

@@ -34,7 +34,7 @@ from worker.observability.diagnosis.kafka_facts import read_kafka_facts
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.loggers import Loggers
 from worker.observability.metrics.families import MetricFamily
-from worker.observability.verifications import RESULTS
+from worker.observability.verifications import VerificationResults
 from worker.observability.worker_metrics.collector import WorkerMetrics
 from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.observability.worker_metrics.verification_families import verification_families
@@ -66,6 +66,7 @@ class HerderOperations(ABC):
         cluster: Cluster,
         condition: WorkerCondition,
         starts: StartCounts,
+        verifications: VerificationResults,
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
         """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
@@ -81,7 +82,8 @@ class HerderOperations(ABC):
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
-        self.worker_metrics.add_source(lambda: verification_families(RESULTS.all(), self._stored_configs))
+        self.verifications = verifications
+        self.worker_metrics.add_source(lambda: verification_families(verifications.all(), self._stored_configs))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from connect.errors import (
@@ -54,6 +55,7 @@ from worker.model import (
 )
 from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
+from worker.observability.verifications import VerificationFile
 from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.operations.auto_restart import AutoRestart, RestartPolicy
 from worker.operations.herder_operations import HerderOperations
@@ -94,8 +96,7 @@ class StandaloneHerder(HerderOperations):
         self._former_topics: dict[str, Sequence[str]] = {}
         """The topics of deleted connectors, which Apache's worker lists until they are reset or it ends."""
         self._configs: dict[str, dict[str, str]] = {}
-        self._ready = False
-        self._closed = False
+        self._ready = self._closed = False
         worker_id, mask = worker_id or config.worker_id, config.providers.mask
         self._warnings = [*find_startup_warnings(config.originals), *extend_python_path(config.plugin_path)]
         self._store = OffsetFile(config.offset_storage_file_filename)
@@ -106,7 +107,8 @@ class StandaloneHerder(HerderOperations):
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
         cluster = Cluster(config.bootstrap_servers, config.originals)
         condition = StandaloneCondition(config, worker_id, self._lock, self._connectors, lambda: self._ready)
-        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts)
+        results = VerificationFile(Path(f"{self._store.path}.verifications"))
+        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts, results)
         self._auto_restart = AutoRestart(config, self._restart_failed)
         start_id = partial(next, itertools.count(1))
         self._dependencies = ConnectorDependencies(worker_id, executor, self._values, mask, start_id, self._auto_restart)

@@ -31,6 +31,7 @@ LOGGER = "logger-cluster-"
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
 STATUS_TOPIC = "status-topic-"
+VERIFICATION = "verification-"
 TOPIC_SEPARATOR = ":connector-"
 
 
@@ -154,7 +155,15 @@ class TopicStatusRecord:
     status: TopicStatus | None
 
 
-StatusTopicRecord = StatusRecord | TopicStatusRecord | Unreadable
+@dataclass(frozen=True, slots=True)
+class VerificationRecord:
+    """``verification-<name>``: the last result of ``sluice verify``; None deletes it. Apache's workers warn of it and skip it."""
+
+    connector: str
+    result: Mapping[str, Any] | None
+
+
+StatusTopicRecord = StatusRecord | TopicStatusRecord | VerificationRecord | Unreadable
 
 
 # Writing
@@ -241,11 +250,15 @@ def topic_status_record(status: TopicStatus) -> KeyValue:
     return _record(f"{STATUS_TOPIC}{status.topic}{TOPIC_SEPARATOR}{status.connector}", {"topic": value})
 
 
+def verification_record(connector: str, result: Mapping[str, Any] | None) -> KeyValue:
+    return _record(VERIFICATION + connector, result)
+
+
 def topic_status_tombstone(connector: str, topic: str) -> KeyValue:
     return _record(f"{STATUS_TOPIC}{topic}{TOPIC_SEPARATOR}{connector}", None)
 
 
-def _record(key: str, value: dict[str, Any] | None) -> KeyValue:
+def _record(key: str, value: Mapping[str, Any] | None) -> KeyValue:
     return KeyValue(key.encode(), None if value is None else orjson.dumps(value))
 
 
@@ -309,6 +322,9 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusTopicRecord:
             if not (topic and separator and connector):
                 return Unreadable("its key does not name a topic and a connector")
             return TopicStatusRecord(topic, connector, _topic_status(_object(value)))
+        if name.startswith(VERIFICATION):
+            connector = name.removeprefix(VERIFICATION)
+            return VerificationRecord(connector, _object(value)) if connector else Unreadable("its key names no connector")
     except _InvalidValue as e:
         return Unreadable(str(e))
     return Unreadable("its key is of no known kind")

@@ -10,17 +10,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from connect.errors import ConnectError, UnreachableError
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
 from worker.model import ConnectorStatus, State, Status, TaskId
 from worker.storage import record_codec
-from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord
+from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord, VerificationRecord
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class StatusStore:
         """The latest statuses that this worker wrote for its instances."""
         self._own_read: set[Instance] = set()
         """Those of them that were read back."""
+        self._verifications: dict[str, Mapping[str, Any]] = {}
+        """The last results of ``sluice verify``, by connector."""
         self._announced: set[tuple[str, str]] = set()
         """Connectors and topics whose records were sent but not read back yet."""
         self._numbers = count(1)
@@ -139,6 +142,11 @@ class StatusStore:
         with self._lock:
             return frozenset(self._topics.get(connector, ()))
 
+    def verifications(self) -> dict[str, Mapping[str, Any]]:
+        """Returns the last results of ``sluice verify``, by connector."""
+        with self._lock:
+            return dict(self._verifications)
+
     def workers(self) -> frozenset[str]:
         """Returns the workers that statuses name."""
         with self._lock:
@@ -177,6 +185,10 @@ class StatusStore:
                 self._own.pop(instance, None)
             else:
                 self._own[instance] = status
+
+    def put_verification(self, connector: str, result: Mapping[str, Any] | None) -> Future[Written | None]:
+        """Replaces the last result of ``sluice verify``; None deletes it. Pass the future to :meth:`await_read`."""
+        return self._send(record_codec.verification_record(connector, result))
 
     def add_topic(self, connector: str, task: int, topic: str) -> None:
         """Records that a connector uses a topic, unless that is known."""
@@ -260,6 +272,11 @@ class StatusStore:
             case TopicStatusRecord(connector=connector, topic=topic, status=status):
                 with self._lock:
                     self._take_topic(connector, topic, status)
+            case VerificationRecord(connector=connector, result=result):
+                with self._lock:
+                    self._verifications.pop(connector, None)
+                    if result is not None:
+                        self._verifications[connector] = result
             case unreadable:
                 log.warning("Record %d of status topic %s is skipped: %s", record.offset, self._log.topic, unreadable.reason)
 

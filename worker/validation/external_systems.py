@@ -23,9 +23,8 @@ from connect.external_system import (
     error_finding,
 )
 from connect.plugins import Kind, Plugins
-from worker.config.secrets import SecretMask
+from worker.config.secrets import SecretMask, mask_error
 from worker.model import SystemQuestion
-from worker.validation.config_validator import mask_error
 
 log = logging.getLogger(__name__)
 

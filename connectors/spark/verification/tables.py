@@ -77,7 +77,7 @@ class _TableFiles(Protocol):
 
 
 class LakeTable:
-    """Implements :class:`connect.verification.TargetTable`."""
+    """Implements :class:`connect.verification.TargetTable` and :class:`connect.verification.ColumnarTargetTable`."""
 
     def __init__(self, files: _TableFiles, selection: RowSelection) -> None:
         self._files = files
@@ -87,10 +87,16 @@ class LakeTable:
         self.columns = {field.name: column_type(field.type) for field in files.schema if field.name not in selection.hidden}
 
     def rows(self, columns: Sequence[str], only: KeyFilter | None = None) -> Iterator[TargetRows]:
+        for batch in self.record_batches(columns, only):
+            yield {name: python_values(batch.column(index)) for index, name in enumerate(columns)}
+
+    def record_batches(self, columns: Sequence[str], only: KeyFilter | None = None) -> Iterator[pa.RecordBatch]:
         for batch in self._files.query(columns, self._selection, only):
             for start in range(0, batch.num_rows, _BATCH_ROWS):
-                part = batch.slice(start, _BATCH_ROWS)
-                yield {name: python_values(part.column(index)) for index, name in enumerate(columns)}
+                yield batch.slice(start, _BATCH_ROWS)
+
+    def python_values(self, column: pa.Array) -> Sequence[Any]:
+        return python_values(column)
 
     def close(self) -> None:
         """Does nothing: a version of a table needs no resources."""
@@ -197,9 +203,9 @@ class _ArrowFiles(ABC):
         try:
             connection.register("t", self.read([*needed, *more]))
             types = {field.name: field.type for field in self.schema}
-            result = connection.execute(selection.sql(columns, types, only))
             wanted = pa.schema([self.schema.field(name) for name in columns])
-            reader: pa.RecordBatchReader = result.to_arrow_reader(_BATCH_ROWS)
+            relation = connection.sql(selection.sql(columns, types, only))
+            reader: pa.RecordBatchReader = relation.to_arrow_reader(_BATCH_ROWS)
             for batch in reader:
                 yield batch.cast(wanted)
         finally:

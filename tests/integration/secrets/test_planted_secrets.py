@@ -309,7 +309,18 @@ def look_at_page(site: Site, role: str, page: Page) -> None:
 
     finished: list[Request] = []
     page.on("requestfinished", lambda request: finished.append(request))
-    tabs = ("", "/config", "/history", "/offsets", "/logs", "/dead-letters", "/diagnosis", "/verification", "/activity", "/edit")
+    tabs: tuple[str, ...] = (
+        "",
+        "/config",
+        "/history",
+        "/offsets",
+        "/logs",
+        "/dead-letters",
+        "/diagnosis",
+        "/verification",
+        "/activity",
+        "/edit",
+    )
     if role == "admin":
         tabs = tabs[:-1]  # whoever may change a URL gets it with its password into the form
     page.goto(f"{site.worker.url}/ui/")

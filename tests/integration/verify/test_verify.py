@@ -19,29 +19,30 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.verify.pipeline import Pipeline, run_pipeline, source_config
 
-PLANTED = int(os.environ.get("SLUICE_VERIFY_PLANTED", "68"))
+PLANTED = int(os.environ.get("SLUICE_VERIFY_PLANTED", "1000"))
 ROWS = 3 * PLANTED
 
-# Each changes rows of one kind of value; %s is the key.
-_CHANGES = (
-    "DELETE FROM items WHERE id = %s",
-    "UPDATE items SET name = name || ' ' WHERE id = %s",
-    "UPDATE items SET note = CASE WHEN note IS NULL THEN '' ELSE NULL END WHERE id = %s",
-    "UPDATE items SET price = trunc(price) - 1 WHERE id = %s",
-    "UPDATE items SET any_number = round(any_number, 2) + 0.001 WHERE id = %s",
-    "UPDATE items SET ratio = ratio + 1e-9 WHERE id = %s",
-    "UPDATE items SET part = part + 0.01 WHERE id = %s",
-    "UPDATE items SET made = date_trunc('second', made) - interval '1 us' WHERE id = %s",
-    "UPDATE items SET seen = seen + interval '1 us' WHERE id = %s",
-    "UPDATE items SET day = day - 1 WHERE id = %s",
-    "UPDATE items SET at = NULL WHERE id = %s",
-    "UPDATE items SET data = ''::bytea WHERE id = %s",
-    "UPDATE items SET doc = doc::jsonb || '{\"n\": null}' WHERE id = %s",
-    "UPDATE items SET code = gen_random_uuid() WHERE id = %s",
-    "UPDATE items SET list = list[1:2] WHERE id = %s",
-    "UPDATE items SET ok = NOT ok WHERE id = %s",
-    "UPDATE items SET id = -id WHERE id = %s",
-)
+# By column: a change of one kind of value.
+_CHANGES = {
+    "name": "name = name || ' '",
+    "note": "note = CASE WHEN note IS NULL THEN '' ELSE NULL END",
+    "price": "price = trunc(price) - 1",
+    "any_number": "any_number = round(any_number, 2) + 0.001",
+    "ratio": "ratio = ratio + 1e-9",
+    "part": "part = part + 0.01",
+    "made": "made = date_trunc('second', made) - interval '1 us'",
+    "seen": "seen = seen + interval '1 us'",
+    "day": "day = day - 1",
+    "at": "at = NULL",
+    "data": "data = ''::bytea",
+    "doc": "doc = doc::jsonb || '{\"n\": null}'",
+    "code": "code = gen_random_uuid()",
+    "list": "list = list[1:2]",
+    "ok": "ok = NOT ok",
+}
+_MISSING, _EXTRA, _CHANGED = "missing", "extra", "changed"
+Found = dict[int, tuple[str, list[str]]]
+"""By key: the kind of a difference, and the columns that differ."""
 
 Verify = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -58,7 +59,7 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
     return call
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_finds_each_planted_difference_under_writes_and_mends_them(
     broker: EmbeddedBroker,
     postgres: EmbeddedPostgres,
@@ -93,28 +94,31 @@ def test_finds_each_planted_difference_under_writes_and_mends_them(
                 code, found = verify(pipeline, "sink", "--max-differences", "5000", "--no-values")
                 assert code == 1
                 table = found["tables"][0]
-                keys = sorted(int(one["key"]["id"]) for one in table["examples"])
-                assert keys == expected
-                assert table["unsettled"] == 0
+                assert {int(one["key"]["id"]): (one["kind"], one["columns"]) for one in table["examples"]} == expected
+                assert (len(table["examples"]), table["unsettled"]) == (PLANTED, 0)
                 stored = pipeline.worker.client.verification("sink")
-                assert (stored["equal"], stored["differences"]) == (False, len(expected))
+                assert (stored["equal"], stored["differences"]) == (False, PLANTED)
                 code, found = verify(pipeline, "source", "--repair", "--max-differences", "5000")
                 assert (code, found["differences"], found["unsettled"]) == (0, 0, 0), found
     finally:
         postgres.drop_database(copy)
 
 
-def _plant(copy: str) -> list[int]:
-    """Plants differences in rows that the writer does not change; returns their keys."""
-    keys: list[int] = []
+def _plant(copy: str) -> Found:
+    """Plants differences of each kind in every other row that the writer does not change, the first one too."""
+    kinds = [*_CHANGES, _MISSING, _EXTRA]
+    keys: dict[str, list[int]] = {kind: [] for kind in kinds}
+    found: Found = {}
+    for number in range(PLANTED):
+        key, kind = 2 * number + 1, kinds[number % len(kinds)]
+        keys[kind].append(-key if kind == _EXTRA else key)
+        found[keys[kind][-1]] = (kind, []) if kind in (_MISSING, _EXTRA) else (_CHANGED, [kind])
     with psycopg.connect(copy, autocommit=True) as connection:
-        for key in range(1, PLANTED + 1):
-            change = _CHANGES[key % len(_CHANGES)]
-            connection.execute(change.encode(), (key,))
-            keys.append(key)
-            if "-id" in change:
-                keys.append(-key)
-    return sorted(keys)
+        for column, change in _CHANGES.items():
+            connection.execute(f"UPDATE items SET {change} WHERE id = ANY(%s)".encode(), (keys[column],))
+        connection.execute("DELETE FROM items WHERE id = ANY(%s)", (keys[_MISSING],))
+        connection.execute("INSERT INTO items (id, name) SELECT unnest(%s::bigint[]), 'extra'", (keys[_EXTRA],))
+    return found
 
 
 @pytest.mark.timeout(300)

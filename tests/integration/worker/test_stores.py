@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect.errors import ConfigError, FencedError, IllegalStateError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from worker.config.worker_config import WorkerConfig
+from worker.distributed.verifications import VerificationTopic
 from worker.kafka.internal_topics import InternalTopic
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
@@ -291,6 +292,25 @@ def test_states_are_shared_and_late_states_are_ignored(worker: Callable[..., Wor
     # The other worker records a topic again after a reset.
     one.add_topic("c", 0, "orders")
     eventually(lambda: one.topics("c") == {"orders"}, "the topic is known again")
+
+
+def test_results_of_verifications_are_shared_and_outlive_workers(worker: Callable[..., WorkerConfig], closing: Closing) -> None:
+    config = worker()
+    one, two = (closing(StatusStore(topic_logs.status_log(config), name)) for name in ("a:1", "b:1"))
+    one.start(20)
+    two.start(20)
+    result = {"equal": False, "rows": 10, "differences": 2, "unsettled": 0, "seconds": 1.5, "tables": [], "sink": "c"}
+    stored = VerificationTopic(one).store("c", result)
+    assert VerificationTopic(one).get("c") == stored  # what was returned is durable
+    eventually(lambda: VerificationTopic(two).all() == {"c": stored}, "the other worker has the result")
+    assert stored.document == result
+    newest = VerificationTopic(two).store("c", {**result, "equal": True})
+    later = closing(StatusStore(topic_logs.status_log(config), "c:1"))
+    later.start(20)
+    assert VerificationTopic(later).all() == {"c": newest}
+    assert later.connectors() == frozenset()
+    later.await_read([later.put_verification("c", None)], 10)
+    eventually(lambda: VerificationTopic(two).get("c") is None, "the result of the deleted connector is gone")
 
 
 def test_reset_topics_are_no_longer_returned(worker: Callable[..., WorkerConfig], closing: Closing) -> None:

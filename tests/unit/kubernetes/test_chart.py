@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from connect.config.properties import read_properties
+from sluice.cli.verify import verify
 from tests.support.helm_chart import ChartError, render_chart
 from tests.support.kubernetes_schemas import kubernetes_errors
 from worker.config.secrets import SecretMask
@@ -150,7 +151,34 @@ def test_change_of_the_worker_file_restarts_the_pods_and_a_connector_does_not() 
     assert annotations({"kafka": {"bootstrapServers": "other:9092"}}) != annotations({})
 
 
+def test_verification_runs_on_a_schedule_with_the_worker_file_and_its_secrets() -> None:
+    values = {**_values("full"), "verification": {"enabled": True, "connector": "orders-source"}}
+    (job,) = (one for one in render_chart(CHART, values) if one["kind"] == "CronJob")
+    assert (job["apiVersion"], job["spec"]["schedule"], job["spec"]["concurrencyPolicy"]) == ("batch/v1", "0 3 * * *", "Forbid")
+    template = job["spec"]["jobTemplate"]["spec"]["template"]
+    # The schemas have no CronJob, but its pods.
+    stateful_set = _render("full")["StatefulSet", "sluice"]
+    stateful_set["spec"]["template"] = template
+    assert kubernetes_errors(stateful_set) == []
+    pod = template["spec"]
+    (container,) = pod["containers"]
+    context = verify.make_context("verify", container["args"][2:])
+    assert context.params["connector"] == "orders-source"
+    assert context.params["timeout"] == 3600
+    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+    (worker,) = _pod("full")["containers"]
+    assert context.params["url"] == f"http://sluice:{worker['ports'][0]['containerPort']}"
+    for name in ("envFrom", "image", "securityContext"):
+        assert container[name] == worker[name]
+    services = [one for one in render_chart(CHART, values) if one["kind"] == "Service"]
+    labels = template["metadata"]["labels"].items()
+    assert not any(one["spec"]["selector"].items() <= labels for one in services)
+    assert not any(kind == "CronJob" for kind, _ in _render("full"))
+
+
 def test_missing_values_are_named() -> None:
+    with pytest.raises(ChartError, match=r"verification\.connector is required"):
+        render_chart(CHART, {"verification": {"enabled": True}})
     with pytest.raises(ChartError, match=r"kafka\.bootstrapServers is required"):
         render_chart(CHART, {"kafka": {"bootstrapServers": ""}})
     with pytest.raises(ChartError, match=r"ingress\.host is required"):

@@ -43,8 +43,26 @@ from worker.model import (
 )
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily, counter
+from worker.observability.verifications import StoredVerification, new_verification
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+
+
+class FakeVerifications:
+    """Results of verifications, in memory."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, StoredVerification] = {}
+
+    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
+        self._results[connector] = new_verification(document)
+        return self._results[connector]
+
+    def get(self, connector: str) -> StoredVerification | None:
+        return self._results.get(connector)
+
+    def all(self) -> dict[str, StoredVerification]:
+        return dict(self._results)
 
 
 class FakeHerder:
@@ -66,6 +84,7 @@ class FakeHerder:
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
         self.others: list[str] = []
+        self.verifications = FakeVerifications()
         self.broker_answers = True
         self.requested: list[tuple[str, dict[str, Any], Any]] = []
 

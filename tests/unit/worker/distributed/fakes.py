@@ -168,6 +168,9 @@ class FakeExecutor:
 class FakeStatusStore:
     """A status topic in memory."""
 
+    def verifications(self) -> dict[str, Any]:
+        return {}
+
     def __init__(self) -> None:
         self.statuses: dict[str | TaskId, Status] = {}
         self.written: list[tuple[str | TaskId, str]] = []

@@ -54,6 +54,7 @@ class Leading:
             history=history,
             cluster=None,
             starts=None,
+            status_store=None,
         )
         self.herder = DistributedHerder(cast(WorkerComponents, parts))
         self.herder._check = cast(Any, SimpleNamespace(require_valid=dict))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from worker.observability.verifications import StoredVerification, VerificationResults
+from worker.observability.verifications import StoredVerification, new_verification
 from worker.observability.worker_metrics.verification_families import verification_families
 
 DOCUMENT = {"source": "db", "sink": "lake", "equal": False, "rows": 10, "differences": 2, "unsettled": 1, "seconds": 1.5}
@@ -20,10 +20,7 @@ def samples(results: dict[str, StoredVerification], connectors: set[str]) -> dic
 
 
 def stored(**names: dict[str, Any]) -> dict[str, StoredVerification]:
-    results = VerificationResults()
-    for name, document in names.items():
-        results.store(name, document)
-    return results.all()
+    return {name: new_verification(document) for name, document in names.items()}
 
 
 def test_last_result_of_a_sink_is_exported_and_the_copy_of_its_source_is_not() -> None:
