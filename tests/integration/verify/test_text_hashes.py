@@ -61,7 +61,7 @@ class _Rows:
         assert sink is not None
         self.source: VerifiableSource = source
         self.sink: VerifiableSink = sink
-        self.path = RecordPath(config, _LAKE, _WORKER, _WORKER, plugins)
+        self.path = RecordPath(config, _LAKE, _WORKER, plugins)
         snapshot = source.snapshot()
         self.blocks: list[SourceRows] = list(snapshot.rows(table))
         snapshot.close()
