@@ -139,10 +139,13 @@ def test_session_cookie_is_enough_for_a_forwarded_request(cluster: list[SecuredW
     assert settings is not None
     security = settings.security
     assert security is not None
-    cookie = security.cookies.start_session(Identity("root", "bearer"), is_secure=False).partition(";")[0]
-    headers = {"Cookie": cookie, "X-Requested-With": "sluice-ui"}
+
+    def cookie_of(user: str) -> str:
+        return security.start_session(Identity(user, "bearer"), f"Bearer {user}", is_secure=False).partition(";")[0]
+
+    headers = {"Cookie": cookie_of("root"), "X-Requested-With": "sluice-ui"}
     assert ask(follower, "PUT", "/connectors/shop-2/config", SOURCE, **headers)[0] == 201
-    operator = {"Cookie": security.cookies.start_session(Identity("operator", "bearer"), is_secure=False).partition(";")[0]}
+    operator = {"Cookie": cookie_of("operator")}
     # The follower sees what the leader has written once it has read the config topic.
     assert wait_until(lambda: ask(follower, "GET", "/connectors/shop-2", **operator)[0] == 200, 60)
     shown = ask(follower, "GET", "/connectors/shop-2", **operator)[1]
