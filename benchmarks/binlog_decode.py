@@ -21,7 +21,8 @@ BATCH = 500
 OUR_TIMES = 10
 """How often we decode the same bytes: one pass is too short to be measured."""
 
-_CREATE = """CREATE TABLE customers (id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(60) NOT NULL, email VARCHAR(120), active TINYINT(1),
+_CREATE = """CREATE TABLE customers (
+    id BIGINT NOT NULL PRIMARY KEY, name VARCHAR(60) NOT NULL, email VARCHAR(120), active TINYINT(1),
     score DOUBLE, balance DECIMAL(12,2), city VARCHAR(40), created DATETIME(3), changed TIMESTAMP(6) NOT NULL, quantity INT)"""
 
 
@@ -36,7 +37,9 @@ def _row(i: int) -> str:
 def _capture() -> dict[str, list[bytes]]:
     """The events of each load, as a server writes them."""
     folder = Path(tempfile.mkdtemp(prefix="binlog-benchmark-"))
-    server = EmbeddedMariaDB(folder / "mariadb", dies_with_parent=True, settings={"binlog_row_metadata": "FULL", "binlog_checksum": "CRC32"})
+    server = EmbeddedMariaDB(
+        folder / "mariadb", dies_with_parent=True, settings={"binlog_row_metadata": "FULL", "binlog_checksum": "CRC32"}
+    )
     captured: dict[str, list[bytes]] = {}
     try:
         server.start()
@@ -45,7 +48,7 @@ def _capture() -> dict[str, list[bytes]]:
             def load(name: str, statements: Sequence[str]) -> None:
                 cursor.execute("FLUSH BINARY LOGS")
                 cursor.execute("SHOW MASTER STATUS")
-                (file, *_) = cursor.fetchone()  # type: ignore[misc]
+                (file, *_) = cursor.fetchone()
                 for statement in statements:
                     cursor.execute(statement)
                 cursor.execute("FLUSH BINARY LOGS")

@@ -128,7 +128,7 @@ def decimal(unscaled: int, precision: int, scale: int) -> bytes:
 
 def fraction(microseconds: int, digits: int) -> bytes:
     width = (digits + 1) // 2
-    return (microseconds // 10 ** (6 - 2 * width)).to_bytes(width, "big")
+    return int(microseconds // 10 ** (6 - 2 * width)).to_bytes(width, "big")
 
 
 def time2(microseconds: int, digits: int) -> bytes:

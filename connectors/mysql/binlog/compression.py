@@ -38,6 +38,8 @@ def decompress_column(value: bytes) -> bytes:
     if head >> 4 != 8:
         raise ValueError(f"column compression method {head >> 4} is unknown; MariaDB has only zlib, 8")
     width = head & 7
+    if not width or len(value) <= width:
+        raise ValueError(f"the length of a compressed value has {width} bytes")
     length = int.from_bytes(value[1 : 1 + width], "big")
     return inflate(value[1 + width :], length, -zlib.MAX_WBITS if head & 8 else zlib.MAX_WBITS)
 
@@ -46,12 +48,15 @@ def inflate(data: bytes, length: int, window_bits: int) -> bytes:
     """Decompresses zlib data of a known length; raises ValueError if it has another one."""
     if length > MAX_EVENT_BYTES:
         raise ValueError(f"compressed data claims to be {length} bytes long; at most {MAX_EVENT_BYTES} are possible")
+    inflater = zlib.decompressobj(window_bits)
     try:
-        result = zlib.decompressobj(window_bits).decompress(data, length + 1)
+        result = inflater.decompress(data, length + 1)
     except zlib.error as e:
         raise ValueError(f"compressed data is damaged: {e}") from e
     if len(result) != length:
         raise ValueError(f"compressed data has {len(result)} bytes, or more, instead of {length}")
+    if not inflater.eof:
+        raise ValueError("compressed data is truncated")
     return result
 
 

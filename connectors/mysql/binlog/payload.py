@@ -61,6 +61,9 @@ def split_payload(event: TransactionPayload) -> Iterator[bytes]:
             raise DataError(f"the event at byte {at} of a compressed transaction has {len(content)} bytes instead of {size}")
         yield content
         at += size
+    if event.compression == ZSTANDARD and at != event.uncompressed_size:
+        # Zstandard's reader takes a truncated frame for a whole one.
+        raise DataError(f"a compressed transaction has {at} bytes instead of {event.uncompressed_size}")
 
 
 def _read(stream: Any, size: int, at: int) -> bytes:

@@ -48,7 +48,7 @@ def hires(number: int, size: int) -> bytes:
 def hires_datetime(*fields: int, digits: int) -> int:
     year, month, day, hour, minute, second, part = fields
     whole = ((((year * 13 + month) * 32 + day) * 24 + hour) * 60 + minute) * 60 + second
-    return whole * 10**digits + part
+    return whole * int(10**digits) + part
 
 
 def column_compressed(value: bytes, bits_of_window: int = 15) -> bytes:
