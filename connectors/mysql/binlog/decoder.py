@@ -71,6 +71,8 @@ class BinlogDecoder:
         whatever FORMAT_DESCRIPTION says. None means a file, or a client that did not assign it. ``verify_checksums=False``
         removes checksums without a check.
         """
+        if master_checksum is not None and master_checksum.upper() not in ("NONE", "CRC32"):
+            raise ValueError(f"@master_binlog_checksum {master_checksum!r}; expected NONE or CRC32")
         self.file = file
         self.format = _NO_DESCRIPTION
         self._master_checksum = (master_checksum or "").upper()

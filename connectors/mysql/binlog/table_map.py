@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
 
+from connect.errors import DataError
 from connectors.mysql.binlog.column_types import JSON, WireColumn, read_columns
 from connectors.mysql.binlog.events import EventHeader
 from connectors.mysql.binlog.table_metadata import TableMapMetadata, read_metadata
@@ -15,7 +18,7 @@ class TableMap:
     """A table as the server describes it before each statement. Immutable.
 
     Its columns and metadata are parsed when first used. Two are equal if all bytes are, so they can be keys of caches; the same
-    structure usually is the same object.
+    structure usually is the same object. Properties raise DataError if what they parse is damaged.
     """
 
     def __init__(self, description: bytes, *, is_mariadb: bool) -> None:
@@ -38,14 +41,16 @@ class TableMap:
     def _parts(self) -> tuple[bytes, bytes, bytes]:
         """Metadata of the types, bits of nullable columns, optional metadata."""
         data, end = self._description, len(self._description)
-        metadata, at = packed_bytes(data, self._rest, end)
-        nullable, at = take(data, at, (self.column_count + 7) // 8, end)
+        with self._explained():
+            metadata, at = packed_bytes(data, self._rest, end)
+            nullable, at = take(data, at, (self.column_count + 7) // 8, end)
         return metadata, nullable, data[at:]
 
     @cached_property
     def columns(self) -> tuple[WireColumn, ...]:
-        """The columns' types. Raises IndexError or ValueError if they are damaged or unknown."""
-        return read_columns(self.type_codes, self._parts[0])
+        """The columns' types."""
+        with self._explained():
+            return read_columns(self.type_codes, self._parts[0])
 
     @cached_property
     def nullable(self) -> tuple[bool, ...]:
@@ -55,12 +60,20 @@ class TableMap:
     @cached_property
     def metadata(self) -> TableMapMetadata:
         """What binlog_row_metadata adds; everything in it may be missing."""
-        return read_metadata(self._parts[2], self.columns, is_mariadb=self._is_mariadb)
+        with self._explained():
+            return read_metadata(self._parts[2], self.columns, is_mariadb=self._is_mariadb)
 
     @cached_property
     def json_columns(self) -> tuple[int, ...]:
         """The indexes of JSON columns, which PARTIAL_UPDATE_ROWS may change in part."""
         return tuple(i for i, column in enumerate(self.columns) if column.type_code == JSON)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (IndexError, ValueError) as e:
+            raise DataError(f"TABLE_MAP of {self} cannot be read: {e}") from e
 
     def column_label(self, index: int) -> str:
         """Returns a column's name, if it is known, or its number from 1 on, for messages."""
