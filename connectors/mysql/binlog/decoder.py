@@ -128,9 +128,12 @@ class BinlogDecoder:
     def _has_checksum(self, header: EventHeader, data: bytes | memoryview, start: int) -> bool:
         if header.type_code == codes.FORMAT_DESCRIPTION:
             return False  # it tells itself
-        if header.type_code == codes.ROTATE and self.format is _NO_DESCRIPTION and not self._master_checksum:
-            # The first event of a stream, before anything tells whether there are checksums.
-            return header.event_size >= HEADER_LENGTH + 8 + _CHECKSUM_BYTES and self._matches(header, data, start, len(data) - 4)
+        if header.type_code == codes.ROTATE and self.format is _NO_DESCRIPTION and self._master_checksum != "NONE":
+            # The first event of a stream, before anything tells whether the file has checksums. Names of files end with digits.
+            if header.event_size < HEADER_LENGTH + 8 + _CHECKSUM_BYTES:
+                return False
+            matches = self._matches(header, data, start, len(data) - _CHECKSUM_BYTES)
+            return matches or (self._has_checksums and not bytes(data[-_CHECKSUM_BYTES:]).isdigit())
         return self._has_checksums
 
     def _matches(self, header: EventHeader, data: bytes | memoryview, start: int, end: int) -> bool:

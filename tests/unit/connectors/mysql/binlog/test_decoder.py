@@ -122,6 +122,16 @@ def test_artificial_rotate_begins_a_stream(checksum: bool, asked: str | None) ->
     assert (found.file, found.position, found.header.is_artificial, decoder.file) == ("binlog.000042", 4, True, "binlog.000042")
 
 
+def test_artificial_rotate_of_a_file_without_checksums_has_none() -> None:
+    decoder = BinlogDecoder(master_checksum="CRC32")
+    raw = event(4, (4).to_bytes(8, "little") + b"binlog.000042", next_position=0, flags=0x20)
+    decoder.decode(raw)
+    assert decoder.file == "binlog.000042"
+    damaged = event(4, (4).to_bytes(8, "little") + b"binlog.000042", checksum=True, next_position=0)
+    with pytest.raises(DataError, match="ROTATE after position 0 of binary log '' has a wrong checksum"):
+        BinlogDecoder(master_checksum="CRC32").decode(damaged[:-1] + bytes([damaged[-1] ^ 0x80]))
+
+
 def test_query_has_statement_and_variables(decoder: BinlogDecoder) -> None:
     variables = b"".join(
         [
