@@ -19,6 +19,7 @@ ALL = (
     "transforms_alone",
     "functions_alone",
     "json_converter",
+    "binlog_decode",
     "postgres_snapshot",
     "postgres_stream",
     "postgres_commits",
