@@ -21,6 +21,7 @@ ALL = (
     "transforms_alone",
     "functions_alone",
     "json_converter",
+    "binlog_decode",
     "postgres_snapshot",
     "postgres_stream",
     "postgres_commits",

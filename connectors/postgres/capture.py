@@ -12,23 +12,16 @@ from connect.pending_work import PendingWork
 from connect.record import SourceRecord
 from connect.text_records import LazyRecords
 from connect.version import sluice_version
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.offsets import CONTRACTS, source_partition
+from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
-from connectors.postgres.errors import ConnectionLostError
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
-from connectors.postgres.offsets import (
-    CONTRACTS,
-    PUBLICATION,
-    SNAPSHOT_STATE,
-    StoredOffset,
-    StreamPosition,
-    format_lsn,
-    source_partition,
-)
+from connectors.postgres.offsets import PUBLICATION, SNAPSHOT_STATE, StoredOffset, StreamPosition, format_lsn
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
-from connectors.postgres.schema.contracts import parse_contracts
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signals.session import SignalSession
 from connectors.postgres.snapshot.session import SnapshotSession

@@ -10,12 +10,11 @@ from typing import Any
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
-from connectors.postgres.config_keys import config_def
-from connectors.postgres.config_validators import parse_plugin_options
-from connectors.postgres.contract_keys import ContractSettings, parse_contracts
-from connectors.postgres.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
-from connectors.postgres.post_processor_keys import ReselectSettings, parse_post_processors
-from connectors.postgres.signal_keys import (
+from connectors.cdc.config.capture import CaptureSettings, parse_key_columns, parse_overrides
+from connectors.cdc.config.contract_keys import ContractSettings, parse_contracts
+from connectors.cdc.config.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
+from connectors.cdc.config.post_processor_keys import ReselectSettings, parse_post_processors
+from connectors.cdc.config.signal_keys import (
     IncrementalSettings,
     NotificationSettings,
     SignalSettings,
@@ -23,7 +22,10 @@ from connectors.postgres.signal_keys import (
     parse_notifications,
     parse_signals,
 )
-from connectors.postgres.topic_naming import TopicNaming, parse_topic_naming
+from connectors.cdc.config.topic_naming import TopicNaming, parse_topic_naming
+from connectors.cdc.streaming.heartbeat import HeartbeatSettings
+from connectors.postgres.config_keys import config_def
+from connectors.postgres.config_validators import parse_plugin_options
 from connectors.postgres.unsupported_keys import check_dynamic_keys
 
 
@@ -59,20 +61,6 @@ class TypeSettings:
     placeholder: str = UNAVAILABLE_VALUE
     restored: frozenset[str] = frozenset()
     """Wrong values of Debezium to write (``restore.debezium.events``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureSettings:
-    """Captured schemas, tables, and columns, and their keys. Lists are regular expressions."""
-
-    schema_include: tuple[str, ...] = ()
-    schema_exclude: tuple[str, ...] = ()
-    table_include: tuple[str, ...] = ()
-    table_exclude: tuple[str, ...] = ()
-    column_include: tuple[str, ...] = ()
-    column_exclude: tuple[str, ...] = ()
-    key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    signal_table: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +148,7 @@ class PostgresConfig:
     skipped: frozenset[str]
     skip_unchanged: bool
     extended_headers: bool
-    heartbeat_interval_s: float
-    heartbeat_topic: str
-    heartbeat_query: str | None
+    heartbeat: HeartbeatSettings
     max_batch: int
     max_batch_bytes: int
     poll_interval_s: float
@@ -202,7 +188,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             table_exclude=regexes("table.exclude.list"),
             column_include=regexes("column.include.list"),
             column_exclude=regexes("column.exclude.list"),
-            key_columns=_key_columns(v["message.key.columns"]),
+            key_columns=parse_key_columns(v["message.key.columns"]),
             signal_table=signals.table,
         ),
         types=TypeSettings(
@@ -242,7 +228,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         snapshot=SnapshotSettings(
             mode="no_data" if mode == "never" else mode,
             include=regexes("snapshot.include.collection.list"),
-            overrides=_overrides(v["snapshot.select.statement.overrides"], config),
+            overrides=parse_overrides(v["snapshot.select.statement.overrides"], config),
             delay_s=v["snapshot.delay.ms"] / 1000,
             streaming_delay_s=v["streaming.delay.ms"] / 1000,
             order=v["snapshot.tables.order.by.row.count"],
@@ -273,9 +259,11 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
         skip_unchanged=v["skip.messages.without.change"],
         extended_headers=v["extended.headers.enabled"],
-        heartbeat_interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000,
-        heartbeat_topic=v["topic.heartbeat.name"] or v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
-        heartbeat_query=v["heartbeat.action.query"],
+        heartbeat=HeartbeatSettings(
+            interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000,
+            topic=v["topic.heartbeat.name"] or v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
+            query=v["heartbeat.action.query"],
+        ),
         max_batch=v["max.batch.size"],
         max_batch_bytes=min(v["max.queue.size.in.bytes"] or _MAX_BATCH_BYTES, _MAX_BATCH_BYTES),
         poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
@@ -341,23 +329,6 @@ def _statements(text: str | None) -> tuple[str, ...]:
     return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
 
 
-def _key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    rules: list[tuple[str, tuple[str, ...]]] = []
-    for rule in (text or "").split(";"):
-        if not rule.strip():
-            continue
-        table, colon, columns = rule.rpartition(":")
-        names = tuple(name.strip() for name in columns.split(",") if name.strip())
-        if not colon or not table.strip() or not names:
-            raise ConfigError.invalid("message.key.columns", text, "expected <schema.table regex>:<column>,<column>;...")
-        try:
-            re.compile(table.strip())
-        except re.error as e:
-            raise ConfigError.invalid("message.key.columns", table, f"not a regular expression: {e}") from e
-        rules.append((table.strip(), names))
-    return tuple(rules)
-
-
 def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:
     rules: list[tuple[str, str]] = []
     for part in split_list(text):
@@ -368,13 +339,3 @@ def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:
             )
         rules.append((table.strip(), identity.strip()))
     return tuple(rules)
-
-
-def _overrides(text: str | None, config: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for table in split_list(text):
-        key = f"snapshot.select.statement.overrides.{table}"
-        if not config.get(key):
-            raise ConfigError(f'Missing required configuration "{key}": {table} is listed in its parent key', key=key)
-        found[table] = config[key]
-    return found

@@ -15,20 +15,14 @@ from connect.config.parsing import split_list
 from connect.config.validators import NonEmpty, at_least, one_of
 from connect.errors import ConfigError
 from connect.paths import AllowedPath
-from connectors.postgres.config_validators import (
-    SLOT_NAME,
-    TOPIC_PREFIX,
-    PatternText,
-    PluginOptions,
-    RegexList,
-    SupportedValues,
-)
-from connectors.postgres.contract_keys import define_contract_keys
-from connectors.postgres.event_settings import define_event_form_keys
-from connectors.postgres.post_processor_keys import define_post_processor_keys
+from connectors.cdc.config.contract_keys import define_contract_keys
+from connectors.cdc.config.event_settings import define_event_form_keys
+from connectors.cdc.config.post_processor_keys import define_post_processor_keys
+from connectors.cdc.config.signal_keys import define_signal_keys
+from connectors.cdc.config.topic_naming import define_topic_naming_keys
+from connectors.cdc.config.validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
+from connectors.postgres.config_validators import SLOT_NAME, PluginOptions
 from connectors.postgres.safety_keys import define_safety_keys
-from connectors.postgres.signal_keys import define_signal_keys
-from connectors.postgres.topic_naming import define_topic_naming_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")

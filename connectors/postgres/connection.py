@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import select
-import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -20,9 +19,11 @@ from psycopg.pq.abc import PGcancel, PGconn, PGresult
 
 from connect.addresses import address_rules
 from connect.errors import ConfigError, ConnectError
+from connectors.cdc.errors import ConnectionLostError, QueryTimeoutError, WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
 from connectors.databases.postgresql.addresses import pin_addresses
 from connectors.postgres.config import Address
-from connectors.postgres.errors import ConnectionLostError, QueryTimeoutError, WaitInterrupted, connection_error, statement_error
+from connectors.postgres.errors import connection_error, statement_error
 
 CONNECT_TIMEOUT_S = 10.0
 _TCP_USER_TIMEOUT_MS = "60000"
@@ -38,40 +39,6 @@ _SESSION = (
 )
 # Settings of newer servers, which older ones reject; a role may have them set.
 _TIMEOUTS = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
-
-
-class Interrupt:
-    """Ends waits. ``set`` may be called from any thread, any number of times."""
-
-    def __init__(self) -> None:
-        self._set = False
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-
-    def set(self) -> None:
-        self._set = True
-        with contextlib.suppress(OSError):
-            self._writer.send(b"x")
-
-    @property
-    def is_set(self) -> bool:
-        return self._set
-
-    def fileno(self) -> int:
-        return self._reader.fileno()
-
-    def wait(self, seconds: float) -> bool:
-        """Waits for some seconds or until set; returns whether it is set."""
-        if not self._set and seconds > 0:
-            poll = select.poll()
-            poll.register(self._reader, select.POLLIN)
-            poll.poll(seconds * 1000)
-        return self._set
-
-    def close(self) -> None:
-        self._set = True
-        self._reader.close()
-        self._writer.close()
 
 
 class Connection:

@@ -11,16 +11,18 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.external_system import EntryForm
 from connect.version import sluice_version
+from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
+from connectors.cdc.errors import WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
+from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
-from connectors.postgres.connection import Connection, Interrupt, is_standby
-from connectors.postgres.errors import WaitInterrupted
-from connectors.postgres.offsets import COMMIT_LSN, CONTRACTS, PARTITION_KEY, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
+from connectors.postgres.connection import Connection, is_standby
+from connectors.postgres.offsets import COMMIT_LSN, TIMELINE, TX_EVENTS, TX_LSN, parse_offset
 from connectors.postgres.schema.catalog import describe_no_match
 from connectors.postgres.schema.checks import check_keys, check_topics
-from connectors.postgres.schema.contracts import parse_contracts
-from connectors.postgres.schema.filters import Filters, name_matches
-from connectors.postgres.signal_keys import CONSUMER_PREFIX
 from connectors.postgres.snapshot.transaction import check_access
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.task import PostgresSourceTask

@@ -6,15 +6,8 @@ The class decides whether to retry: ConnectionLostError, SlotInUseError, and Slo
 from __future__ import annotations
 
 from connect.errors import ConfigError, ConnectError, RetriableError, UnreachableError
+from connectors.cdc.errors import ConnectionLostError
 from connectors.postgres.config import Address
-
-
-class WaitInterrupted(Exception):
-    """A wait ended because the task was asked to stop. Never leaves the package."""
-
-
-class ConnectionLostError(RetriableError):
-    """The server closed the connection, was shut down, or temporarily accepts no connections."""
 
 
 class SlotInUseError(RetriableError):
@@ -23,23 +16,6 @@ class SlotInUseError(RetriableError):
 
 class SlotSynchronizedError(RetriableError):
     """The slot is the copy of a primary's on a standby, and can be read once the standby is promoted."""
-
-
-class QueryTimeoutError(ConnectionLostError):
-    """The server took too long to answer a query: it is slow, or the network is cut. Nobody knows which, so a new connection
-    tries again."""
-
-
-class PositionLostError(ConnectError):
-    """The slot, or changes that it should have retained, no longer exist. Only a new snapshot helps."""
-
-
-class TablesChangedError(RetriableError):
-    """Tables changed between the start of a snapshot and their locks. A new snapshot helps."""
-
-
-class SourceChangedError(RetriableError):
-    """Slot or publication changed while the task was running. A new start finds out what is possible."""
 
 
 class ServerError(ConnectError):

@@ -14,14 +14,15 @@ from connect.external_system import (
     regex_entry,
     warning_finding,
 )
+from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
-from connectors.postgres.connection import Connection, Interrupt, is_standby, quote_name
+from connectors.postgres.connection import Connection, is_standby, quote_name
 from connectors.postgres.errors import ServerSetupError
 from connectors.postgres.monitoring.slot_checks import loss_reason
 from connectors.postgres.schema.catalog import CapturedTable, describe_no_match
 from connectors.postgres.schema.checks import check_keys, check_topics
-from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.snapshot.transaction import check_access
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.publications import Publication

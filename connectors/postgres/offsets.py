@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PARTITION_KEY = "server"
-
-# Debezium's keys of a transaction in progress: its ID, and the number of its events by table.
-TRANSACTION_ID = "transaction_id"
-TRANSACTION_COUNT = "transaction_data_collection_order_"
+from connectors.cdc.offsets import TRANSACTION_COUNT, TRANSACTION_ID
 
 # Our own keys in addition to Debezium's. Debezium ignores them; without them (an offset stored by Debezium) the position within a
 # transaction is found by LSN, as in Debezium.
@@ -28,8 +24,6 @@ TIMELINE = "timeline"
 COMMIT_LSN = "last_commit_lsn"
 PUBLICATION = "publication"
 """The publication that was read (:mod:`connectors.postgres.streaming.publication_state`)."""
-CONTRACTS = "schema_contracts"
-"""The schema contracts of tables (:mod:`connectors.postgres.schema.contracts`)."""
 SNAPSHOT_STATE = "snapshot_state"
 """What of an incomplete snapshot is completed: :mod:`connectors.postgres.snapshot.key_ranges`."""
 
@@ -74,11 +68,6 @@ class StoredOffset:
     """The members with the counts of a transaction in progress (``provide.transaction.metadata``)."""
     extras: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The whole offset, for those that add to it."""
-
-
-def source_partition(topic_prefix: str) -> dict[str, str]:
-    """The source partition of a connector."""
-    return {PARTITION_KEY: topic_prefix}
 
 
 def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from connectors.cdc.interrupt import Interrupt
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, Interrupt, is_standby
+from connectors.postgres.connection import Connection, is_standby
 
 
 class DatabaseSessions:

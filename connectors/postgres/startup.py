@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from connectors.cdc.errors import PositionLostError
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
-from connectors.postgres.errors import PositionLostError
 from connectors.postgres.monitoring.publication_watch import PublicationWatch
 from connectors.postgres.monitoring.slot_checks import loss_reason
 from connectors.postgres.offsets import ServerTimeline, StreamPosition, format_lsn
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.streaming.server import ServerState
 from connectors.postgres.streaming.slots import ReplicationSlot
 

@@ -12,20 +12,15 @@ from connect.metrics import Metric
 from connect.pending_work import PendingWork
 from connect.record import SourceRecord
 from connect.source import SourceTask
+from connectors.cdc.errors import ConnectionLostError, SourceChangedError, TablesChangedError, WaitInterrupted
+from connectors.cdc.offsets import source_partition
+from connectors.cdc.signals.actions import Signal, find_problem
 from connectors.postgres.capture import ChangeCapture
 from connectors.postgres.config import PostgresConfig, parse_config
-from connectors.postgres.errors import (
-    ConnectionLostError,
-    SlotInUseError,
-    SlotSynchronizedError,
-    SourceChangedError,
-    TablesChangedError,
-    WaitInterrupted,
-)
+from connectors.postgres.errors import SlotInUseError, SlotSynchronizedError
 from connectors.postgres.monitoring.metrics import progress_metrics
-from connectors.postgres.offsets import parse_offset, source_partition
-from connectors.postgres.retries import RetrySchedule
-from connectors.postgres.signals.actions import Signal, find_problem
+from connectors.postgres.offsets import parse_offset
+from connectors.postgres.retries import SlotRetrySchedule
 from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import slots
 
@@ -48,7 +43,7 @@ class PostgresSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         self.settings = settings = parse_config(config)
         offset = self.context.offset_reader.offset(source_partition(settings.topic_prefix))
-        self._retries = RetrySchedule(settings)
+        self._retries = SlotRetrySchedule(settings)
         if settings.snapshot.delay_s:
             self._retries.wait(settings.snapshot.delay_s)
         capture = self._capture = ChangeCapture(settings, parse_offset(offset) if offset else None, self.pending_work)

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
-from connectors.postgres.column_rules import find_rule_errors
-from connectors.postgres.config_validators import SupportedValues
-from connectors.postgres.post_processor_keys import check_post_processors
-from connectors.postgres.signal_keys import find_notification_errors
-from connectors.postgres.topic_naming import find_topic_naming_errors
+from connectors.cdc.config.column_rules import find_rule_errors
+from connectors.cdc.config.post_processor_keys import check_post_processors
+from connectors.cdc.config.signal_keys import find_notification_errors
+from connectors.cdc.config.topic_naming import find_topic_naming_errors
+from connectors.cdc.config.validators import SupportedValues
 
 _IGNORED = {
     "max.queue.size": "8192",

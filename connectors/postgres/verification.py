@@ -12,13 +12,14 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connect.verification import Key, SourceRows, SourceTable
 from connect.version import sluice_version
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.connection import Connection, quote_identifier, quote_value
 from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import confirmable_lsn, format_lsn, parse_lsn, parse_offset
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as fields
 from connectors.postgres.schema.catalog import estimated_rows
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.copy_stream import Block, CopyStream, first_full
@@ -26,7 +27,6 @@ from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, Table
 from connectors.postgres.snapshot.transaction import select_statement, start_snapshot
 from connectors.postgres.streaming import publications
 from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 _LSN = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end"
 _PAGE_SIZE, _PAGE_HEADERS = 8192, (24, 40)
@@ -128,17 +128,17 @@ class PostgresVerification:
             return record
         before, after, source, transaction, op, ts_ms, ts_us, ts_ns = value.values
         block = list(source.values)
-        block[env.TS_MS] += _VARIED_MS
-        block[env.TS_US] = (block[env.TS_US] or 0) + _VARIED_MS * 1000
-        block[env.TS_NS] = (block[env.TS_NS] or 0) + _VARIED_MS * 1_000_000
-        block[env.SNAPSHOT] = "incremental" if block[env.SNAPSHOT] == "false" else "false"
-        block[env.TX_ID] = (block[env.TX_ID] or 0) + 1
-        block[env.LSN] = (block[env.LSN] or 0) + 1
-        block[env.SEQUENCE] = '["1","2"]'
+        block[fields.TS_MS] += _VARIED_MS
+        block[fields.TS_US] = (block[fields.TS_US] or 0) + _VARIED_MS * 1000
+        block[fields.TS_NS] = (block[fields.TS_NS] or 0) + _VARIED_MS * 1_000_000
+        block[fields.SNAPSHOT] = "incremental" if block[fields.SNAPSHOT] == "false" else "false"
+        block[fields.TX_ID] = (block[fields.TX_ID] or 0) + 1
+        block[fields.LSN] = (block[fields.LSN] or 0) + 1
+        block[fields.SEQUENCE] = '["1","2"]'
         values = [
             before,
             after,
-            Struct(env.SOURCE, block),
+            Struct(fields.SOURCE, block),
             transaction,
             "u" if op != "u" else "c",
             (ts_ms or 0) + _VARIED_MS,
@@ -192,11 +192,13 @@ class PostgresVerification:
 
     def _source(self, rows: TableRows, lsn: int) -> Struct:
         settings, table = self._settings, rows.table
-        values = env.source_values(sluice_version(), settings.topic_prefix, settings.address.database, table.schema, table.name)
+        values = fields.source_values(
+            sluice_version(), settings.topic_prefix, settings.address.database, table.schema, table.name
+        )
         ns = time.time_ns()
-        values[env.TS_MS], values[env.TS_US], values[env.TS_NS] = ns // 1_000_000, ns // 1000, ns
-        values[env.LSN], values[env.SEQUENCE] = lsn, f'["{lsn}","{lsn}"]'
-        return Struct(env.SOURCE, values)
+        values[fields.TS_MS], values[fields.TS_US], values[fields.TS_NS] = ns // 1_000_000, ns // 1000, ns
+        values[fields.LSN], values[fields.SEQUENCE] = lsn, f'["{lsn}","{lsn}"]'
+        return Struct(fields.SOURCE, values)
 
     def close(self) -> None:
         self._sessions.close_catalog()
@@ -342,7 +344,7 @@ def _row_record(rows: TableRows, values: list[Any], source: Struct, op: str) -> 
     schemas = rows.schemas
     row = Struct(schemas.value, values)
     block = source.values
-    times = block[env.TS_MS], block[env.TS_US], block[env.TS_NS]
+    times = block[fields.TS_MS], block[fields.TS_US], block[fields.TS_NS]
     before, after = (row, None) if op == "d" else (None, row)
     envelope = Struct(schemas.envelope, [before, after, source, None, op, *times])
     key = None if schemas.key is None else Struct(schemas.key, list(rows.key_of(values) or ()))

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from connectors.cdc.incremental.context import DataCollection, TableScan
+from connectors.cdc.incremental.java_keys import Position
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
-from connectors.postgres.incremental.context import DataCollection, TableScan
-from connectors.postgres.incremental.positions import Position, after, order_by, up_to
+from connectors.postgres.incremental.positions import after, order_by, up_to
 from connectors.postgres.incremental.visibility import StreamedTransactions
 from connectors.postgres.incremental.window import Window
 from connectors.postgres.offsets import parse_lsn
 from connectors.postgres.schema.catalog import CapturedTable, read_table
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.snapshot.text_batches import Traits, split_rows
 from connectors.postgres.snapshot.transaction import BEGIN_SNAPSHOT

@@ -9,7 +9,7 @@ from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import COMMIT_LSN
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.text_batches import EventTime
@@ -33,8 +33,12 @@ class IncrementalTableEvents(TableEvents):
     def _source(self, marker: str, time_: EventTime) -> Struct:
         source, position = super()._source(marker, time_), self.position
         values, lsn = source.values, position["lsn"]
-        values[env.TX_ID], values[env.LSN], values[env.XMIN] = position.get("txId"), lsn, position.get("xmin")
-        values[env.SEQUENCE] = sequence_at(position)
+        values[block.TX_ID], values[block.LSN], values[block.XMIN] = (
+            position.get("txId"),
+            lsn,
+            position.get("xmin"),
+        )
+        values[block.SEQUENCE] = sequence_at(position)
         return source
 
 

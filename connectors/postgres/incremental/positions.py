@@ -1,7 +1,4 @@
-"""Positions in the key order of a table: as texts of the server, in SQL, and as Debezium stores them in offsets.
-
-Source: Debezium's AbstractIncrementalSnapshotContext, which serializes the key of a row as a Java array.
-"""
+"""Positions in the key order of a table: in SQL, and the values that Debezium stores in offsets."""
 
 from __future__ import annotations
 
@@ -12,11 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from connect.errors import DataError
-from connect.java.serialization import JavaType, parse_java_array, write_java_array
+from connect.java.serialization import JavaType
+from connectors.cdc.incremental.java_keys import JavaKeys, Position
 from connectors.postgres.connection import quote_identifier, quote_value
-
-Position = tuple[str | None, ...]
-"""The key of a row, as texts of the server; None is null."""
 
 _INTEGER: tuple[JavaType, Callable[[str], Any]] = (JavaType.INTEGER, int)
 _STRING: tuple[JavaType, Callable[[str], Any]] = (JavaType.STRING, str)
@@ -37,35 +32,6 @@ _JAVA_VALUES: dict[str, tuple[JavaType, Callable[[str], Any]]] = {
 """What PostgreSQL's JDBC driver returns for a type, by its name in pg_type."""
 
 
-def write_java_position(position: Position | None, types: Sequence[str]) -> str | None:
-    """The key as Debezium stores it; None if a type of a column has no Java value that we know."""
-    if position is None:
-        return write_java_array(None).hex()
-    if len(types) != len(position):
-        return None
-    values: list[tuple[JavaType, Any]] = []
-    for text, name in zip(position, types, strict=True):
-        if name not in _JAVA_VALUES:
-            return None
-        type_, convert = _JAVA_VALUES[name]
-        values.append((type_, None if text is None else convert(text)))
-    try:
-        return write_java_array(values).hex()
-    except DataError:  # NaN
-        return None
-
-
-def parse_java_position(stored: str | None) -> Position | None:
-    """Parses a key that Debezium stored; None if there is none. Raises DataError if it has values of other types."""
-    if stored is None:
-        return None
-    try:
-        values = parse_java_array(bytes.fromhex(stored))
-    except ValueError as e:
-        raise DataError(f"not hexadecimal: {e}") from e
-    return None if values is None else tuple(map(_text, values))
-
-
 def _text(value: Any) -> str | None:
     match value:
         case None:
@@ -79,6 +45,9 @@ def _text(value: Any) -> str | None:
         case int() | float() | str() | uuid.UUID():
             return str(value)
     raise DataError(f"{type(value).__name__} is no value of a key")
+
+
+JAVA_KEYS = JavaKeys(_JAVA_VALUES, _text)
 
 
 # --- SQL ------------------------------------------------------------------------------------------------------------------------

@@ -15,17 +15,18 @@ from typing import Any
 
 from connect import crash_points
 from connect.record import SourceRecord
+from connectors.cdc.incremental.context import DataCollection, IncrementalContext
+from connectors.cdc.incremental.notifications import Notifier
+from connectors.cdc.incremental.requests import SnapshotRequest, dump_requests, matches_collection, parse_requests
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.incremental.chunks import Chunk, ChunkDelayed, ChunkReader, TableSkipped
-from connectors.postgres.incremental.context import DataCollection, IncrementalContext
 from connectors.postgres.incremental.events import IncrementalEvents
-from connectors.postgres.incremental.notifications import Notifier
-from connectors.postgres.incremental.requests import SnapshotRequest, dump_requests, matches_collection, parse_requests
+from connectors.postgres.incremental.positions import JAVA_KEYS
 from connectors.postgres.incremental.visibility import StreamedTransactions
 from connectors.postgres.incremental.watermarks import Watermarks
 from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -59,7 +60,7 @@ class IncrementalSnapshot:
         self._sessions = sessions
         self._observers = observers
         self._notifier = notifier
-        self._context = IncrementalContext()
+        self._context = IncrementalContext(JAVA_KEYS)
         self._streamed = StreamedTransactions()
         self._reader = ChunkReader(settings, filters, tables, self._streamed)
         self._events = IncrementalEvents(settings, tables, version)
@@ -74,7 +75,7 @@ class IncrementalSnapshot:
 
     def load(self, offset: Mapping[str, Any]) -> None:
         """Continues the snapshot of a stored offset."""
-        self._context = IncrementalContext(offset)
+        self._context = IncrementalContext(JAVA_KEYS, offset)
         self._requests = parse_requests(offset.get(_REQUESTS))
         if self._context.is_running:
             log.info("incremental snapshot: continuing with %s", ", ".join(map(str, self._context.collections)))

@@ -10,10 +10,10 @@ import logging
 import uuid
 from datetime import UTC, datetime
 
+from connectors.cdc.incremental.context import DataCollection
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_name
 from connectors.postgres.errors import ServerError
-from connectors.postgres.incremental.context import DataCollection
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,11 @@ from psycopg.pq.abc import PGresult
 
 from connect.errors import ConnectError
 from connect.pending_work import PendingWork
+from connectors.cdc.errors import SourceChangedError, WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.errors import SlotInUseError, SourceChangedError, WaitInterrupted
+from connectors.postgres.connection import Connection
+from connectors.postgres.errors import SlotInUseError
 from connectors.postgres.monitoring import slot_checks
 from connectors.postgres.monitoring.problems import Problem, ProblemList
 from connectors.postgres.monitoring.publication_watch import PublicationWatch, TableNames

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from connectors.postgres.connection import Connection, quote_name
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterable
 
 from connect.errors import ConfigError
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import Filters
 
 log = logging.getLogger(__name__)
 

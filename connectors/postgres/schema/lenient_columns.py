@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from connect.text_records import TextKind
-from connectors.postgres.schema.column_mapping import RowColumn
-from connectors.postgres.types.column_type import CONVERSION_ERRORS, Inline
+from connectors.cdc.schema.column_mapping import RowColumn
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS, Inline
 
 log = logging.getLogger(__name__)
 

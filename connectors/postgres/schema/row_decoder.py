@@ -19,17 +19,18 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.generated_code import define_functions
 from connect.record import SourceRecord
+from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
+from connectors.cdc.schema.column_mapping import RowColumn, find_rule, key_value, map_column
+from connectors.cdc.schema.contracts import Judgment
+from connectors.cdc.schema.envelope import RowSchemas, row_schemas
+from connectors.cdc.schema.filters import Filters
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.column_mapping import RowColumn, find_rule, key_value, map_column
-from connectors.postgres.schema.contracts import Judgment
-from connectors.postgres.schema.envelope import RowSchemas, row_schemas
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.lenient_columns import lenient_column
+from connectors.postgres.schema.source_block import SOURCE
 from connectors.postgres.types import ColumnType, column_type
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 from connectors.postgres.types.defaults import may_have_default, parse_default
 from connectors.postgres.types.numbers import finite_decimal
 from connectors.postgres.types.source_type import source_type
@@ -83,6 +84,7 @@ class TableRows:
         field_name = field_name_adjuster(settings.events.field_name_adjustment)
         self.schemas: RowSchemas = row_schemas(
             self.topic,
+            SOURCE,
             [(field_name(column.name), column.schema) for column in self.columns],
             [(field_name(name), self.columns[by_name[name]].key_type.schema) for name in key],
             schema_name_adjuster(settings.events.schema_name_adjustment),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.errors import DataError
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 
 class ReplicaIdentityError(DataError):

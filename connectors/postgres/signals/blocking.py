@@ -9,13 +9,14 @@ from typing import Any
 
 from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
+from connectors.cdc.errors import TablesChangedError
+from connectors.cdc.incremental.requests import SnapshotRequest, dump_requests, parse_requests
+from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
-from connectors.postgres.errors import ServerError, TablesChangedError
-from connectors.postgres.incremental.requests import SnapshotRequest, dump_requests, parse_requests
+from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import TX_EVENTS, TX_LSN
 from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.events import OffsetStep
 from connectors.postgres.snapshot.session import SnapshotSession

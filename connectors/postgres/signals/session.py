@@ -10,18 +10,18 @@ from typing import Any
 
 from connect.record import SourceRecord
 from connect.source import SourceTaskContext
+from connectors.cdc.config.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
+from connectors.cdc.incremental.notifications import Notifier
+from connectors.cdc.incremental.requests import SnapshotRequest
+from connectors.cdc.schema.filters import Filters
+from connectors.cdc.signals.actions import Signal, handle_signal
+from connectors.cdc.signals.file import SignalFile
+from connectors.cdc.signals.topic import SignalTopic, stored_position
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.incremental.notifications import Notifier
-from connectors.postgres.incremental.requests import SnapshotRequest
 from connectors.postgres.incremental.snapshot import IncrementalSnapshot
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
-from connectors.postgres.signals.actions import Signal, handle_signal
 from connectors.postgres.signals.blocking import BlockingSnapshots
-from connectors.postgres.signals.channels import SignalTable
-from connectors.postgres.signals.file import SignalFile
-from connectors.postgres.signals.topic import SignalTopic, stored_position
+from connectors.postgres.signals.signal_table import SignalTable
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.flush_lsn import OffsetPairs
@@ -39,7 +39,7 @@ class SignalSession:
         self._settings = settings.signals
         self._prefix = settings.topic_prefix
         self.observers = StreamObservers()
-        self._notifier = Notifier(settings)
+        self._notifier = Notifier(settings.notifications, settings.topic_prefix)
         self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
         self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
         self._channels: list[SignalFile | SignalTopic] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 from connect.errors import ConnectError
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.cdc.interrupt import Interrupt
+from connectors.postgres.connection import Connection
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.copy_stream import CopyStream
 from connectors.postgres.snapshot.transaction import export_snapshot, join_snapshot

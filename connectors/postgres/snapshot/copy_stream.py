@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from connect import crash_points
-from connectors.postgres.connection import Connection, Interrupt
-from connectors.postgres.errors import ConnectionLostError, WaitInterrupted
+from connectors.cdc.errors import ConnectionLostError, WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
+from connectors.postgres.connection import Connection
 from connectors.postgres.snapshot.text_batches import Traits
 
 BATCH_ROWS = 2_000

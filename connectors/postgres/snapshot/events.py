@@ -10,15 +10,15 @@ from typing import Any
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import TextRecords
+from connectors.cdc.offsets import source_partition
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import source_partition
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.errant_rows import errant_row
 from connectors.postgres.schema.row_decoder import NullInRequiredError, SnapshotDecoder, TableRows, snapshot_decoder
 from connectors.postgres.schema.value_errors import ReplicaIdentityError, copy_texts
 from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
-from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,12 @@ class TableEvents:
     def _source(self, marker: str, time_: EventTime) -> Struct:
         """A source block shared by consecutive rows."""
         settings, table = self._settings, self.rows.table
-        values = env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
-        values[env.TS_MS], values[env.TS_US], values[env.TS_NS] = time_.ms, time_.us, time_.ns
-        values[env.SNAPSHOT] = marker
-        values[env.TX_ID], values[env.LSN] = self._point.tx_id, self._point.lsn
-        values[env.SEQUENCE] = f'[null,"{self._point.lsn}"]'
-        return Struct(env.SOURCE, values)
+        values = block.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
+        values[block.TS_MS], values[block.TS_US], values[block.TS_NS] = time_.ms, time_.us, time_.ns
+        values[block.SNAPSHOT] = marker
+        values[block.TX_ID], values[block.LSN] = self._point.tx_id, self._point.lsn
+        values[block.SEQUENCE] = f'[null,"{self._point.lsn}"]'
+        return Struct(block.SOURCE, values)
 
 
 def _now() -> EventTime:

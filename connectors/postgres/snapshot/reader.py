@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from connect.record import SourceRecord
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.snapshot.progress import SnapshotProgress
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.errors import ConnectionLostError, ServerError
+from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import snapshot_offset
 from connectors.postgres.snapshot.connections import SnapshotConnections
 from connectors.postgres.snapshot.copy_stream import Block, CopyStream, first_full
 from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint
 from connectors.postgres.snapshot.key_ranges import SnapshotState, key_order, range_condition
-from connectors.postgres.snapshot.progress import SnapshotProgress
 from connectors.postgres.snapshot.table_plan import count_ranges, split_table
 from connectors.postgres.snapshot.table_read import PendingRow, RangeRead, TableRead
 from connectors.postgres.snapshot.text_batches import Traits

@@ -8,17 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from connect.record import SourceRecord
+from connectors.cdc.schema.filters import Filters, name_matches
+from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import format_lsn
 from connectors.postgres.schema.catalog import estimated_rows
-from connectors.postgres.schema.filters import Filters, name_matches
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.connections import SnapshotConnections
 from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.key_ranges import SnapshotState
-from connectors.postgres.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.postgres.snapshot.reader import InitialOffsets, SnapshotOffsets, SnapshotReader
 from connectors.postgres.snapshot.table_plan import plan_tables
 from connectors.postgres.snapshot.table_read import TableRead

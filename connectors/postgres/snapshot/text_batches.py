@@ -10,9 +10,9 @@ from typing import Any
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import Cell, Fixed, Slot, StructTemplate, TextLines, TextRecords, TextRows
+from connectors.cdc.schema.column_type import ColumnType
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.types.column_type import ColumnType
 
 _SPECIAL = bytes(b for b in range(0x20) if b not in b"\t\n") + b'"' + bytes(range(0xF0, 0xF5))
 """Control characters, quotes, and the first bytes of characters beyond U+FFFF."""

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from connect.errors import ConnectError
+from connectors.cdc.errors import TablesChangedError
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
-from connectors.postgres.errors import ServerError, ServerSetupError, TablesChangedError
+from connectors.postgres.errors import ServerError, ServerSetupError
 from connectors.postgres.schema.catalog import CapturedTable, ancestors, read_parents
 from connectors.postgres.schema.row_decoder import TableRows
 

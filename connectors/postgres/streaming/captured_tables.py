@@ -12,16 +12,17 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from connectors.cdc.schema.contracts import ContractError, SchemaContracts
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable, read_table, read_types
 from connectors.postgres.schema.checks import check_topics
-from connectors.postgres.schema.contracts import ContractError, SchemaContracts
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.schema.table_version import table_version
 from connectors.postgres.schema.value_errors import ReplicaIdentityError
 from connectors.postgres.streaming.pgoutput import Relation, TypeName
-from connectors.postgres.types.column_type import DROPPED, CatalogType
+from connectors.postgres.types.catalog_type import DROPPED, CatalogType
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class CapturedTables:
         self._rows: dict[tuple[str, str], TableRows] = {}
         self._topics: dict[str, CapturedTable] = {}
         self._sent_types: dict[int, tuple[str, str]] = {}
-        self.contracts = SchemaContracts(settings.contracts, filters)
+        self.contracts = SchemaContracts(settings.contracts)
         self._nullable: dict[tuple[str, str], set[str]] = {}
 
     def oids(self) -> dict[tuple[str, str], int]:
@@ -65,7 +66,8 @@ class CapturedTables:
         if known is not None and known.table == table and known.types is types:
             return known
         key = self._filters.key_columns(table.schema, table.name) or table.key
-        rows = TableRows(table, types, self._settings, self._filters, self.contracts.judge(given, key, types))
+        judgment = self.contracts.judge(str(given), lambda: table_version(given, key, types, self._filters), key)
+        rows = TableRows(table, types, self._settings, self._filters, judgment)
         if known is not None and known.table == table and known.schemas == rows.schemas:
             known.types = types
             return known

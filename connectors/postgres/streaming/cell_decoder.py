@@ -12,7 +12,8 @@ from typing import Any
 
 from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
-from connectors.postgres.schema.column_mapping import key_value
+from connectors.cdc.schema.column_mapping import key_value
+from connectors.cdc.schema.column_type import TEXT_KINDS, ColumnType, Inline
 from connectors.postgres.schema.row_decoder import (
     SKIP_COLUMN,
     NullInRequiredError,
@@ -22,7 +23,6 @@ from connectors.postgres.schema.row_decoder import (
     refuse_unavailable,
 )
 from connectors.postgres.streaming.pgoutput import pad_message
-from connectors.postgres.types.column_type import TEXT_KINDS, ColumnType, Inline
 from connectors.postgres.types.numbers import FLOAT64, finite_decimal
 
 Cells = tuple[Any, ...]

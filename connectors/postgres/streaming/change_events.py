@@ -12,9 +12,9 @@ from connect.data.headers import Header, Headers
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.record import SourceRecord
+from connectors.cdc.offsets import source_partition
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.offsets import source_partition
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import Begin
 from connectors.postgres.streaming.position_tracker import PositionTracker
@@ -124,8 +124,8 @@ class ChangeEventBuilder:
             table.transaction = transaction
         source = table.base.copy()
         lsn = offset["lsn"]
-        source[env.SEQUENCE] = f'{transaction.sequence}{lsn}"]'
-        source[env.LSN] = lsn
+        source[block.SEQUENCE] = f'{transaction.sequence}{lsn}"]'
+        source[block.LSN] = lsn
         value = schemas.value
         envelope = schemas.envelope
         key_schema = schemas.key
@@ -143,7 +143,7 @@ class ChangeEventBuilder:
                 [
                     None if before is None else Struct(value, before),
                     None if after is None else Struct(value, after),
-                    Struct(env.SOURCE, source),
+                    Struct(block.SOURCE, source),
                     None,
                     op,
                     transaction.now_ms,
@@ -165,12 +165,12 @@ class ChangeEventBuilder:
     def source_constants(self, rows: TableRows) -> list[Any]:
         """The values of a table's source blocks, without those that differ between events."""
         settings, table = self.settings, rows.table
-        return env.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
+        return block.source_values(self._version, settings.topic_prefix, settings.address.database, table.schema, table.name)
 
     def _source_base(self, rows: TableRows, transaction: TransactionValues) -> list[Any]:
         base = self.source_constants(rows)
-        base[env.TS_MS], base[env.TS_US], base[env.TS_NS] = transaction[1:4]
-        base[env.TX_ID], base[env.XMIN], base[env.ORIGIN], base[env.ORIGIN_LSN] = transaction[4:8]
+        base[block.TS_MS], base[block.TS_US], base[block.TS_NS] = transaction[1:4]
+        base[block.TX_ID], base[block.XMIN], base[block.ORIGIN], base[block.ORIGIN_LSN] = transaction[4:8]
         return base
 
 
@@ -179,7 +179,7 @@ def context_headers(topic_prefix: str) -> list[Header]:
     values = {
         "connectorLogicalName": topic_prefix,
         "taskId": "0",
-        "connectorName": env.CONNECTOR,
+        "connectorName": block.CONNECTOR,
         "runId": str(_time_ordered_uuid()),
     }
     return [Header(_CONTEXT + name, Schema.STRING, value) for name, value in values.items()]

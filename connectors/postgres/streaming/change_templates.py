@@ -26,7 +26,7 @@ from connect.text_records import (
     TextRows,
 )
 from connectors.postgres.offsets import change_offset
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
 from connectors.postgres.schema.value_errors import ReplicaIdentityError
 from connectors.postgres.streaming.cell_decoder import (
@@ -132,7 +132,7 @@ def _record_template(table: StreamedTable, builder: ChangeEventBuilder, kind: Ch
 
 
 def _source_template(rows: TableRows, builder: ChangeEventBuilder, lsn_at: int) -> StructTemplate:
-    names = [field.name for field in env.SOURCE.fields or ()]
+    names = [field.name for field in block.SOURCE.fields or ()]
     parts: dict[str, Part] = {name: Fixed(value) for name, value in zip(names, builder.source_constants(rows), strict=True)}
     parts |= {
         "ts_ms": _NUMBERS["commit_ms"],
@@ -145,7 +145,7 @@ def _source_template(rows: TableRows, builder: ChangeEventBuilder, lsn_at: int) 
         "origin": _NUMBERS["origin"],
         "origin_lsn": _NUMBERS["origin_lsn"],
     }
-    return _template(env.SOURCE, parts)
+    return _template(block.SOURCE, parts)
 
 
 def _template(schema: Any, parts: Mapping[str, Part]) -> StructTemplate:

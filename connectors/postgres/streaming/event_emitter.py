@@ -7,12 +7,15 @@ messages and appends records to ``out``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 from connect.data.headers import Header
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.streaming.transaction_metadata import MESSAGES, TransactionMetadata
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StoredOffset, StreamPosition
 from connectors.postgres.schema.errant_rows import errant_row
@@ -39,8 +42,6 @@ from connectors.postgres.streaming.replication import HEADER_SIZE
 from connectors.postgres.streaming.reselection import Reselection
 from connectors.postgres.streaming.stream_offsets import StreamOffsets
 from connectors.postgres.streaming.toast import encode_tuple, fetch_unavailable_values
-from connectors.postgres.streaming.transaction_metadata import MESSAGES, TransactionMetadata
-from connectors.postgres.types.column_type import CONVERSION_ERRORS
 
 _u64 = struct.Struct("!Q").unpack_from
 _MARKER_AT, _COLUMNS_AT = HEADER_SIZE + 5, HEADER_SIZE + 8
@@ -72,7 +73,7 @@ class ChangeEventEmitter:
         self._position = PositionTracker(position)
         self._builder = ChangeEventBuilder(settings, version)
         self.offsets = StreamOffsets(self._position, self._builder, self._observers)
-        self._metadata = TransactionMetadata(settings) if settings.events.transaction_metadata else None
+        self._metadata = _transaction_metadata(settings)
         self._reselection = None if settings.reselection is None else Reselection(settings.reselection, tables)
         self._messages = LogicalMessageBuilder(settings, version)
         self._skipped = {kind for kind, op in _OPERATIONS.items() if op in settings.skipped}
@@ -258,7 +259,8 @@ class ChangeEventEmitter:
         self._position.begin(begin)
         if self._metadata is not None and not self._position.is_completed:
             offset = self.offsets.of_record("BEGIN", last=True)
-            if (record := self._metadata.begin(begin.xid, lsn, begin.commit_us // 1000, offset)) is not None:
+            xid, ts_ms = str(begin.xid), begin.commit_us // 1000
+            if (record := self._metadata.begin(xid, f"{xid}:{lsn}", ts_ms, offset)) is not None:
                 self.out.append(record)
 
     def _commit(self, commit: pgoutput.Commit, lsn: int) -> None:
@@ -266,7 +268,8 @@ class ChangeEventEmitter:
         self._position.commit(commit.end_lsn)
         if self._metadata is not None and not is_completed:
             offset = self.offsets.of_position() or self.offsets.of_record("COMMIT", last=True)
-            if (record := self._metadata.end(lsn, commit.commit_us // 1000, offset | self.offsets.extras())) is not None:
+            name, ts_ms = f"{self._position.xid}:{lsn}", commit.commit_us // 1000
+            if (record := self._metadata.end(name, ts_ms, offset | self.offsets.extras())) is not None:
                 self.out.append(record)
         self._reach_mark(commit.end_lsn)
 
@@ -346,6 +349,16 @@ class ChangeEventEmitter:
         batch, self.out = self.out, MixedTextRecords(self._builder.partition)
         self._transaction = None  # the next events have another time
         return batch
+
+
+def _transaction_metadata(settings: PostgresConfig) -> TransactionMetadata | None:
+    if not settings.events.transaction_metadata:
+        return None
+
+    def name(xid: str, offset: Mapping[str, Any]) -> str:
+        return f"{xid}:{offset['lsn']}"
+
+    return TransactionMetadata(settings.topic_prefix, settings.topic_delimiter, settings.events, name)
 
 
 def _with_unavailable_values(tables: CapturedTables, rows: TableRows, data: bytes, xid: int | None) -> list[Any]:

@@ -9,11 +9,12 @@ from typing import Any
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SourceRecord
+from connectors.cdc.name_adjustment import schema_name_adjuster
+from connectors.cdc.offsets import source_partition
+from connectors.cdc.schema.envelope import TRANSACTION
+from connectors.cdc.schema.filters import name_matches
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.name_adjustment import schema_name_adjuster
-from connectors.postgres.offsets import source_partition
-from connectors.postgres.schema import envelope as env
-from connectors.postgres.schema.filters import name_matches
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.streaming.pgoutput import LogicalMessage
 from connectors.postgres.types.text import binary
 
@@ -50,8 +51,8 @@ class LogicalMessageBuilder:
             .version(1)
             .field("op", Schema.STRING)
             .field("ts_ms", Schema.OPTIONAL_INT64)
-            .field("source", env.SOURCE)
-            .field("transaction", env.TRANSACTION)
+            .field("source", block.SOURCE)
+            .field("transaction", TRANSACTION)
             .field("message", self._message)
             .build()
         )
@@ -72,10 +73,10 @@ class LogicalMessageBuilder:
         settings = self._settings
         now_us = time.time_ns() // 1000
         us = now_us if commit_us is None else commit_us
-        source = env.source_values(self._version, settings.topic_prefix, settings.address.database, "", "")
-        source[env.TS_MS], source[env.TS_US], source[env.TS_NS] = us // 1000, us, us * 1000
-        source[env.SEQUENCE], source[env.LSN], source[env.XMIN] = sequence, offset["lsn"], xmin
-        source[env.TX_ID] = offset.get("txId") if message.transactional else None
+        source = block.source_values(self._version, settings.topic_prefix, settings.address.database, "", "")
+        source[block.TS_MS], source[block.TS_US], source[block.TS_NS] = us // 1000, us, us * 1000
+        source[block.SEQUENCE], source[block.LSN], source[block.XMIN] = sequence, offset["lsn"], xmin
+        source[block.TX_ID] = offset.get("txId") if message.transactional else None
         content = self._content.decode("\\x" + message.content.hex())
         return SourceRecord(
             self._partition,
@@ -87,6 +88,12 @@ class LogicalMessageBuilder:
             self._value,
             Struct(
                 self._value,
-                ["m", now_us // 1000, Struct(env.SOURCE, source), None, Struct(self._message, [message.prefix, content])],
+                [
+                    "m",
+                    now_us // 1000,
+                    Struct(block.SOURCE, source),
+                    None,
+                    Struct(self._message, [message.prefix, content]),
+                ],
             ),
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from connect.record import SourceRecord
+from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
@@ -34,10 +35,11 @@ class RowObserver(Protocol):
         on again."""
 
 
-class StreamObservers:
+class StreamObservers(OffsetExtras):
     """What a stream passes on. It lives as long as the task."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._observers: list[RowObserver] = []
         self._relations: dict[int, TableRows] = {}
         self._last: tuple[int, int] | None = None
@@ -49,18 +51,10 @@ class StreamObservers:
         """Gets the offset of the position, and returns records to emit there."""
         self.on_begin: Callable[[int], None] = _ignore
         """Gets the ID of each transaction that the server starts to send."""
-        self._extras: dict[object, Mapping[str, Any]] = {}
-        self.offset_extras: Mapping[str, Any] = {}
-        """Added to all offsets."""
 
     @property
     def awaits_mark(self) -> bool:
         return self.mark_lsn != NO_MARK
-
-    def set_offset_extras(self, owner: object, extras: Mapping[str, Any]) -> None:
-        """Sets what ``owner`` adds to offsets."""
-        self._extras[owner] = extras
-        self.offset_extras = {key: value for part in self._extras.values() for key, value in part.items()}
 
     def add(self, observer: RowObserver) -> None:
         self._observers.append(observer)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
+from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_name
 from connectors.postgres.errors import ServerError, ServerSetupError
@@ -22,7 +23,6 @@ from connectors.postgres.schema.catalog import (
     read_parents,
     read_tables,
 )
-from connectors.postgres.schema.filters import Filters, name_matches
 
 log = logging.getLogger(__name__)
 

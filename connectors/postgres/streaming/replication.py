@@ -17,9 +17,10 @@ from collections.abc import Callable, Sized
 from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus
 
 from connect.errors import ConfigError, ConnectError
+from connectors.cdc.errors import ConnectionLostError
 from connectors.postgres.config import SlotSettings
 from connectors.postgres.connection import Connection, quote_identifier, quote_literal
-from connectors.postgres.errors import ConnectionLostError, ServerError, SlotSynchronizedError, statement_error
+from connectors.postgres.errors import ServerError, SlotSynchronizedError, statement_error
 from connectors.postgres.offsets import format_lsn
 from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.flush_timeout import FlushTimeout

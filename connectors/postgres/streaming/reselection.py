@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from connect.errors import ConnectError
-from connectors.postgres.post_processor_keys import ReselectSettings
+from connectors.cdc.config.post_processor_keys import ReselectSettings
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables

@@ -9,6 +9,8 @@ from typing import Any
 
 from connect.errors import ConnectError
 from connect.record import SourceRecord
+from connectors.cdc.streaming.heartbeat import Heartbeat
+from connectors.cdc.streaming.read_pace import ReadPace
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import StoredOffset, StreamPosition, format_lsn
@@ -16,9 +18,7 @@ from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import CatchUpComplete, ChangeEventEmitter
 from connectors.postgres.streaming.flush_lsn import FlushTracker
-from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.observers import StreamObservers
-from connectors.postgres.streaming.read_pace import ReadPace
 from connectors.postgres.streaming.replication import ReplicationStream
 from connectors.postgres.streaming.server import read_promoted_timeline
 from connectors.postgres.streaming.slots import SlotXmin
@@ -55,7 +55,7 @@ class StreamingSession:
         self._observers = observers
         self._sessions = sessions
         self._pace = ReadPace()
-        self._heartbeat = Heartbeat(settings, sessions.writer)
+        self._heartbeat = Heartbeat(settings.heartbeat, settings.topic_prefix, lambda sql: sessions.writer().execute(sql))
         self._xmin = SlotXmin(settings.slot, sessions.catalog)
         self._emitter: ChangeEventEmitter | None = None
         self._stream: ReplicationStream | None = None

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from connect.errors import ConfigError, ConnectError
+from connectors.cdc.errors import QueryTimeoutError
+from connectors.cdc.interrupt import Interrupt
 from connectors.postgres.config import Address, SlotSettings
-from connectors.postgres.connection import Connection, Interrupt, is_standby, quote_identifier
-from connectors.postgres.errors import QueryTimeoutError, ServerError, ServerSetupError, SlotInUseError, may_not_replicate
+from connectors.postgres.connection import Connection, is_standby, quote_identifier
+from connectors.postgres.errors import ServerError, ServerSetupError, SlotInUseError, may_not_replicate
 from connectors.postgres.offsets import parse_lsn
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
+from connectors.cdc.errors import ConnectionLostError, WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import Address, PostgresConfig
-from connectors.postgres.connection import Connection, Interrupt, is_standby
-from connectors.postgres.errors import ConnectionLostError, ServerError, WaitInterrupted
+from connectors.postgres.connection import Connection, is_standby
+from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import format_lsn, parse_lsn
 from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.streaming import publications, slots
 

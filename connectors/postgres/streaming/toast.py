@@ -13,8 +13,9 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 
+from connectors.cdc.errors import ConnectionLostError
 from connectors.postgres.connection import Connection, quote_identifier
-from connectors.postgres.errors import ConnectionLostError, ServerError
+from connectors.postgres.errors import ServerError
 from connectors.postgres.schema.catalog import read_table
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import UNCHANGED, Tuple, pad_message

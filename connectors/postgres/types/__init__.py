@@ -3,7 +3,7 @@
 The mapping is Debezium's (names, units, and sentinels), so that its consumers can read our topics.
 """
 
-from connectors.postgres.types.column_type import ColumnType, Inline
+from connectors.cdc.schema.column_type import ColumnType, Inline
 from connectors.postgres.types.registry import column_type
 
 __all__ = ["ColumnType", "Inline", "column_type"]

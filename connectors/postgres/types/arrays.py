@@ -9,9 +9,9 @@ from typing import Any
 from connect.change_events import toast
 from connect.data.logical import DECIMAL, decimal_scale
 from connect.data.schema import Schema, Type
+from connectors.cdc.schema.column_type import ColumnType, refuse
 from connectors.databases.postgresql.arrays import parse_array as parse_nested_array
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType, refuse
 
 
 def parse_array(text: str, delimiter: str = ",") -> list[str | None]:

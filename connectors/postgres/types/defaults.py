@@ -12,7 +12,8 @@ from typing import Any
 from connect.data.schema import Type
 from connect.data.struct import Struct, validate_value
 from connect.errors import DataError
-from connectors.postgres.types.column_type import CatalogType, ColumnType
+from connectors.cdc.schema.column_type import ColumnType
+from connectors.postgres.types.catalog_type import CatalogType
 
 _LITERAL = re.compile(r"'((?:[^']|'')*)'(?:::[\w .\"\[\](),]+)?", re.DOTALL)
 _RAW = re.compile(r"\(?(-?[0-9][0-9.eE+-]*|true|false)\)?(?:::[\w .\"(),]+)?")

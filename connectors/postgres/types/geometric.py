@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
-from connectors.postgres.types.column_type import ColumnType, refuse
+from connectors.cdc.schema.column_type import ColumnType, refuse
 
 
 def _shape(name: str, doc: str, version: int = 1) -> SchemaBuilder:

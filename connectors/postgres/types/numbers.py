@@ -10,8 +10,8 @@ from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.text_records import TextKind
+from connectors.cdc.schema.column_type import ColumnType, Inline, refuse
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
 INT16 = ColumnType(Schema.INT16, int, 0, inline=Inline.INT)
 INT32 = ColumnType(Schema.INT32, int, 0, inline=Inline.INT)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from connect.data.schema import Schema, Type
+from connectors.cdc.schema.column_type import ColumnType
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types import arrays, geometric, numbers, structured, temporal, text, vectors
-from connectors.postgres.types.column_type import DROPPED, CatalogType, ColumnType
+from connectors.postgres.types.catalog_type import DROPPED, CatalogType
 
 TypeFactory = Callable[[int, TypeSettings], ColumnType]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from connectors.postgres.types.column_type import CatalogType
+from connectors.cdc.schema.source_type import SourceType
+from connectors.postgres.types.catalog_type import CatalogType
 
 UNLIMITED = 2_147_483_647
 _TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name"})
@@ -26,16 +26,6 @@ _LENGTHS = {
 _TIMES = {"time": 8, "timetz": 14, "timestamp": 22, "timestamptz": 28}
 """The characters of a time without its fraction."""
 _NUMERIC_DISPLAY = 131_089
-
-
-@dataclass(frozen=True, slots=True)
-class SourceType:
-    """``is_text``: the driver's type is a character type. ``length`` is None for a vector without a dimension."""
-
-    name: str
-    length: int | None
-    scale: int
-    is_text: bool
 
 
 def source_type(types: Mapping[int, CatalogType], oid: int, typmod: int, default: str | None) -> SourceType:

@@ -8,9 +8,9 @@ from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
+from connectors.cdc.schema.column_type import ColumnType
 from connectors.databases.postgresql.dates import parse_timetz
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType
 from connectors.postgres.types.temporal import interval_parts
 
 _NS = 1_000_000_000

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from connect.data.logical import EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.text_records import TextKind
+from connectors.cdc.schema.column_type import ColumnType, Inline, refuse
 from connectors.databases.postgresql.dates import (
     INFINITY_MS,
     MINUS_INFINITY_MS,
@@ -25,7 +26,6 @@ from connectors.databases.postgresql.dates import (
     parse_timetz,
 )
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
 _DAY_US = 86_400_000_000
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from connect.change_events import toast
 from connect.data.schema import Schema, Type
+from connectors.cdc.schema.column_type import ColumnType, Inline, refuse
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType, Inline, refuse
 
 
 def text(settings: TypeSettings, name: str | None = None, zero: str = "", parameters: dict[str, str] | None = None) -> ColumnType:

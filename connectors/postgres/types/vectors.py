@@ -5,8 +5,8 @@ from __future__ import annotations
 from connect.change_events import toast
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
+from connectors.cdc.schema.column_type import ColumnType, refuse
 from connectors.postgres.config import TypeSettings
-from connectors.postgres.types.column_type import ColumnType, refuse
 
 SPARSE_VECTOR = (
     SchemaBuilder.struct()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect.plugins import Plugins
-from connectors.postgres.schema.filters import name_matches
+from connectors.cdc.schema.filters import name_matches
 from tests.integration.postgres.conftest import Source
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system

@@ -171,8 +171,9 @@ def test_unreachable_host_is_reported(source: Any) -> None:
 
 
 def test_unresponsive_host_times_out(source: Any) -> None:
+    from connectors.cdc.interrupt import Interrupt
     from connectors.postgres.config import parse_config
-    from connectors.postgres.connection import Connection, Interrupt
+    from connectors.postgres.connection import Connection
 
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

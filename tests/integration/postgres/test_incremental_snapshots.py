@@ -13,7 +13,7 @@ import pytest
 
 from connect.errors import BadRequestError
 from connect.record import SourceRecord
-from connectors.postgres.incremental.positions import parse_java_position
+from connectors.postgres.incremental.positions import JAVA_KEYS
 from connectors.postgres.streaming import publications
 
 
@@ -465,7 +465,7 @@ def test_an_incremental_snapshot_of_debezium_is_continued(source: Any, table: An
     source.wait_for_slot(table)
     stored = source.offsets.stored
     source.offsets.stored = {key: value for key, value in stored.items() if key != "incremental_snapshot_chunk"}
-    read = parse_java_position(stored["incremental_snapshot_primary_key"])
+    read = JAVA_KEYS.parse(stored["incremental_snapshot_primary_key"])
     source.start()
     replayed = Replayed("t")
     until_read(source, replayed)

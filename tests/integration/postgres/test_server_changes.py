@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from connectors.postgres.errors import PositionLostError
+from connectors.cdc.errors import PositionLostError
 from connectors.postgres.offsets import parse_lsn
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_copy import ServerCopy

@@ -11,10 +11,11 @@ import pytest
 
 from connect.errors import ConnectError
 from connect.record import SourceRecord
+from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import parse_config
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.connection import Connection
 from connectors.postgres.schema.catalog import read_tables
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.snapshot.transaction import start_snapshot
 from connectors.postgres.streaming import slots
 from connectors.postgres.streaming.captured_tables import CapturedTables

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from connectors.postgres.errors import PositionLostError
+from connectors.cdc.errors import PositionLostError
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.call_timeout import call_with_timeout
 

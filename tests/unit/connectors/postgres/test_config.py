@@ -97,7 +97,7 @@ def test_flush_modes(config: dict[str, str], confirms: bool, confirms_idle: bool
     parsed = parse_config({**BASE, **config})
     slot = parsed.slot
     assert (slot.confirms, slot.confirms_idle, slot.mismatch_strategy) == (confirms, confirms_idle, strategy)
-    assert parsed.heartbeat_interval_s == heartbeat_s
+    assert parsed.heartbeat.interval_s == heartbeat_s
 
 
 def test_a_sink_of_notifications_without_a_topic_is_found_in_validation_too() -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.pq.abc import PGconn
 
+from connectors.cdc.errors import QueryTimeoutError
+from connectors.cdc.interrupt import Interrupt
 from connectors.postgres.config import Address
-from connectors.postgres.connection import Connection, Interrupt, quote_identifier, quote_literal
-from connectors.postgres.errors import QueryTimeoutError
+from connectors.postgres.connection import Connection, quote_identifier, quote_literal
 
 
 @given(st.text(max_size=30))

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from connect.data.logical import bytes_to_decimal
 from connect.data.struct import Struct
 from connect.errors import DataError
+from connectors.cdc.schema.filters import Filters
 from connectors.databases.calendar import epoch_day_of_date
 from connectors.databases.postgresql.dates import parse_time_micros
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import TypeSettings, parse_config
-from connectors.postgres.schema import envelope
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder
 from connectors.postgres.types import column_type, numbers, temporal, text
 from connectors.postgres.types.arrays import parse_array
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 from connectors.postgres.types.defaults import may_have_default
 
 SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
@@ -54,7 +54,7 @@ def test_copy_lines_become_rows(rows: list[list[str | None]]) -> None:
     )
     decode = snapshot_decoder(TableRows(table, types, SETTINGS, Filters(SETTINGS.capture)))
     lines = ["\t".join(copy_field(v) for v in row) for row in rows]
-    records = decode(lines, Struct(envelope.SOURCE, []), {"server": "p"}, {"lsn": 1}, 1, 2, 3)
+    records = decode(lines, Struct(block.SOURCE, []), {"server": "p"}, {"lsn": 1}, 1, 2, 3)
     assert [r.value["after"].values for r in records] == rows
     assert {r.key for r in records} <= {None}
 

@@ -6,9 +6,11 @@ import pytest
 
 from connect.errors import ConnectError
 from connect.testing import ManualClock
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.retries import STABLE_S
 from connectors.postgres.config import parse_config
-from connectors.postgres.errors import ConnectionLostError, SlotInUseError
-from connectors.postgres.retries import STABLE_S, RetrySchedule
+from connectors.postgres.errors import SlotInUseError
+from connectors.postgres.retries import SlotRetrySchedule
 
 BASE = {
     "topic.prefix": "p",
@@ -20,8 +22,8 @@ BASE = {
 LOST = ConnectionLostError("lost")
 
 
-def schedule(clock: ManualClock, **keys: str) -> RetrySchedule:
-    return RetrySchedule(
+def schedule(clock: ManualClock, **keys: str) -> SlotRetrySchedule:
+    return SlotRetrySchedule(
         parse_config({**BASE, **{name.replace("_", "."): value for name, value in keys.items()}}), clock.monotonic
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from connectors.cdc.errors import PositionLostError
 from connectors.postgres.config import parse_config
-from connectors.postgres.errors import PositionLostError
 from connectors.postgres.offsets import ServerTimeline, StreamPosition
 from connectors.postgres.startup import StartAction, StartPlan, TaskPosition, needs_snapshot, plan_start
 from connectors.postgres.streaming.server import ServerState, parse_timeline_history

@@ -11,9 +11,10 @@ import pytest
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from connect.record import SourceRecord
 from connect.source import SourceTaskContext
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.interrupt import Interrupt
 from connectors.postgres import PostgresSourceTask, task
-from connectors.postgres.connection import Interrupt
-from connectors.postgres.errors import ConnectionLostError, SlotInUseError
+from connectors.postgres.errors import SlotInUseError
 from connectors.postgres.states import CaptureState
 
 BASE = {

@@ -17,13 +17,13 @@ from connect.converters.string import StringConverter
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.text_records import TextRecords
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig, parse_config
-from connectors.postgres.schema import envelope
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows, snapshot_decoder
 from connectors.postgres.snapshot.text_batches import EventTime, TextBatches, Traits
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 from tests.unit.connectors.postgres.test_decoders import copy_field, nasty
 from worker.errors.batch_failures import BatchFailures
 from worker.kafka.record_producer import ProducerRun
@@ -89,7 +89,7 @@ def tables(draw: st.DrawFn) -> tuple[TableRows, list[list[str | None]]]:
 
 def batch(rows: TableRows, lines: list[str]) -> TextRecords:
     traits = Traits.of("".join(f"{line}\n" for line in lines).encode())
-    source = Struct(envelope.SOURCE, envelope.source_values("1", "p", "d", "public", "t"))
+    source = Struct(block.SOURCE, block.source_values("1", "p", "d", "public", "t"))
     partition, offset, time = {"server": "p"}, {"lsn": 1}, EventTime(1, 2, 3)
     decode = snapshot_decoder(rows)
     create = lambda: decode(lines, source, partition, offset, 1, 2, 3)  # noqa: E731

@@ -9,7 +9,7 @@ import pytest
 
 from connect.data.schema import SchemaBuilder
 from connect.data.struct import Struct
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.verification import PostgresVerification
 
 CONFIG = {
@@ -36,11 +36,11 @@ def test_streamed_change_tells_its_position(source: PostgresVerification) -> Non
 
 
 def test_streamed_change_with_a_schema_tells_its_position(source: PostgresVerification) -> None:
-    values = env.source_values("1", "shop", "orders", "public", "items")
-    values[env.LSN] = 700
-    schema = SchemaBuilder.struct().field("op", SchemaBuilder.string().build()).field("source", env.SOURCE).build()
-    assert source.position_of_value(Struct(schema, ["u", Struct(env.SOURCE, values)])) == 700
-    assert source.position_of_value(Struct(env.SOURCE, values)) is None
+    values = block.source_values("1", "shop", "orders", "public", "items")
+    values[block.LSN] = 700
+    schema = SchemaBuilder.struct().field("op", SchemaBuilder.string().build()).field("source", block.SOURCE).build()
+    assert source.position_of_value(Struct(schema, ["u", Struct(block.SOURCE, values)])) == 700
+    assert source.position_of_value(Struct(block.SOURCE, values)) is None
 
 
 @pytest.mark.parametrize(

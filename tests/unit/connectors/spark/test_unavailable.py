@@ -15,9 +15,10 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SinkRecord
+from connectors.cdc.schema.column_type import ColumnType
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types import registry
-from connectors.postgres.types.column_type import CatalogType, ColumnType
+from connectors.postgres.types.catalog_type import CatalogType
 from connectors.spark.config_keys import UNAVAILABLE
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.toast import placeholders

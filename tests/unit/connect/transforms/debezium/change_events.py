@@ -8,7 +8,8 @@ from connect.data.headers import Headers
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connectors.postgres.schema import envelope
+from connectors.cdc.schema import envelope
+from connectors.postgres.schema.source_block import SOURCE, source_values
 
 TOPIC = "shop.public.customers"
 FIELDS = [
@@ -17,7 +18,7 @@ FIELDS = [
     ("level", Schema(Type.INT32, default=7)),
     ("note", Schema(Type.STRING, optional=True, default="none")),
 ]
-SCHEMAS = envelope.row_schemas(TOPIC, FIELDS, [("id", Schema.INT64)])
+SCHEMAS = envelope.row_schemas(TOPIC, SOURCE, FIELDS, [("id", Schema.INT64)])
 
 
 def row(*values: Any, schema: Schema = SCHEMAS.value) -> Struct:
@@ -25,7 +26,7 @@ def row(*values: Any, schema: Schema = SCHEMAS.value) -> Struct:
 
 
 def source_block(table: str = "customers", **members: Any) -> Struct:
-    block = Struct(envelope.SOURCE, envelope.source_values("1.0", "shop", "shopdb", "public", table))
+    block = Struct(SOURCE, source_values("1.0", "shop", "shopdb", "public", table))
     for name, value in {"ts_ms": 1_000, "lsn": 24_023_128, **members}.items():
         block.put(name, value)
     return block

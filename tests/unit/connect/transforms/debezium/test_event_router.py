@@ -10,7 +10,8 @@ from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
 from connect.record import ConnectRecord, SourceRecord
 from connect.transforms.debezium.outbox.event_router import EventRouter
-from connectors.postgres.schema import envelope
+from connectors.cdc.schema import envelope
+from connectors.postgres.schema.source_block import SOURCE
 
 from .change_events import event, headers_of, row, source_block, tombstone
 
@@ -23,7 +24,7 @@ COLUMNS = [
     ("version", Schema.OPTIONAL_INT32),
     ("at", Schema(Type.INT64, optional=True, name="io.debezium.time.MicroTimestamp", version=1)),
 ]
-OUTBOX = envelope.row_schemas("shop.public.outbox", COLUMNS, [("id", Schema.STRING)])
+OUTBOX = envelope.row_schemas("shop.public.outbox", SOURCE, COLUMNS, [("id", Schema.STRING)])
 ORDER = '{"id": 1, "items": [{"name": "a", "price": 39.98}, {"name": "b", "note": null, "gift": true}], "town": null, "tags": []}'
 
 
@@ -213,7 +214,7 @@ def test_strict_expansion_rejects_data_loss(payload: str, named: str) -> None:
 
 def test_oracle_column_names_default_to_upper_case() -> None:
     columns = [(name.upper(), schema) for name, schema in COLUMNS]
-    schemas = envelope.row_schemas("o", columns, [("ID", Schema.STRING)])
+    schemas = envelope.row_schemas("o", SOURCE, columns, [("ID", Schema.STRING)])
     values = row("e", "Order", "7", "t", "p", 1, None, schema=schemas.value)
     record = event("c", None, values, schemas=schemas, source=source_block(connector="oracle"))
     assert _route(record).topic == "outbox.event.Order"

@@ -10,7 +10,8 @@ from connect.data.schema import Schema, Type
 from connect.errors import ConfigError, DataError
 from connect.record import SourceRecord
 from connect.transforms.debezium.timezone_converter import TimezoneConverter
-from connectors.postgres.schema import envelope
+from connectors.cdc.schema import envelope
+from connectors.postgres.schema.source_block import SOURCE
 
 from .change_events import event, row, source_block, tombstone
 
@@ -32,7 +33,7 @@ FIELDS = [
     ("day", date_schema(optional=True)),
     ("clock", _time("MicroTime", Type.INT64)),
 ]
-ORDERS = envelope.row_schemas("db.orders", FIELDS, [("id", Schema.INT32)])
+ORDERS = envelope.row_schemas("db.orders", SOURCE, FIELDS, [("id", Schema.INT32)])
 NOW = dt.datetime(2024, 1, 15, tzinfo=dt.UTC)
 
 

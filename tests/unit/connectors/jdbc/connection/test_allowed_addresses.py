@@ -8,10 +8,11 @@ import pytest
 
 from connect import ConfigError
 from connect.errors import ConnectError
+from connectors.cdc.interrupt import Interrupt
 from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.urls.connection_url import parse_connection_url
 from connectors.postgres.config import Address
-from connectors.postgres.connection import Connection, Interrupt
+from connectors.postgres.connection import Connection
 
 METADATA = "169.254.169.254"
 

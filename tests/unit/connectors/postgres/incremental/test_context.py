@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from connectors.postgres.incremental.context import DataCollection, IncrementalContext, TableScan
-from connectors.postgres.incremental.positions import after, parse_java_position, up_to, write_java_position
+from connectors.cdc.incremental.context import DataCollection, IncrementalContext, TableScan
+from connectors.postgres.incremental.positions import JAVA_KEYS, after, up_to
 
 _INTEGER = (
     "aced0005757200135b4c6a6176612e6c616e672e4f626a6563743b90ce589f1073296c020000787000000001737200116a6176612e6c616e672e496e7465"
@@ -26,13 +26,14 @@ def test_an_offset_of_debezium_is_continued() -> None:
         {"incremental_snapshot_collections_id": "public.u", "incremental_snapshot_collections_additional_condition": None},
     ]
     context = IncrementalContext(
+        JAVA_KEYS,
         {
             "lsn": 1,
             "incremental_snapshot_primary_key": f"{_INTEGER}00000007",
             "incremental_snapshot_maximum_key": f"{_INTEGER}00000064",
             "incremental_snapshot_collections": json.dumps(collections),
             "incremental_snapshot_correlation_id": "s1",
-        }
+        },
     )
     assert context.collections == [DataCollection("public", "t", "id > 5", "", "s1"), DataCollection("public", "u")]
     assert context.scan == TableScan(end=("7",), maximum=("100",))
@@ -40,7 +41,7 @@ def test_an_offset_of_debezium_is_continued() -> None:
 
 
 def test_offsets_are_those_of_debezium_and_are_read_back() -> None:
-    context = IncrementalContext()
+    context = IncrementalContext(JAVA_KEYS)
     assert context.offset() == {}
     context.add([DataCollection("public", "t", "id > 5", "", "s1"), DataCollection("My.Schema", 'a"b')], "s1")
     context.start_scan(TableScan(("id",), ("int4",), None, ("100",)))
@@ -59,7 +60,7 @@ def test_offsets_are_those_of_debezium_and_are_read_back() -> None:
         '"incremental_snapshot_collections_correlation_id":null}]'
     )
     context.pause()
-    again = IncrementalContext(context.offset())
+    again = IncrementalContext(JAVA_KEYS, context.offset())
     assert (again.collections, again.scan, again.signal_id, again.is_paused) == (context.collections, context.scan, "s1", True)
     again.complete_table()
     assert again.scan == TableScan()
@@ -69,11 +70,11 @@ def test_offsets_are_those_of_debezium_and_are_read_back() -> None:
 
 
 def test_keys_without_a_java_value_are_left_out_for_debezium() -> None:
-    context = IncrementalContext()
+    context = IncrementalContext(JAVA_KEYS)
     context.add([DataCollection("public", "t")], None)
     context.start_scan(TableScan(("a",), ("interval",), ("P1D",), ("P2D",)))
     assert "incremental_snapshot_primary_key" not in context.offset()
-    assert IncrementalContext(context.offset()).scan.end == ("P1D",)
+    assert IncrementalContext(JAVA_KEYS, context.offset()).scan.end == ("P1D",)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_keys_without_a_java_value_are_left_out_for_debezium() -> None:
     ],
 )
 def test_positions_are_read_back_from_java_values(position: tuple[str | None, ...] | None, types: tuple[str, ...]) -> None:
-    assert parse_java_position(write_java_position(position, types)) == position
+    assert JAVA_KEYS.parse(JAVA_KEYS.write(position, types)) == position
 
 
 def test_conditions_for_positions() -> None:

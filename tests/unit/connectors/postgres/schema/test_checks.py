@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from connect.errors import ConfigError
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_topics
-from connectors.postgres.schema.filters import Filters
 
 
 def settings(**changes: str) -> PostgresConfig:

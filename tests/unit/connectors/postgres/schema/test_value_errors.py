@@ -7,15 +7,15 @@ import pytest
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ErrantSourceRecord
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import parse_config
-from connectors.postgres.schema import envelope
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, snapshot_decoder
 from connectors.postgres.schema.value_errors import name_value
 from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.text_batches import Traits
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 
 SETTINGS = parse_config({"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"})
 INT, TEXT, NUMERIC = 23, 25, 1700
@@ -56,5 +56,5 @@ def test_other_reasons_are_kept() -> None:
 def test_a_null_in_a_required_column_of_a_copied_line_is_named() -> None:
     decode = snapshot_decoder(ROWS)
     with pytest.raises(NullInRequiredError) as raised:
-        decode(["1\t\\N\t1"], Struct(envelope.SOURCE, []), {}, {}, 1, 2, 3)
+        decode(["1\t\\N\t1"], Struct(block.SOURCE, []), {}, {}, 1, 2, 3)
     assert raised.value.column == "name"

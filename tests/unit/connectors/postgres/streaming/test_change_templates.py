@@ -17,11 +17,11 @@ from connect.data.headers import Header
 from connect.data.schema import Schema
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.offsets import StreamPosition
-from connectors.postgres.schema import envelope as env
+from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
@@ -384,5 +384,5 @@ def test_batch_is_a_sequence_that_grows() -> None:
     assert out[2] in out
     assert [r.key["c0"] for r in out[1:]] == [1, 2]
     assert out.source_partition == {"server": "p"}
-    assert out[0].value["source"].schema == env.SOURCE
+    assert out[0].value["source"].schema == block.SOURCE
     assert ord("I") == pgoutput.INSERT

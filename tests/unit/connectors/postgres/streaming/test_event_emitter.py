@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from connect.errors import DataError
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import parse_config
 from connectors.postgres.offsets import StreamPosition
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 
 CONFIG = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
 INT, VARBIT = 23, 1562

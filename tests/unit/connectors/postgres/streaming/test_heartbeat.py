@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from connect.testing import ManualClock
+from connectors.cdc.streaming.heartbeat import Heartbeat
 from connectors.postgres.config import parse_config
 from connectors.postgres.connection import Connection
-from connectors.postgres.streaming.heartbeat import Heartbeat
 from connectors.postgres.streaming.slots import SlotXmin
 
 BASE = {
@@ -37,7 +37,7 @@ class FakeConnection:
 def test_heartbeats_are_due_at_their_interval() -> None:
     clock, connection = ManualClock(), FakeConnection(None)
     settings = parse_config({**BASE, "heartbeat.interval.ms": "2000", "heartbeat.action.query": "select 1"})
-    heartbeat = Heartbeat(settings, lambda: cast(Connection, connection), clock.monotonic)
+    heartbeat = Heartbeat(settings.heartbeat, settings.topic_prefix, connection.execute, clock.monotonic)
     assert not heartbeat.is_due
     assert heartbeat.limit_wait_s(5.0) == 2.0
     clock.advance(2)
@@ -50,7 +50,7 @@ def test_heartbeats_are_due_at_their_interval() -> None:
 
 def test_without_an_interval_there_are_no_heartbeats() -> None:
     clock = ManualClock()
-    heartbeat = Heartbeat(parse_config(BASE), lambda: cast(Connection, FakeConnection(None)), clock.monotonic)
+    heartbeat = Heartbeat(parse_config(BASE).heartbeat, "p", FakeConnection(None).execute, clock.monotonic)
     clock.advance(3_600)
     assert not heartbeat.is_due
     assert heartbeat.limit_wait_s(5.0) == 5.0

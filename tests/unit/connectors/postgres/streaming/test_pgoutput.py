@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.errors import DataError
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import parse_config
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows
 from connectors.postgres.streaming import pgoutput
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 
 uint32 = st.integers(0, 2**32 - 1)
 uint64 = st.integers(0, 2**63 - 1)

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect.record import SourceRecord
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import parse_config
 from connectors.postgres.offsets import StreamPosition, parse_offset
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
-from connectors.postgres.types.column_type import CatalogType
+from connectors.postgres.types.catalog_type import CatalogType
 
 SETTINGS = parse_config(
     {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from connectors.postgres.config import CaptureSettings
+from connectors.cdc.config.capture import CaptureSettings
+from connectors.cdc.schema.filters import Filters
 from connectors.postgres.schema.catalog import CatalogTable
-from connectors.postgres.schema.filters import Filters
 from connectors.postgres.streaming.publications import publication_targets
 
 # p has the partitions p1 and q; q has the partition q1; r has none.

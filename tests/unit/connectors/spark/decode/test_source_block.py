@@ -14,14 +14,15 @@ from connect.converters.json.converter import JsonConverter
 from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.record import SinkRecord
-from connectors.postgres.schema.envelope import LSN as LSN_AT
-from connectors.postgres.schema.envelope import SEQUENCE, SOURCE, row_schemas, source_values
+from connectors.cdc.schema.envelope import row_schemas
+from connectors.postgres.schema.source_block import LSN as LSN_AT
+from connectors.postgres.schema.source_block import SEQUENCE, SOURCE, source_values
 from connectors.spark.decode.raw_buffer import RawBuffer
 from connectors.spark.decode.source_block import source_positions
 from connectors.spark.decode.topic_decoder import TopicDecoder
 
 LSN = st.integers(0, (1 << 63) - 1)
-SCHEMAS = row_schemas("shop.public.t", [("id", Schema.INT64)], [])
+SCHEMAS = row_schemas("shop.public.t", SOURCE, [("id", Schema.INT64)], [])
 LAST = "9223372036854775807"
 
 

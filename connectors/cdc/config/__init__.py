@@ -1,0 +1,1 @@
+"""Keys that several connectors have, and their typed values."""

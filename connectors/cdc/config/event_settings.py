@@ -1,0 +1,166 @@
+"""The keys of the form of events: names, masks, and parameters of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.parsing import split_list
+from connect.config.validators import DistinctList, one_of
+from connectors.cdc.config.column_rules import ColumnRule, parse_column_rules
+from connectors.cdc.config.validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
+
+_METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
+RESTORED_EVENTS = "restore.debezium.events"
+_RESTORED = ("numeric_zeros", "time_24_00", "enum_array_nulls", "null_key_tombstones")
+_ADJUSTMENT_MODES = ("none", "avro", "avro_unicode")
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    """The form of events."""
+
+    column_rules: tuple[ColumnRule, ...] = ()
+    schema_name_adjustment: str = "none"
+    field_name_adjustment: str = "none"
+    message_include: tuple[str, ...] = ()
+    """Regular expressions of the prefixes of logical decoding messages."""
+    message_exclude: tuple[str, ...] = ()
+    transaction_metadata: bool = False
+    transaction_topic: str = "transaction"
+    """Without the topic prefix."""
+    failure_mode: str = "fail"
+    """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
+    converting_mode: str | None = None
+    """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
+
+
+def define_event_form_keys(keys: ConfigDef) -> None:
+    group = "Events"
+    for what, where in (("schema", "names of schemas"), ("field", "names of fields, which are those of columns")):
+        keys.define(
+            f"{what}.name.adjustment.mode",
+            ConfigType.STRING,
+            "none",
+            group=group,
+            importance=Importance.LOW,
+            validator=one_of(*_ADJUSTMENT_MODES),
+            doc=f"How {where} are adjusted to Avro: not at all (none), by _ in place of each invalid character (avro), or by "
+            "_uxxxx in place of each invalid character and of _ (avro_unicode).",
+        )
+    for side in ("include", "exclude"):
+        keys.define(
+            f"message.prefix.{side}.list",
+            ConfigType.STRING,
+            None,
+            group="Capture",
+            validator=RegexList(),
+            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message) to "
+            f"{side}. They go to the topic <topic.prefix>.message. Set only one of include and exclude.",
+        )
+    keys.define(
+        "provide.transaction.metadata",
+        ConfigType.BOOLEAN,
+        False,
+        group=group,
+        importance=Importance.LOW,
+        doc="Write the beginning and the end of each transaction, with counts of its events, to the topic "
+        "<topic.prefix>.<topic.transaction>, and fill the transaction block of events: their place in the transaction.",
+    )
+    keys.define(
+        "topic.transaction",
+        ConfigType.STRING,
+        "transaction",
+        group=group,
+        importance=Importance.LOW,
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        doc="Topic of transaction metadata: <topic.prefix>.<this name>.",
+    )
+    keys.define(
+        "transaction.metadata.factory",
+        ConfigType.STRING,
+        _METADATA_FACTORY,
+        group="Not supported",
+        importance=Importance.LOW,
+        validator=SupportedValues((_METADATA_FACTORY.lower(),), "other factories are not supported; remove the key"),
+        doc="Only Debezium's default factory.",
+    )
+    keys.define(
+        "topic.heartbeat.name",
+        ConfigType.STRING,
+        None,
+        group=group,
+        importance=Importance.LOW,
+        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
+        doc="Topic of heartbeats, in place of <topic.heartbeat.prefix>.<topic.prefix>; connectors can share one.",
+    )
+    keys.define(
+        "event.processing.failure.handling.mode",
+        ConfigType.STRING,
+        "fail",
+        group="Errors",
+        importance=Importance.MEDIUM,
+        validator=one_of("fail", "warn", "skip", "ignore"),
+        doc="What becomes of a row that cannot be converted. fail leaves it to the worker: errors.tolerance=none fails the task, "
+        "all skips the row. warn skips it with a warning, skip and ignore silently. Each reports the row as errors.log.* and "
+        "errors.deadletterqueue.source.* say, with table, key, and position.",
+    )
+    keys.define(
+        "event.converting.failure.handling.mode",
+        ConfigType.STRING,
+        None,
+        group="Errors",
+        importance=Importance.LOW,
+        validator=one_of(None, "fail", "warn", "skip"),
+        doc="What becomes of a value that cannot be converted, if its column may be null and is not part of the key. warn makes "
+        "it null with a warning, skip silently. fail treats the whole row as event.processing.failure.handling.mode says, and so "
+        "does the connector if the key is not set (Debezium: warn), so that no value is lost unnoticed.",
+    )
+    keys.define(
+        RESTORED_EVENTS,
+        ConfigType.LIST,
+        "",
+        group=group,
+        importance=Importance.LOW,
+        validator=DistinctList(_RESTORED, may_be_empty=True),
+        doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
+        "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
+        "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes of "
+        "tables without a key).",
+    )
+    keys.define(
+        "column.propagate.source.type",
+        ConfigType.STRING,
+        None,
+        group=group,
+        importance=Importance.LOW,
+        validator=RegexList(),
+        doc="Comma-separated regular expressions of columns (schema.table.column) whose schemas get the parameters "
+        "__debezium.source.column.type, length, scale, and name. A column has one rule: truncation or a mask comes first.",
+    )
+    keys.define(
+        "datatype.propagate.source.type",
+        ConfigType.STRING,
+        None,
+        group=group,
+        importance=Importance.LOW,
+        validator=RegexList(),
+        doc="The same for all columns of a type (schema.table.type, for example .+\\.numeric).",
+    )
+
+
+def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:
+    """Parses the settings; ``values`` are the parsed keys, and ``config`` has those without a fixed name. Raises ConfigError."""
+    return EventSettings(
+        parse_column_rules(config),
+        values["schema.name.adjustment.mode"],
+        values["field.name.adjustment.mode"],
+        tuple(split_list(values["message.prefix.include.list"])),
+        tuple(split_list(values["message.prefix.exclude.list"])),
+        values["provide.transaction.metadata"],
+        values["topic.transaction"],
+        values["event.processing.failure.handling.mode"],
+        values["event.converting.failure.handling.mode"],
+    )

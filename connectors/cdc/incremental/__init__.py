@@ -1,0 +1,1 @@
+"""Incremental snapshots: requests, their state in offsets, and notifications."""

@@ -1,0 +1,1 @@
+"""Schemas of captured tables: filters, names, envelopes, masks, and contracts."""

@@ -1,0 +1,1 @@
+"""Signals: their actions, and the channels that carry them."""

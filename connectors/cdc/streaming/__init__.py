@@ -1,0 +1,1 @@
+"""What a stream of changes adds to its events."""

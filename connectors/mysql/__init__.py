@@ -1,0 +1,1 @@
+"""Change data capture from MySQL and MariaDB."""

@@ -1,0 +1,1 @@
+"""Tables of the database: their model, the catalog, DDL, and the schema history."""
