@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from connect.errors import ConfigError, ConnectError, DataError, NotFoundError, PluginNotFoundError, UnreachableError
 from sluice.cli import COMMANDS
@@ -17,6 +18,7 @@ from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
 from sluice.cli.errors import exit_code_of, run
 from sluice.cli.group import plan_offsets
+from sluice.cli.output import _note_yaml
 from sluice.cli.topic import formatter, parse_lines
 from worker.kafka.console import ConsoleRecord
 from worker.kafka.settings import ClientKind, librdkafka_settings
@@ -68,6 +70,26 @@ def test_bad_usage_is_exit_code_2_with_the_reason_on_stderr(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_records_are_a_stream_of_yaml_documents() -> None:
+    context = click.Context(COMMANDS["topic"].load().commands["consume"])  # type: ignore[attr-defined]
+    with context:
+        _note_yaml(context, None, "yaml")  # type: ignore[arg-type]
+        show = formatter("json", {})
+        text = (show(RECORD) + show(TOMBSTONE)).decode()
+    assert text.count("---\n") == 1
+    first, second = yaml.safe_load_all(text)
+    assert (first["key"], first["value"], first["headers"]) == ("k", "grün", [["h", "1"], ["n", None]])
+    assert (second["offset"], second["value"]) == (8, None)
+
+
+def test_reference_has_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(form: str) -> str:
+        assert run(build(COMMANDS), ["docs", "FileStreamSource", "-o", form]) == 0
+        return capsys.readouterr().out
+
+    assert yaml.safe_load(shown("yaml")) == json.loads(shown("json"))
 
 
 def test_json_output_reports_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,18 @@ plugins
 plugins -o name
 plugins -o yaml
 loggers ls -o yaml
+loggers set worker.source debug
+loggers set worker.source debug -o json
+loggers set worker.source debug --cluster -o yaml
+rollback orders 1
+rollback orders 1 -o yaml
+context set staging http://connect.staging:8083
+context set prod http://connect.prod:8083 -o json
+context use prod
+context use prod -o json
+context delete staging
+context delete prod -o yaml
+pause lines -o json
 offsets get orders
 offsets get orders -o yaml
 dlq ls
