@@ -275,7 +275,7 @@ def replay(
     else:
         print(f"{done['replayed']} of {done['checked']} dead letters were replayed", flush=True)
         notice(summary(done))
-    return OK
+    return OK if not done["checked"] or _count_to_replay(done) else FAILED
 
 
 def _edits(live: Mapping[str, str | None], config_file: str | None, changes: Mapping[str, str]) -> dict[str, str | None]:

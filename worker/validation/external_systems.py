@@ -46,7 +46,9 @@ def answer_about_system(
     if question is SystemQuestion.CAPABILITIES:
         return _capabilities(connector)
     if not _has_system(connector):
-        raise UnsupportedError(f"{_name(connector)} has no connection test: its class does not override external_system")
+        raise UnsupportedError(
+            f"{_name(connector)} has no connection test and no list of tables: its class does not override external_system"
+        )
     config = {key: value for key, value in values.items() if value is not None}
     mask = _mask_of(connector, config)
     try:

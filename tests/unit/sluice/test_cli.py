@@ -12,16 +12,20 @@ import click
 import pytest
 import yaml
 
+from connect.config.finding import Finding, Severity
 from connect.errors import ConfigError, ConnectError, DataError, NotFoundError, PluginNotFoundError, UnreachableError
 from sluice.cli import COMMANDS
 from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
+from sluice.cli.diagnose import _show as show_diagnosis
 from sluice.cli.errors import exit_code_of, run
 from sluice.cli.group import plan_offsets
 from sluice.cli.output import _note_yaml
 from sluice.cli.topic import formatter, parse_lines
+from sluice.online.diagnosis import Diagnosis
 from worker.kafka.console import ConsoleRecord
 from worker.kafka.settings import ClientKind, librdkafka_settings
+from worker.observability.diagnosis.problem import Problem
 
 RECORD = ConsoleRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])
 TOMBSTONE = ConsoleRecord("t", 0, 8, None, b"k", None, [])
@@ -264,3 +268,10 @@ def test_client_properties_come_from_the_file_but_the_address_from_the_option(tm
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nbootstrap.servers=other:1\n", encoding="utf-8")
     assert client_properties("a:1,b:2", file) == {"security.protocol": "SSL", "bootstrap.servers": "a:1,b:2"}
+
+
+def test_names_of_a_diagnosis_are_those_of_connectors_with_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    warning, note = (Finding("c", severity, "m", None, None) for severity in (Severity.WARNING, Severity.NOTE))
+    problems = [Problem(warning), Problem(warning, "a", 0), Problem(warning, "a", 1), Problem(note, "b"), Problem(warning, "c")]
+    show_diagnosis(Diagnosis(problems), "name")
+    assert capsys.readouterr().out == "a\nc\n"

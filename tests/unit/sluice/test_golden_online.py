@@ -60,6 +60,7 @@ dlq group orders -o yaml
 dlq replay orders --dry-run --set transforms.amount.spec=amount:string
 dlq replay orders --dry-run -o yaml
 dlq replay orders --yes
+dlq replay orders --yes --cause ffffffff
 dlq replay orders --yes --set a=b
 dlq replay orders --yes --config other.properties
 dlq show absent
@@ -115,6 +116,9 @@ class Herder(FakeHerder):
                 }  # fmt: skip
                 return {**shown, "letters": 2, "causes": [cause]}
         dry_run = request["dry_run"]
+        if request["selection"]["cause"] == "ffffffff":
+            counts = {"checked": 2, "replayed": 0, "verdicts": {"fails": 2}, "next": {"0": 2}}
+            return {**shown, "dry_run": dry_run, **counts, "letters": []}
         before = {"topic": "orders", "key": None, "value": {"schema": None, "payload": {"amount": "x", "id": 1}}}
         after = {**before, "value": {"schema": None, "payload": {"amount": 5, "added": True}}}
         error = {"class": "DataException", "message": CONTEXT["message"], "stage": "apply", "transform": "amount"}
