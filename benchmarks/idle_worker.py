@@ -1,6 +1,6 @@
-"""A distributed worker without connectors: CPU time of a minute and memory of all its processes, with what operators switch on
-(authentication, roles, audit log, JSON logs, traces; metrics and the web page are always there) and without. With
-``IDLE_WORKER_TREE=DIR``, another checkout of Sluice is measured instead, with plain settings."""
+"""A distributed worker without connectors: CPU time of a minute and memory of all its processes, with plain settings, with what
+operators enable (authentication, roles, audit log, JSON logs), and with traces besides. Metrics and the web page are always on.
+With ``IDLE_WORKER_TREE=DIR``, another checkout of Sluice is measured instead, with plain settings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def measure(worker: ClusterWorker) -> dict[str, float]:
 def main() -> None:
     line: dict[str, object] = {"benchmark": "idle_worker", "seconds": IDLE_S, "tree": TREE or "this one"}
     with environment() as here:
-        for name, settings in (("plain", {}), ("operated", operated(here))) if TREE is None else (("plain", {}),):
+        enabled = operated(here)
+        variants = {"plain": {}, "operated": enabled, "traced": {**enabled, "tracing.enabled": "true"}}
+        for name, settings in variants.items() if TREE is None else [("plain", {})]:
             if TREE is not None:
                 os.environ["PYTHONPATH"] = TREE
                 os.chdir(TREE)

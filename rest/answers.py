@@ -22,14 +22,14 @@ def as_object(answer: Any, source: str, has: Sequence[str] = ()) -> dict[str, An
 def as_list(answer: Any, source: str, of: type[T]) -> list[T]:
     """Returns an answer that is a JSON array of this type."""
     if not isinstance(answer, list) or not all(isinstance(one, of) for one in answer):
-        raise _wrong(source, f"did not answer with a JSON array of {'texts' if of is str else 'objects'}")
+        raise _wrong(source, f"did not answer with a JSON array of {'strings' if of is str else 'objects'}")
     return answer
 
 
 def as_config(answer: dict[str, Any], source: str) -> dict[str, str | None]:
     """Returns a configuration."""
     if not all(value is None or isinstance(value, str) for value in answer.values()):
-        raise _wrong(source, "did not answer with a configuration: a value is no text")
+        raise _wrong(source, "did not answer with a configuration: a value is not a string")
     return answer
 
 

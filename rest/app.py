@@ -103,7 +103,7 @@ def build_api(
     for add_routes in routes:
         add_routes(api.router, herder)
     if add_root_routes in routes:
-        add_session_routes(api.router, security, own_url)
+        add_session_routes(api.router, security, own_url, herder)
     add_options_routes(api.router)
     api.add_exception_handler(HTTPException, _protocol_error)
     return api

@@ -67,7 +67,7 @@ class JdbcSystem:
         if path is not None:
             step = _file_step(path, creates=not self._settings.reads_only)
             yield step
-            if step.findings or not path.exists():
+            if step.findings or not os.path.exists(path):
                 return
         try:
             database = self._open()
@@ -89,7 +89,7 @@ class JdbcSystem:
 
     def data_collections(self) -> Sequence[DataCollection]:
         path = self._file
-        if path is not None and not path.exists():
+        if path is not None and not os.path.exists(path):
             if self._settings.reads_only:
                 raise ConfigError(f"{_URL}: file {path} does not exist", key=_URL)
             return []
@@ -158,21 +158,22 @@ def sink_tables(session: Session) -> Iterator[ConnectionStep]:
 
 def _file_step(path: Path, *, creates: bool) -> ConnectionStep:
     folder = path.absolute().parent
-    problem = ""
-    if path.exists():
+    # Not Path.exists, which raises an error for what a folder without permission contains.
+    problem, exists = "", os.path.exists(path)
+    if exists:
         needed = os.R_OK | (os.W_OK if creates else 0)
         if not os.access(path, needed):
             problem = f"file {path} may not be {'written' if creates else 'read'} by the worker's user"
     elif not creates:
         problem = f"file {path} does not exist"
-    elif not folder.is_dir():
+    elif not os.path.isdir(folder):
         problem = f"folder {folder} does not exist"
     elif not os.access(folder, os.W_OK | os.X_OK):
         problem = f"folder {folder} may not be written by the worker's user"
     if problem:
         advice = f"Change {_URL}, or the file's place and permissions; relative paths start at the worker's working directory"
         return ConnectionStep("File", findings=(error_finding("no-file", problem, _URL, advice),))
-    return ConnectionStep("File", f"{path} exists" if path.exists() else f"{path} will be created")
+    return ConnectionStep("File", f"{path} exists" if exists else f"{path} will be created")
 
 
 def _connection_finding(error: ConnectError) -> Finding:

@@ -76,12 +76,13 @@ class LakeTables:
 
 def _check_directory(path: str) -> ConnectionStep:
     folder = Path(path).absolute()
-    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    # Path.exists raises an error for what a directory without permission contains.
+    existing = next(one for one in (folder, *folder.parents) if os.path.exists(one))
     problem, advice = "", f"Choose another {_LOCATION}, or change the permissions"
     if not path_rules().allows(folder):
         problem, advice = f"the path {path} is not allowed on this worker", "See allowed.paths in the worker's configuration"
     elif not existing.is_dir():
-        problem = f"{existing} is no directory"
+        problem = f"{existing} is not a directory"
     elif not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         problem = f"the worker's user may not write in {existing}"
     if problem:

@@ -36,7 +36,7 @@ class PeerAnswers:
 
 
 class Peers:
-    """Sends GET requests for the caller of a request. Safe from any thread."""
+    """Sends requests for the caller of a request. Safe from any thread."""
 
     def __init__(self, worker_client: WorkerClient, scheme: str, pools: ThreadPools, forwarder: Forwarder) -> None:
         """``scheme`` is that of the addresses in worker IDs."""
@@ -48,11 +48,23 @@ class Peers:
     async def ask(self, request: Request, worker_id: str, path: str, timeout_s: float = PEER_TIMEOUT_S) -> Any:
         """Returns the JSON answer of one worker. ``path`` is encoded and includes the query. Raises NotFoundError (404),
         UnreachableError if it does not respond in time, else ConnectError."""
-        return _json_of(worker_id, await asyncio.wrap_future(self._send(request, worker_id, path, timeout_s)))
+        return _json_of(worker_id, await asyncio.wrap_future(self._send(request, worker_id, "GET", path, {}, timeout_s)))
 
     def get(self, request: Request, worker_ids: Collection[str], path: str, timeout_s: float = PEER_TIMEOUT_S) -> PeerAnswers:
         """Asks several workers at once, and blocks until all have answered, ``timeout_s`` at most."""
-        asked = {worker_id: self._send(request, worker_id, path, timeout_s) for worker_id in sorted(set(worker_ids))}
+        return self.call(request, worker_ids, "GET", path, {}, timeout_s)
+
+    def call(
+        self,
+        request: Request,
+        worker_ids: Collection[str],
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        timeout_s: float = PEER_TIMEOUT_S,
+    ) -> PeerAnswers:
+        """Like :meth:`get`, with another method and more headers. An empty answer is None."""
+        asked = {one: self._send(request, one, method, path, headers, timeout_s) for one in sorted(set(worker_ids))}
         deadline = time.monotonic() + timeout_s
         found: dict[str, Any] = {}
         errors: dict[str, str] = {}
@@ -66,11 +78,13 @@ class Peers:
                 errors[worker_id] = e.message
         return PeerAnswers(found, errors)
 
-    def _send(self, request: Request, worker_id: str, path: str, timeout_s: float) -> Future[WorkerResponse]:
-        headers = self._forwarder.caller_headers(request, path, method="GET")
+    def _send(
+        self, request: Request, worker_id: str, method: str, path: str, headers: Mapping[str, str], timeout_s: float
+    ) -> Future[WorkerResponse]:
+        sent = {**self._forwarder.caller_headers(request, path, method=method), **headers}
         url = f"{self._scheme}://{worker_id}"
         return self._pools.submit(
-            RequestKind.FORWARD, partial(self._worker_client.send, "GET", url, path, headers, None, timeout_s=timeout_s)
+            RequestKind.FORWARD, partial(self._worker_client.send, method, url, path, sent, None, timeout_s=timeout_s)
         )
 
 
@@ -83,6 +97,8 @@ def peers_of(request: Request) -> Peers:
 def _json_of(worker_id: str, response: WorkerResponse) -> Any:
     if response.status >= 400:
         raise (NotFoundError if response.status == 404 else ConnectError)(response.message)
+    if not response.body:
+        return None
     try:
         return json.loads(response.body)
     except ValueError as e:

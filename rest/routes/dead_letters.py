@@ -42,7 +42,7 @@ async def _read_replay(request: Request) -> _ReplayBody:
     require_members(body, [*(one for one in MEMBERS if one not in ("action", "with_trace")), "config"], "the body")
     edits = body.pop("config", None)
     if edits is not None and not (isinstance(edits, dict) and all(isinstance(one, str | None) for one in edits.values())):
-        raise BadRequestError('"config" is not an object of texts; null removes a key')
+        raise BadRequestError('"config" is not an object of strings; null removes a key')
     return _ReplayBody({**body, "action": "replay"}, edits)
 
 

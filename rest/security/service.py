@@ -57,6 +57,11 @@ class RestSecurity:
         credential = None if self.authentication is None else self.authentication.credential_of(identity, authorization)
         return self.cookies.start_session(identity, credential, is_secure=is_secure)
 
+    @property
+    def shares_sessions(self) -> bool:
+        """Whether other workers may accept the same cookies."""
+        return self._config.session_secret is not None
+
     def is_exempt(self, method: str, path: str) -> bool:
         """Returns whether a request needs no authentication because of its path."""
         return method == "GET" and any(path == one or path.startswith(f"{one}/") for one in self._config.exempt_paths)

@@ -10,6 +10,7 @@ import os
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,10 @@ from rest.security.identity import Identity
 _MAX_BYTES = 3800
 """Browsers refuse cookies of more than 4096 bytes with their attributes."""
 _NONCE_BYTES = 12
+MAX_ENDED = 1000
+"""How many ended sessions of one user a worker remembers one by one."""
+_User = tuple[str, str]
+"""Method of authentication and subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,53 @@ class Session:
     id: str
     credential: str | None
     """What the session remembers of the password or token that it started with; None for a provider's users."""
+    started_s: float
+    """By the clock of the worker that started it."""
+
+
+class EndedSessions:
+    """Sessions that users ended, until their cookies would end. Safe for use from any thread.
+
+    Of a user with more than :data:`MAX_ENDED` of them, all sessions that began before the last end have ended: the list must not
+    grow with every sign-in of a script, and must not forget.
+    """
+
+    def __init__(self, ttl_s: int, clock: Callable[[], float]) -> None:
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        # Both in the order of their ends, which all are one time to live after the entry.
+        self._ids: dict[str, tuple[float, _User]] = {}
+        self._all_until: dict[_User, float] = {}
+        self._counts: Counter[_User] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._ids) + len(self._all_until)
+
+    def __contains__(self, session: Session) -> bool:
+        with self._lock:
+            return session.id in self._ids or session.started_s <= self._all_until.get(_user_of(session), float("-inf"))
+
+    def add(self, session: Session) -> None:
+        now, user = self._clock(), _user_of(session)
+        with self._lock:
+            while self._ids and next(iter(self._ids.values()))[0] <= now:
+                _, owner = self._ids.pop(next(iter(self._ids)))
+                self._counts[owner] -= 1
+                if not self._counts[owner]:
+                    del self._counts[owner]
+            while self._all_until and next(iter(self._all_until.values())) + self._ttl_s <= now:
+                del self._all_until[next(iter(self._all_until))]
+            if self._counts[user] >= MAX_ENDED:
+                self._all_until.pop(user, None)
+                self._all_until[user] = now
+            elif session.id not in self._ids:
+                self._ids[session.id] = (now + self._ttl_s, user)
+                self._counts[user] += 1
+
+
+def _user_of(session: Session) -> _User:
+    return session.identity.method, session.identity.subject
 
 
 class SessionCookies:
@@ -44,9 +96,7 @@ class SessionCookies:
         self._key = AESGCM(hashlib.sha256(b"sluice-session\0" + secret.encode()).digest() if secret else os.urandom(32))
         self._ttl_s = ttl_s
         self._clock = clock
-        self._lock = threading.Lock()
-        self._ended: dict[str, float] = {}
-        """When the cookies of sessions that users ended would have ended, by the sessions' IDs."""
+        self._ended = EndedSessions(ttl_s, clock)
 
     def seal(self, purpose: str, content: Mapping[str, Any], ttl_s: int) -> str:
         """Returns the value of a cookie that :meth:`open` accepts for that purpose and time. Raises ConnectError if it is too
@@ -71,7 +121,8 @@ class SessionCookies:
     def start_session(self, identity: Identity, credential: str | None = None, *, is_secure: bool) -> str:
         """Returns the Set-Cookie header of a new session, which ends at the latest with the time to live. ``credential`` comes
         back in :attr:`Session.credential`."""
-        content = {**identity.as_json(), "expires": None, "id": secrets.token_hex(16), "credential": credential}
+        own = {"id": secrets.token_hex(16), "credential": credential, "started": self._clock()}
+        content = {**identity.as_json(), "expires": None, **own}
         return set_cookie(SESSION_COOKIE, self.seal(SESSION_COOKIE, content, self._ttl_s), self._ttl_s, is_secure=is_secure)
 
     def session_of(self, cookie_header: str) -> Session | None:
@@ -80,19 +131,14 @@ class SessionCookies:
         content = None if value is None else self.open(SESSION_COOKIE, value)
         if content is None or (id := content.get("id")) is None:  # a cookie of a version without IDs
             return None
-        with self._lock:
-            if id in self._ended:
-                return None
-        return Session(Identity.from_json(content, is_ambient=True), id, content["credential"])
+        identity = Identity.from_json(content, is_ambient=True)
+        session = Session(identity, id, content["credential"], float(content.get("started", 0)))  # a version without starts
+        return None if session in self._ended else session
 
-    def end_session(self, cookie_header: str) -> None:
-        """Ends the session of a request's cookie, if it has one: copies of the cookie are not accepted any more here."""
+    def end_session(self, cookie_header: str) -> Session | None:
+        """Ends the session of a request's cookie, if it has one, and returns it: copies of the cookie are not accepted any more
+        here."""
         session = self.session_of(cookie_header)
-        if session is None:
-            return
-        now = self._clock()
-        with self._lock:
-            # In the order of their ends, which all are one time to live after now.
-            while self._ended and next(iter(self._ended.values())) <= now:
-                del self._ended[next(iter(self._ended))]
-            self._ended[session.id] = now + self._ttl_s
+        if session is not None:
+            self._ended.add(session)
+        return session

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from connect.errors import ConfigError
-from sluice.cli.output import emit, notice, output_option
+from sluice.cli.output import emit, notice, output_option, print_json
 from sluice.cli.worker import connect_to, worker_options
 
 _NAME = re.compile(r"[^:#\s][^:\s]*")
@@ -27,7 +27,8 @@ def auth() -> None:
 @auth.command("user")
 @click.argument("name")
 @_FILE
-def add_user(name: str, file: Path | None) -> None:
+@output_option
+def add_user(name: str, file: Path | None, output: str) -> None:
     """Print a line for rest.authentication.users.file, or write it into the file.
 
     Asks for the password, or reads it from stdin.
@@ -41,14 +42,21 @@ def add_user(name: str, file: Path | None) -> None:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise ConfigError("The password is empty")
-    _write(file, name, hash_password(password))
+    line = f"{name}:{hash_password(password)}"
+    if file is not None:
+        _write(file, name, line, output)
+    if output == "json":
+        print_json({"name": name, **_place(file, line)})
+    elif file is None:
+        print(line)
 
 
 @auth.command("token")
 @click.argument("name")
 @click.option("--group", "groups", multiple=True, help="Group of the token, for the roles file. Can be repeated.")
 @_FILE
-def add_token(name: str, groups: tuple[str, ...], file: Path | None) -> None:
+@output_option
+def add_token(name: str, groups: tuple[str, ...], file: Path | None, output: str) -> None:
     """Create a token and print it, once.
 
     Also prints a line with its hash for rest.authentication.tokens.file, or writes that into the file.
@@ -58,7 +66,14 @@ def add_token(name: str, groups: tuple[str, ...], file: Path | None) -> None:
     for word in (name, *groups):
         _require_name(word)
     token = new_token()
-    _write(file, name, hash_token(token) + (f":{','.join(groups)}" if groups else ""))
+    line = f"{name}:{hash_token(token)}" + (f":{','.join(groups)}" if groups else "")
+    if file is not None:
+        _write(file, name, line, output)
+    if output == "json":
+        print_json({"name": name, "groups": list(groups), "token": token, **_place(file, line)})
+        return
+    if file is None:
+        print(line)
     notice(f"the token of {name} follows; it cannot be shown again")
     print(token)
 
@@ -80,11 +95,12 @@ def _require_name(name: str) -> None:
         raise ConfigError(f"'{name}' cannot be a name here: it is empty or contains a colon, a comma, a blank, or begins with #")
 
 
-def _write(file: Path | None, name: str, fields: str) -> None:
-    line = f"{name}:{fields}"
-    if file is None:
-        print(line)
-        return
+def _place(file: Path | None, line: str) -> dict[str, str]:
+    """Returns where the line is: in a file, or here."""
+    return {"line": line} if file is None else {"file": str(file)}
+
+
+def _write(file: Path, name: str, line: str, output: str) -> None:
     try:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         found = [at for at, one in enumerate(lines) if one.strip().startswith(f"{name}:")]
@@ -101,4 +117,5 @@ def _write(file: Path | None, name: str, fields: str) -> None:
         draft.replace(file)
     except (OSError, UnicodeDecodeError) as e:
         raise ConfigError(f"Cannot change {file}: {e}") from e
-    notice(f"{file} has {'a new line' if found else 'a line'} for {name}")
+    if output == "text":
+        notice(f"{file} has {'a new line' if found else 'a line'} for {name}")

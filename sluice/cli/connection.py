@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,22 +33,29 @@ def bootstrap_options(function: F) -> F:
 
 
 def client_properties(bootstrap_server: str, command_config: Path | None) -> dict[str, str]:
-    """Returns client properties from the two options. Raises `ConfigError` for a file that cannot be read or a malformed
-    address."""
+    """Returns client properties from the two options: Java's, as in files of Apache's tools, or librdkafka's own. Raises
+    `ConfigError` for a file that cannot be read, a property that no client has, and a malformed address."""
     properties: dict[str, str] = {}
     if command_config is not None:
-        import javaproperties
-
-        try:
-            with command_config.open("rb") as file:
-                properties.update(javaproperties.load(file))
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read {command_config}: {error}") from error
+        properties.update(_read_client_properties(command_config))
     for server in bootstrap_server.split(","):
         host, _, port = server.strip().rpartition(":")
         if not host or not port.isdigit():
             raise ConfigError(f"'{server}' in --bootstrap-server is not HOST:PORT")
     return {**properties, "bootstrap.servers": bootstrap_server}
+
+
+def _read_client_properties(path: Path) -> Mapping[str, str]:
+    from connect.config.properties import read_properties
+    from worker.kafka.clients import check_client_properties
+
+    properties = read_properties(path)
+    try:
+        check_client_properties(properties)
+    except ConfigError as e:
+        where = str(path) if e.key is None else properties.location(e.key)
+        raise ConfigError(f"{where}: {e.message}", key=e.key) from e
+    return properties
 
 
 def key_values(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

@@ -88,21 +88,22 @@ def _indented(text: str) -> str:
 def _each(
     patterns: Sequence[str], url: str | None, context_name: str | None, output: str, done: str, change: Callable[..., Any]
 ) -> int:
-    """Changes each connector; an error does not stop the others."""
+    """Changes each connector; an error does not stop the others. ``change`` returns what it did, if that is not ``done``."""
     results: list[dict[str, Any]] = []
     with connect_to(url, context_name) as client:
         for name in select(client.connectors(), patterns):
             try:
-                change(client, name)
+                found = change(client, name)
             except UnreachableError:
                 raise
             except ConnectError as e:
                 notice(f"{name}: {e.message}")
                 results.append({"name": name, "result": None, "error": e.message})
             else:
-                results.append({"name": name, "result": done, "error": None})
+                result = found if isinstance(found, str) else done
+                results.append({"name": name, "result": result, "error": None})
                 if output == "text":
-                    print(f"{name} {done}", flush=True)
+                    print(f"{name} {result}", flush=True)
     if output == "json":
         print_json(results)
     return FAILED if any(one["error"] for one in results) else OK
@@ -148,13 +149,18 @@ def restart(
     if failed and task is not None:
         raise click.UsageError("Give --failed or --task, not both")
 
-    def change(client: ConnectClient, name: str) -> None:
+    def change(client: ConnectClient, name: str) -> str | None:
         if task is not None:
             client.restart_task(name, task)
-        else:
-            client.restart(name, include_tasks=True, only_failed=failed)
+            return None
+        plan = client.restart(name, include_tasks=True, only_failed=failed)
+        return "has no failure, so nothing restarts" if failed and plan is not None and not _restarts(plan) else None
 
     return _each(patterns, url, context_name, output, "will restart", change)
+
+
+def _restarts(plan: Mapping[str, Any]) -> bool:
+    return "RESTARTING" in {one.get("state") for one in (plan.get("connector") or {}, *(plan.get("tasks") or ()))}
 
 
 @click.command()

@@ -46,7 +46,7 @@ def _show(found: Diagnosis, output: str) -> None:
     if output == "json":
         print_json(found.as_json())
     elif output == "name":
-        print_names(one.connector or "worker" for one in found.problems if one.is_problem)
+        print_names(one.connector for one in found.problems if one.is_problem and one.connector)
     else:
         for line in diagnosis_lines(found, color=wants_color(sys.stdout)):
             print(line, flush=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +11,7 @@ import click
 
 from connect.errors import ConfigError
 from sluice.cli.connection import DEFAULT_BOOTSTRAP, client_properties, key_values
+from sluice.cli.dead_letter_text import check_lines, letter_lines, plugin_text, short_text, summary, time_text
 from sluice.cli.errors import FAILED, OK
 from sluice.cli.live_names import complete_names
 from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json
@@ -27,7 +26,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _NAME = click.argument("name", shell_complete=complete_names)
 _WAIT_S = 60.0
-_SHOWN_CHARACTERS = 200
 
 
 def _kafka_options(function: F) -> F:
@@ -98,7 +96,7 @@ def list_queues(
                 answer = access.letters(limit=1, selection={"with_replayed": True})
             except NotFoundError:  # the topic is created with the first task
                 answer = {"records": 0, "left": 0, "newest_ms": None}
-            row = {"records": answer["records"], "left": answer["left"], "newest": _time(answer["newest_ms"])}
+            row = {"records": answer["records"], "left": answer["left"], "newest": time_text(answer["newest_ms"])}
             found.append({"name": name, "topic": topic, **row})
     columns = ["name", "topic", "records", "left", "newest"]
     print_forms(output, found, columns, [[one[column] for column in columns] for one in found])
@@ -178,8 +176,8 @@ def group(
                 answer = access.causes(selection)
     causes = [{"name": one["id"], **one} for one in answer["causes"]]
     rows = [
-        [one["id"], one["count"], _time(one["first_ms"]), _time(one["last_ms"]), one["stage"], _plugin(one), one["field"],
-         _short(one["message"])]
+        [one["id"], one["count"], time_text(one["first_ms"]), time_text(one["last_ms"]), one["stage"], plugin_text(one),
+         one["field"], short_text(one["message"])]
         for one in causes
     ]  # fmt: skip
     print_forms(output, causes, ["cause", "count", "first", "last", "stage", "plugin", "field", "message"], rows)
@@ -264,7 +262,7 @@ def replay(
             if not _count_to_replay(checked):
                 _show_checks(checked, output)
                 return OK if not checked["checked"] else FAILED
-            notice(_summary(checked))
+            notice(summary(checked))
             where = f"topic {to}" if to else "their topics"
             click.confirm(f"Replay {_count_to_replay(checked)} dead letters into {where}?", abort=True, err=True)
         if edits:
@@ -276,8 +274,8 @@ def replay(
         print_json(done)
     else:
         print(f"{done['replayed']} of {done['checked']} dead letters were replayed", flush=True)
-        notice(_summary(done))
-    return OK
+        notice(summary(done))
+    return OK if not done["checked"] or _count_to_replay(done) else FAILED
 
 
 def _edits(live: Mapping[str, str | None], config_file: str | None, changes: Mapping[str, str]) -> dict[str, str | None]:
@@ -288,7 +286,7 @@ def _edits(live: Mapping[str, str | None], config_file: str | None, changes: Map
 
         wanted = parse_connector_file(config_file).config
         if "connector.class" not in wanted:
-            raise ConfigError(f"{config_file} is no configuration of a connector: it has no connector.class; use --set for edits")
+            raise ConfigError(f"{config_file} is not a connector configuration: it has no connector.class; use --set for edits")
         edits = {**dict.fromkeys(live), **wanted, **edits}
     return {key: value for key, value in edits.items() if key != "name" and value != live.get(key)}
 
@@ -310,112 +308,13 @@ def _count_to_replay(answer: Mapping[str, Any]) -> int:
     return sum(answer["verdicts"].get(verdict, 0) for verdict in ("passes", "unverified", "unchecked", "dropped"))
 
 
-def _summary(answer: Mapping[str, Any]) -> str:
-    texts = {
-        "passes": "pass",
-        "unchecked": "were not checked",
-        "unverified": "pass, but failed in the sink or at the broker, which is not checked",
-        "dropped": "are dropped by a transformation",
-        "fails": "fail again and stay in the queue",
-        "withheld": "stay because the transformations of the replay drop them or fail",
-        "superseded": "stay because their topic has a newer record of the same key (--include-superseded)",
-    }
-    counts = [f"{answer['verdicts'][name]} {text}" for name, text in texts.items() if answer["verdicts"].get(name)]
-    return "; ".join(counts) or "no dead letters are left"
-
-
 def _show_checks(answer: Mapping[str, Any], output: str) -> None:
     if output == "json":
         print_json(answer)
         return
     for one in answer["letters"]:
         print("\n".join(check_lines(one)), flush=True)
-    notice(_summary(answer))
-
-
-def check_lines(one: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of one checked dead letter: verdict, error, and what the transformations of the replay and of the
-    connector change."""
-    lines = [f"{one['partition']}:{one['offset']} {one['verdict']}"]
-    before, changed, after = (_flat(one.get(stage)) for stage in ("before", "changed", "after"))
-    if error := one["error"]:
-        where = f" in {error['transform']}" if error["transform"] else f" in {error['stage']}" if "." in error["stage"] else ""
-        lines.append(f"    {error['class']}{where}: {error['message']}")
-    if one.get("dropped_by"):
-        lines.append(f"    dropped by {one['dropped_by']}")
-    if changed:
-        lines += [f"    replay {line}" for line in _difference(before, changed)]
-    given = changed or before
-    if one["after"] is None:
-        return lines + [f"      {path} = {_short(value)}" for path, value in given.items() if path.startswith(("key", "value"))]
-    return lines + [f"    {line}" for line in _difference(given, after)]
-
-
-def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    lines = []
-    for path in sorted({*before, *after}):
-        if before.get(path) != after.get(path):
-            mark = "+" if path not in before else "-" if path not in after else "~"
-            sides = [_short(side[path]) for side in (before, after) if path in side]
-            lines.append(f"{mark} {path} = {' -> '.join(str(side) for side in sides)}")
-    return lines
-
-
-def _flat(node: Any, path: str = "") -> dict[str, str]:
-    """Returns the leaves of a record's JSON by path, without schemas."""
-    if isinstance(node, Mapping):
-        found: dict[str, str] = {}
-        for name, member in node.items():
-            if name == "schema":
-                continue
-            below = path if name == "payload" else f"{path}.{name}" if path else str(name)
-            found |= _flat(member, below)
-        return found
-    return {} if node is None and not path else {path: json.dumps(node, ensure_ascii=False)}
-
-
-def letter_lines(letter: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of one dead letter."""
-    context = letter["context"]
-    head = f"{letter['partition']}:{letter['offset']}  {_time(letter['timestamp_ms']) or '-'}  cause {letter['cause']}"
-    lines = [head + ("  (replayed)" if letter["replayed"] else "")]
-    if context["topic"] is not None:
-        lines.append(f"    from    {context['topic']}-{context['partition']} at {context['offset']}, task {context['task']}")
-    if context["stage"] is not None:
-        lines.append(f"    failed  {context['stage']} in {context['class']}")
-        lines.append(f"    error   {context['exception_class']}: {context['message']}")
-    lines += [f"    {part:<7} {_shown(letter[part])}" for part in ("key", "value")]
-    lines += [f"    header  {header['key']} = {_shown(header['value'])}" for header in letter["headers"]]
-    if trace := context.get("trace"):
-        lines += [f"        {line}" for line in trace.rstrip().splitlines()]
-    return lines
-
-
-def _shown(part: Mapping[str, Any] | None) -> str:
-    if part is None:
-        return "null"
-    if "decoded" in part:
-        return _short(json.dumps(part["decoded"], ensure_ascii=False)) or ""
-    return _short(part.get("text") if "text" in part else part.get("hex")) or ""
-
-
-def _short(text: Any) -> str | None:
-    if text is None:
-        return None
-    line = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(text))
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
-
-
-def _plugin(cause: Mapping[str, Any]) -> str | None:
-    name = cause["class"]
-    simple = None if name is None else str(name).rpartition(".")[2]
-    return f"{cause['transform']} ({simple})" if cause["transform"] else simple
-
-
-def _time(at_ms: int | None) -> str | None:
-    if at_ms is None or at_ms < 0:
-        return None
-    return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    notice(summary(answer))
 
 
 def _tell_incomplete(answer: Mapping[str, Any]) -> None:

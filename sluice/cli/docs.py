@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sluice.cli.output import emit, notice, print_json
+from sluice.cli.output import emit, notice, print_json, schema_option
 
 
 @click.command()
@@ -18,9 +18,7 @@ from sluice.cli.output import emit, notice, print_json
     metavar="DIR",
     help="Write the pages of all of Sluice's components into DIR; remove generated pages of components that no longer exist.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "json-schema"]), default="text", help="Form of the data on stdout."
-)
+@schema_option
 def docs(component: str | None, folder: Path | None, output: str) -> None:
     """Show every key of COMPONENT: type, default, valid values, documentation. Without COMPONENT, list all components.
 

@@ -47,7 +47,8 @@ def describe(name: str, bootstrap_server: str, command_config: Path | None, outp
     if output == "json":
         print_json({**as_dict(found), "lag": sum(one.lag or 0 for one in found.partitions)})
         return
-    notice(f"group '{name}' is {found.state}, {found.members} members, lag {sum(one.lag or 0 for one in found.partitions)}")
+    members = "1 member" if found.members == 1 else f"{found.members} members"
+    notice(f"group '{name}' is {found.state}, {members}, lag {sum(one.lag or 0 for one in found.partitions)}")
     print_table(
         ["topic", "partition", "committed", "latest", "lag", "consumer"],
         [[one.topic, one.partition, one.committed, one.latest, one.lag, one.consumer_id] for one in found.partitions],

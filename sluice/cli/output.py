@@ -16,6 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _IN_YAML = "sluice.output.yaml"
 _HELP = "Form of the data on stdout."
 _NAMED_HELP = "Form of the data on stdout; name prints names only, one per line."
+_LINES_HELP = "Form of the data on stdout: json has one object per line, yaml one document per record."
 _Callback = Callable[[click.Context, click.Parameter, str], str]
 
 
@@ -32,8 +33,14 @@ def named_option(function: F) -> F:
 
 
 def lines_option(function: F) -> F:
-    """Adds ``-o/--output text|json`` to a command that prints records, one per line."""
-    return _option("text", "json")(function)
+    """Adds ``-o/--output text|json|yaml`` to a command that prints records: JSON has one per line, YAML is a stream of documents.
+    The command receives ``output`` as with :func:`output_option`, and prints what :func:`format_document` returns."""
+    return _option("text", "json", "yaml", callback=_note_yaml, help=_LINES_HELP)(function)
+
+
+def schema_option(function: F) -> F:
+    """Adds ``-o/--output text|json|yaml|json-schema``, as :func:`output_option` does."""
+    return _option("text", "json", "yaml", "json-schema", callback=_note_yaml)(function)
 
 
 def forms_option(function: F) -> F:
@@ -65,7 +72,7 @@ def print_forms(
 ) -> None:
     """Prints things as JSON, YAML, names, or a table, depending on ``-o``; ``name`` is the member with the name."""
     if output == "yaml":
-        _print_yaml(list(value))
+        print(_yaml_document(list(value)), end="", flush=True)
     elif output == "name":
         for one in value:
             print(one[name], flush=True)
@@ -75,17 +82,22 @@ def print_forms(
 
 def print_json(value: object) -> None:
     """Prints one JSON document on one line of stdout; with ``-o yaml``, a YAML document."""
+    print(format_document(value), end="", flush=True)
+
+
+def format_document(value: object, *, ascii: bool = False) -> str:
+    """Returns one JSON document on a line, in ASCII if Unicode's line separators must not break it; with ``-o yaml``, a YAML
+    document."""
     context = click.get_current_context(silent=True)
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=ascii, default=str)
     if context is not None and context.meta.get(_IN_YAML):
         # What only JSON's encoder can express becomes the same text in both forms.
-        _print_yaml(json.loads(text))
-    else:
-        print(text, flush=True)
+        return _yaml_document(json.loads(text))
+    return f"{text}\n"
 
 
-def _print_yaml(value: object) -> None:
-    """Prints one YAML document; several are a stream."""
+def _yaml_document(value: object) -> str:
+    """Returns one YAML document; several are a stream."""
     import yaml
 
     context = click.get_current_context(silent=True)
@@ -93,7 +105,7 @@ def _print_yaml(value: object) -> None:
     if context is not None:
         context.meta[f"{_IN_YAML}.printed"] = True
     start = None if is_first else True
-    print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=start), end="", flush=True)
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, explicit_start=start))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import click
 
 from connect.errors import ConfigError, ConnectError, DataError
 from connect.record import ConnectRecord
-from sluice.cli.output import lines_option, wants_color
+from sluice.cli.output import format_document, lines_option, wants_color
 from worker.preview.conversion import Message, PreviewConverters
 from worker.preview.errors import PreviewFailure
 from worker.preview.record_diff import FieldChange, FieldValue, diff_records, flatten_record
@@ -222,8 +221,8 @@ def _bytes_json(data: bytes | None) -> dict[str, str] | None:
 
 
 def print_line(value: object) -> None:
-    """Prints one JSON document on a line of stdout, in ASCII, so that Unicode line separators do not break the line."""
-    print(json.dumps(value), flush=True)
+    """Prints one JSON document on a line of stdout, or a YAML document."""
+    print(format_document(value, ascii=True), end="", flush=True)
 
 
 _COLORS = {"+": "32", "-": "31", "~": "33"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
@@ -18,6 +17,7 @@ from sluice.cli.live_names import complete_topics
 from sluice.cli.output import (
     as_dict,
     emit,
+    format_document,
     forms_option,
     lines_option,
     notice,
@@ -196,7 +196,8 @@ def consume(
     command_config: Path | None,
     output: str,
 ) -> None:
-    """Print records of topic NAME like kafka-console-consumer, one value per line; with -o json, one object per line."""
+    """Print records of topic NAME like kafka-console-consumer, one value per line; with -o json, one object per line, and
+    with -o yaml, one document per record."""
     from sluice.cli.topic import formatter
     from worker.kafka.console import consume as read
 
@@ -355,7 +356,7 @@ def _json_line(record: ConsoleRecord) -> bytes:
         "value": _text(record.value),
         "headers": [[name, _text(one)] for name, one in record.headers],
     }
-    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+    return format_document(value).encode()
 
 
 def _text(data: bytes | None) -> str | None:

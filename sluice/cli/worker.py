@@ -12,7 +12,7 @@ import click
 
 from connect.errors import ConfigError
 from connect.suggestions import did_you_mean
-from sluice.cli.output import forms_option, notice, print_forms
+from sluice.cli.output import forms_option, notice, output_option, print_forms, print_json
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
@@ -184,7 +184,8 @@ def list_contexts(output: str) -> None:
 @click.argument("name")
 @click.argument("url")
 @_stored_options
-def set_context(name: str, url: str, **where: str | None) -> None:
+@output_option
+def set_context(name: str, url: str, output: str, **where: str | None) -> None:
     """Add a context, or change it. The first one becomes the current one.
 
     A context says where the secrets are; it never has them itself.
@@ -200,27 +201,39 @@ def set_context(name: str, url: str, **where: str | None) -> None:
     stored["contexts"][name] = {"url": address, **files}
     stored["current"] = stored["current"] or name
     _write_contexts(stored)
-    notice(f"context {name} is {address}" + (" and the current one" if stored["current"] == name else ""))
+    is_current = stored["current"] == name
+    if output == "json":
+        print_json({"name": name, "url": address, "current": is_current})
+        return
+    notice(f"context {name} is {address}" + (" and the current one" if is_current else ""))
 
 
 @context.command("use")
 @click.argument("name")
-def use_context(name: str) -> None:
+@output_option
+def use_context(name: str, output: str) -> None:
     """Choose the current context."""
     stored = read_contexts()
     _require(stored, name)
     _write_contexts({**stored, "current": name})
+    if output == "json":
+        print_json({"name": name, "url": stored["contexts"][name]["url"], "current": True})
+        return
     notice(f"context {name} is the current one")
 
 
 @context.command("delete")
 @click.argument("name")
-def delete_context(name: str) -> None:
+@output_option
+def delete_context(name: str, output: str) -> None:
     """Delete a context."""
     stored = read_contexts()
     _require(stored, name)
     del stored["contexts"][name]
     _write_contexts({**stored, "current": None if stored["current"] == name else stored["current"]})
+    if output == "json":
+        print_json({"name": name, "deleted": True})
+        return
     notice(f"context {name} was deleted")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sluice.cli.live_names import complete_names
-from sluice.cli.output import emit, forms_option, named_option, notice, print_forms, print_names
+from sluice.cli.output import emit, forms_option, named_option, notice, output_option, print_forms, print_json, print_names
 from sluice.cli.worker import connect_to, worker_options
 from sluice.online.connectors import require_sluice
 
@@ -39,10 +39,14 @@ def list_loggers(url: str | None, context_name: str | None, output: str) -> None
 @click.argument("level", type=click.Choice(_LEVELS, case_sensitive=False))
 @click.option("--cluster", is_flag=True, help="On all workers of the cluster, not only on this one.")
 @worker_options
-def set_logger(logger: str, level: str, cluster: bool, url: str | None, context_name: str | None) -> None:
+@output_option
+def set_logger(logger: str, level: str, cluster: bool, url: str | None, context_name: str | None, output: str) -> None:
     """Set the level of a logger and of those below it; root is all."""
     with connect_to(url, context_name) as client:
         changed = client.set_logger(logger, level.upper(), cluster=cluster)
+    if output == "json":
+        print_json({"logger": logger, "level": level.upper(), "cluster": cluster, "changed": changed})
+        return
     at = "on all workers" if cluster else f"on {client.url}"
     notice(f"{logger} has level {level.upper()} {at}" + (f" ({len(changed)} loggers)" if changed else ""))
 
@@ -95,10 +99,14 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
 @_NAME
 @click.argument("version", type=int)
 @worker_options
-def rollback(name: str, version: int, url: str | None, context_name: str | None) -> None:
+@output_option
+def rollback(name: str, version: int, url: str | None, context_name: str | None, output: str) -> None:
     """Restore an earlier configuration of a connector, or a deleted connector. Workers of Sluice only."""
     with connect_to(url, context_name) as client:
         _of_sluice(client, lambda: client.rollback(name, version))
+    if output == "json":
+        print_json({"name": name, "version": version})
+        return
     notice(f"{name} has the configuration of version {version} again")
 
 

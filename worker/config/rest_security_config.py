@@ -50,7 +50,8 @@ REST_SECURITY_KEYS = (
     ),
     _key(
         USERS_FILE, _STRING, None,
-        "File of users for basic: a line NAME:HASH for each, as sluice auth user writes them. Changes apply at once.",
+        "File of users for basic: a line NAME:HASH for each, as sluice auth user or htpasswd -B writes them. Changes apply at "
+        "once.",
     ),
     _key(
         TOKENS_FILE, _STRING, None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -117,7 +119,7 @@ class LetterSelection:
     partition: int | None = None
     """A partition of the queue."""
     offsets: tuple[tuple[int, int], ...] | None = None
-    """Ranges of offsets in the queue, including both ends."""
+    """Ranges of offsets in the queue, including both ends: in order, and none touches another."""
     with_replayed: bool = False
     """Also those that were replayed already."""
 
@@ -125,11 +127,14 @@ class LetterSelection:
         """Whether the position is selected."""
         if self.partition is not None and partition != self.partition:
             return False
-        return self.offsets is None or any(first <= offset <= last for first, last in self.offsets)
+        if self.offsets is None:
+            return True
+        at = bisect.bisect_right(self.offsets, (offset, math.inf)) - 1
+        return at >= 0 and offset <= self.offsets[at][1]
 
 
 def parse_offsets(text: str) -> tuple[tuple[int, int], ...]:
-    """Returns the ranges of ``5-9,12``. Raises ValueError."""
+    """Returns the ranges of ``5-9,12`` in order, joined where they overlap or touch. Raises ValueError."""
     ranges = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -137,7 +142,13 @@ def parse_offsets(text: str) -> tuple[tuple[int, int], ...]:
         if one[0] < 0 or one[1] < one[0]:
             raise ValueError(part)
         ranges.append(one)
-    return tuple(ranges)
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return tuple(joined)
 
 
 def shown_bytes(data: bytes | None, max_bytes: int) -> dict[str, Any] | None:

@@ -62,7 +62,7 @@ def parse_selection(plain: Any) -> LetterSelection:
     require_members(plain, ("cause", "partition", "offsets", "with_replayed"), '"selection"')
     cause, partition, offsets = plain.get("cause"), plain.get("partition"), plain.get("offsets")
     if not isinstance(cause, str | None) or not isinstance(partition, int | None) or not isinstance(offsets, str | None):
-        raise BadRequestError('"selection" has a member of the wrong type; cause and offsets are texts, partition is a number')
+        raise BadRequestError('"selection" has a member of the wrong type; cause and offsets are strings, partition is a number')
     try:
         ranges = parse_offsets(offsets) if offsets else None
     except ValueError:
@@ -76,7 +76,7 @@ def parse_transforms(plain: Any) -> dict[str, str] | None:
     if plain is None:
         return None
     if not isinstance(plain, Mapping) or not all(isinstance(one, str) for one in plain.values()):
-        raise BadRequestError('"transforms" is not an object of texts')
+        raise BadRequestError('"transforms" is not an object of strings')
     for key in plain:
         if not any(key == name or key.startswith(f"{name}.") for name in (*_TRANSFORMS, *CONVERTERS)):
             raise BadRequestError(

@@ -7,7 +7,7 @@ this is not for running tasks.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +20,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -40,6 +39,7 @@ from connect.errors import (
     UnreachableError,
 )
 from connect.suggestions import nearest
+from worker.kafka.clients import make_admin, make_consumer
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Group:
 
 
 class KafkaAdmin:
-    """Administers one Kafka cluster. ``properties`` are Kafka client properties; ``bootstrap.servers`` is required.
+    """Administers one Kafka cluster. ``properties`` are settings of Java's clients or librdkafka, with ``bootstrap.servers``.
 
     Raises `UnreachableError` at once if no server accepts a connection, or later if none answers within ``timeout_s``.
     """
@@ -111,10 +111,10 @@ class KafkaAdmin:
     def __init__(self, properties: Mapping[str, str], timeout_s: float = 10.0) -> None:
         self.bootstrap = properties["bootstrap.servers"]
         self._timeout_s = timeout_s
-        require_reachable(self.bootstrap)
         quiet = {"log_level": "0", "socket.connection.setup.timeout.ms": "5000", "reconnect.backoff.ms": "20"}
         self._properties = {**quiet, **properties}
-        self._client = AdminClient(dict(self._properties))
+        require_reachable(self.bootstrap)
+        self._client = make_admin(self._properties)
 
     def topic_names(self) -> list[str]:
         """Returns all topics, sorted, including internal ones."""
@@ -230,7 +230,7 @@ class KafkaAdmin:
         # A consumer that never joins is used: the admin client's list_consumer_group_offsets ends the process with a segmentation
         # fault if the group's coordinator does not exist yet (confluent-kafka 2.16.1, first group request to a fresh broker).
         every = [TopicPartition(topic, number) for topic, found in self._metadata().topics.items() for number in found.partitions]
-        consumer = Consumer({**self._properties, "group.id": name, "enable.auto.commit": "false"})
+        consumer = make_consumer({**self._properties, "group.id": name, "enable.auto.commit": "false"})
         try:
             answer = consumer.committed(every, timeout=self._timeout_s)
         except KafkaException as error:
@@ -280,11 +280,11 @@ def _group_partition(key: tuple[str, int], committed: int | None, latest: int, o
     return GroupPartition(key[0], key[1], committed, latest, lag, owner)
 
 
-def consumer(properties: Mapping[str, str], make: Callable[[dict[str, str]], Consumer] = Consumer) -> Consumer:
+def consumer(properties: Mapping[str, str]) -> Consumer:
     """Creates a consumer that joins no group and commits nothing."""
     settings = {"group.id": "sluice-console", "log_level": "0", "socket.connection.setup.timeout.ms": "5000"}
     fixed = {"enable.auto.commit": "false", "enable.partition.eof": "true", "allow.auto.create.topics": "false"}
-    return make({**settings, **properties, **fixed})
+    return make_consumer({**settings, **properties, **fixed})
 
 
 def require_reachable(bootstrap: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -20,8 +20,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _UNKNOWN_PROPERTY = re.compile(r'No such configuration property: "([^"]+)"')
-_ABOUT_PROPERTY = re.compile(r'configuration property "([^"]+)"|"([\w.]+)"|`([\w.]+)`')
+_NAMED_PROPERTY = re.compile(r'configuration property "([^"]+)"')
+_ABOUT_PROPERTY = re.compile(r'"([\w.]+)"|`([\w.]+)`')
 
+_END = "sluice.end.of.settings"
+"""A setting that no client has."""
 _NOTICE_EVERY_S = 30.0
 _UNAVAILABLE_AFTER_S = 1.0
 
@@ -88,14 +91,46 @@ def _made(make: Callable[[dict[str, Any]], T], kind: ClientKind, java: Mapping[s
             text = e.args[0].str()
             unknown = _UNKNOWN_PROPERTY.search(text)
             if unknown is None or unknown[1] not in settings:
-                # Promise 9: only the name of the setting is shown, because its value may be a secret.
-                found = _ABOUT_PROPERTY.search(text)
-                name = next((group for group in found.groups() if group), None) if found else None
-                safe = text if name and not _is_secret(name) else f"Invalid value for configuration {name or kind.value}"
-                raise ConfigError(f"Kafka {kind.value}: {safe}", key=name) from None
+                raise _invalid_setting(text, kind) from None
             settings.pop(unknown[1])
             hint = did_you_mean(unknown[1], java_names(), "; ")
             log.warning("Kafka %s: ignoring unknown setting %s%s", kind.value, unknown[1], hint)
+
+
+def _invalid_setting(text: str, kind: ClientKind) -> ConfigError:
+    # Promise 9: only the name of the setting is shown, because its value may be a secret.
+    # A quoted value may come before the name.
+    found = _NAMED_PROPERTY.search(text) or _ABOUT_PROPERTY.search(text)
+    name = next((group for group in found.groups() if group), None) if found else None
+    safe = text if name and not _is_secret(name) else f"Invalid value for configuration {name or kind.value}"
+    return ConfigError(f"Kafka {kind.value}: {safe}", key=name)
+
+
+def check_client_properties(properties: Mapping[str, str]) -> None:
+    """Raises ConfigError, with its key, for the first property that no client knows, or whose value none accepts. Creates no
+    client: for files that a user wrote for one command, where a typing error must not go unnoticed."""
+    known = frozenset(java_names())
+    for key, value in properties.items():
+        if key not in known:
+            _check_settings({key: value}, known)
+    _check_settings(librdkafka_settings(ClientKind.ADMIN, properties), known)
+
+
+def _check_settings(settings: Mapping[str, str], known: Collection[str]) -> None:
+    try:
+        # The client checks settings in their order before it starts anything, so it always stops at the last.
+        AdminClient({**settings, _END: ""})
+    except (KafkaException, TypeError, ValueError) as e:
+        if not isinstance(e, KafkaException):  # a callback, which is no text
+            name = next(iter(settings))
+            raise ConfigError(f"{name} cannot be set in a file", key=name) from None
+        text = e.args[0].str()
+        unknown = _UNKNOWN_PROPERTY.search(text)
+        if unknown is None:
+            raise _invalid_setting(text, ClientKind.ADMIN) from None
+        if unknown[1] != _END:
+            hint = did_you_mean(unknown[1], known, "; ")
+            raise ConfigError(f"Kafka clients have no property {unknown[1]}{hint}", key=unknown[1]) from None
 
 
 def _is_secret(name: str) -> bool:

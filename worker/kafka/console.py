@@ -14,12 +14,12 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
 
 from connect.errors import NotFoundError
 from worker.kafka.admin import KafkaAdmin, consumer, require_reachable, translated, unreachable
+from worker.kafka.clients import make_producer
 
 _POLL_S = 0.1
 _READ_RECORDS = 2000
@@ -140,7 +140,7 @@ def produce(
     require_reachable(properties["bootstrap.servers"])
     settings = {"log_level": "0", "linger.ms": "5", "acks": "all", "enable.idempotence": "true"}
     settings["delivery.timeout.ms"] = str(int(timeout_s * 1000))
-    client = Producer({**settings, **properties})
+    client = make_producer({**settings, **properties})
     bootstrap = properties["bootstrap.servers"]
     where = {} if partition is None else {"partition": partition}
     count = 0

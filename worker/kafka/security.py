@@ -71,6 +71,8 @@ def tls_settings(java: Mapping[str, str]) -> dict[str, str]:
         result["ssl.ca.pem"] = read_trusted_certificates(trust)
     if identity.is_given:
         result.update(_identity(identity))
+    elif "ssl.key.password" in java:
+        result["ssl.key.password"] = java["ssl.key.password"]  # of librdkafka's own ssl.key.location
     return result
 
 
@@ -88,7 +90,8 @@ def sasl_settings(java: Mapping[str, str]) -> dict[str, str]:
     if not protocol.startswith("SASL"):
         return {}
     result: dict[str, str] = {}
-    mechanism = java.get("sasl.mechanism", "GSSAPI").upper()
+    # librdkafka has its own name for it, too.
+    mechanism = (java.get("sasl.mechanism") or java.get("sasl.mechanisms") or "GSSAPI").upper()
     result["sasl.mechanism"] = mechanism
     if service := java.get("sasl.kerberos.service.name"):
         result["sasl.kerberos.service.name"] = service

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -45,16 +46,20 @@ def answer_about_system(
     if question is SystemQuestion.CAPABILITIES:
         return _capabilities(connector)
     if not _has_system(connector):
-        raise UnsupportedError(f"{_name(connector)} has no connection test: its class does not override external_system")
+        raise UnsupportedError(
+            f"{_name(connector)} has no connection test and no list of tables: its class does not override external_system"
+        )
     config = {key: value for key, value in values.items() if value is not None}
     mask = _mask_of(connector, config)
     try:
         if question is SystemQuestion.CONNECTION_TEST:
-            answer = mask.mask_json(_test(connector, config, timeout_s))
+            answer = mask.mask_json(_test(connector, config, timeout_s, mask))
         else:
             answer = _list(connector, config, timeout_s, mask)
     except Exception as e:
-        raise mask_error(e, mask) from e
+        if (masked := mask_error(e, mask)) is e:
+            raise
+        raise masked from None  # a log would show the cause
     assert isinstance(answer, dict)
     return answer
 
@@ -70,7 +75,7 @@ def _create(plugins: Plugins, values: Mapping[str, str | None]) -> Connector:
     desc = plugins.resolve(Kind.CONNECTOR, values.get("connector.class") or "")
     connector = plugins.load(desc)()
     if not isinstance(connector, Connector):
-        raise BadRequestError(f"{desc.class_name} is no connector")
+        raise BadRequestError(f"{desc.class_name} is not a connector; choose a class that GET /connector-plugins lists")
     return connector
 
 
@@ -90,15 +95,17 @@ def _capabilities(connector: Connector) -> dict[str, Any]:
     }
 
 
-def _test(connector: Connector, config: Mapping[str, str], timeout_s: float) -> dict[str, Any]:
+def _test(connector: Connector, config: Mapping[str, str], timeout_s: float, mask: SecretMask) -> dict[str, Any]:
     started = time.monotonic()
     steps: list[ConnectionStep] = []
     timed_out = threading.Event()
     try:
         with _system(connector, config, timeout_s, timed_out) as system:
             steps.extend(system.test_connection())
+        if timed_out.is_set() and steps and steps[-1].state is StepState.FAILED:
+            steps.append(_late_step(steps, timeout_s))  # the step says only that it was cancelled
     except Exception as e:
-        steps.append(_late_step(steps, timeout_s) if timed_out.is_set() else _failed_step(e, steps))
+        steps.append(_late_step(steps, timeout_s) if timed_out.is_set() else _failed_step(e, steps, mask))
     states = {step.state for step in steps}
     state = next((one for one in (StepState.FAILED, StepState.WARNING) if one in states), StepState.PASSED)
     return {
@@ -161,9 +168,11 @@ def _late_step(steps: list[ConnectionStep], timeout_s: float) -> ConnectionStep:
     return ConnectionStep("Time limit", findings=(finding,))
 
 
-def _failed_step(error: Exception, steps: list[ConnectionStep]) -> ConnectionStep:
+def _failed_step(error: Exception, steps: list[ConnectionStep], mask: SecretMask) -> ConnectionStep:
     if not isinstance(error, ConnectError):
-        log.error("A connection test failed", exc_info=error)
+        # Promise 9: nobody else knows the secrets of this configuration.
+        trace = mask.mask("".join(traceback.format_exception(error)).rstrip())
+        log.error("A connection test failed with an unexpected error of the connector:\n%s", trace)
         finding = error_finding("connector-error", f"The connector failed: {type(error).__name__}: {error}")
         return ConnectionStep("Connector", findings=(finding,))
     path = error.key if isinstance(error, ConfigError) else None

@@ -34,6 +34,7 @@ FOLDERS = {
     "sluice/assistant": {"mcp"},
     "sluice/verify": {"verify"},
     "sluice/cli/mcp.py": {"mcp"},
+    "rest/security/passwords.py": {"bcrypt"},
     "worker/observability": {"otel"},
 }
 

@@ -122,7 +122,7 @@ class FakeHerder:
 
     def dead_letters(self, name: str, request: Mapping[str, Any], edits: Mapping[str, str | None] | None) -> dict[str, Any]:
         self.requested.append((self._known(name), dict(request), edits))
-        return {}
+        return {"left": 0, "letters": [], "causes": [], "verdicts": {}}
 
     def connector_info(self, name: str) -> ConnectorInfo:
         return ConnectorInfo(name, self.configs[self._known(name)], self._tasks(name), "source")

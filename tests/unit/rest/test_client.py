@@ -85,8 +85,8 @@ def test_worker_that_stops_between_requests_is_unreachable(own_server: RestServe
 @pytest.mark.parametrize(
     ("call", "answer", "problem"),
     [
-        (lambda client: client.connectors(), 42, "GET /connectors at http://w:1 did not answer with a JSON array of texts"),
-        (lambda client: client.connectors(), [1], "did not answer with a JSON array of texts"),
+        (lambda client: client.connectors(), 42, "GET /connectors at http://w:1 did not answer with a JSON array of strings"),
+        (lambda client: client.connectors(), [1], "did not answer with a JSON array of strings"),
         (lambda client: client.plugins(), ["x"], "did not answer with a JSON array of objects"),
         (lambda client: client.history("c"), "<html>", "did not answer with a JSON array of objects"),
         (lambda client: client.status("c"), {"connector": {}}, "answered without the member tasks"),
@@ -95,9 +95,9 @@ def test_worker_that_stops_between_requests_is_unreachable(own_server: RestServe
         (lambda client: client.diagnosis(), {"a": 1}, "answered without the member problems"),
         (lambda client: client.session(), {"a": 1}, "answered without the member subject"),
         (lambda client: client.dead_letters("c"), {"a": 1}, "answered without the member left"),
-        (lambda client: client.config("c"), {"a": {"b": 1}}, "a value is no text"),
+        (lambda client: client.config("c"), {"a": {"b": 1}}, "a value is not a string"),
         (lambda client: client.loggers(), {"a": {"b": 1}}, "did not answer with levels of loggers"),
-        (lambda client: client.set_logger("root", "INFO"), "<html>", "did not answer with a JSON array of texts"),
+        (lambda client: client.set_logger("root", "INFO"), "<html>", "did not answer with a JSON array of strings"),
     ],
 )
 def test_answer_of_another_program_is_an_error_that_says_so(

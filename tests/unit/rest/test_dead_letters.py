@@ -61,7 +61,7 @@ def test_queries_become_requests(herder: FakeHerder, client: ConnectClient) -> N
         ("POST", "/replay", [], 500, "The body is not an object"),
         ("POST", "/replay", {"dryrun": True}, 400, 'Unknown member "dryrun" of the body; expected selection, limit, dry_run'),
         ("POST", "/replay", {"action": "list"}, 400, 'Unknown member "action"'),
-        ("POST", "/replay", {"config": {"a": 1}}, 400, '"config" is not an object of texts'),
+        ("POST", "/replay", {"config": {"a": 1}}, 400, '"config" is not an object of strings'),
     ],
 )
 def test_malformed_requests_are_refused(

@@ -10,15 +10,22 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
+from connect.config.finding import Finding, Severity
 from connect.errors import ConfigError, ConnectError, DataError, NotFoundError, PluginNotFoundError, UnreachableError
 from sluice.cli import COMMANDS
 from sluice.cli.app import Command, build
 from sluice.cli.connection import client_properties
+from sluice.cli.diagnose import _show as show_diagnosis
 from sluice.cli.errors import exit_code_of, run
 from sluice.cli.group import plan_offsets
+from sluice.cli.output import _note_yaml
 from sluice.cli.topic import formatter, parse_lines
+from sluice.online.diagnosis import Diagnosis
 from worker.kafka.console import ConsoleRecord
+from worker.kafka.settings import ClientKind, librdkafka_settings
+from worker.observability.diagnosis.problem import Problem
 
 RECORD = ConsoleRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])
 TOMBSTONE = ConsoleRecord("t", 0, 8, None, b"k", None, [])
@@ -57,7 +64,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["topic", "alter", "t"], "nothing to alter"),
         (["group", "reset", "g", "--topic", "t"], "exactly one of"),
         (["topic", "ls", "--bootstrap-server", "nowhere"], "'nowhere' in --bootstrap-server is not HOST:PORT"),
-        (["topic", "ls", "--command-config", "missing.properties"], "cannot read missing.properties"),
+        (["topic", "ls", "--command-config", "missing.properties"], "missing.properties: cannot read the file"),
     ],
 )
 def test_bad_usage_is_exit_code_2_with_the_reason_on_stderr(
@@ -67,6 +74,26 @@ def test_bad_usage_is_exit_code_2_with_the_reason_on_stderr(
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""
+
+
+def test_records_are_a_stream_of_yaml_documents() -> None:
+    context = click.Context(COMMANDS["topic"].load().commands["consume"])  # type: ignore[attr-defined]
+    with context:
+        _note_yaml(context, None, "yaml")  # type: ignore[arg-type]
+        show = formatter("json", {})
+        text = (show(RECORD) + show(TOMBSTONE)).decode()
+    assert text.count("---\n") == 1
+    first, second = yaml.safe_load_all(text)
+    assert (first["key"], first["value"], first["headers"]) == ("k", "grün", [["h", "1"], ["n", None]])
+    assert (second["offset"], second["value"]) == (8, None)
+
+
+def test_reference_has_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(form: str) -> str:
+        assert run(build(COMMANDS), ["docs", "FileStreamSource", "-o", form]) == 0
+        return capsys.readouterr().out
+
+    assert yaml.safe_load(shown("yaml")) == json.loads(shown("json"))
 
 
 def test_json_output_reports_errors_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +222,56 @@ def test_reset_stays_within_the_partition(how: dict[str, int], offsets: list[int
     assert list(goal.values()) == offsets
 
 
+@pytest.mark.parametrize(
+    "words", [["topic", "ls"], ["group", "ls"], ["topic", "consume", "t"], ["topic", "produce", "t"], ["doctor"]]
+)
+def test_unknown_client_property_is_reported_with_its_line_and_the_nearest_name(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# of this team\nsasl.mechanism=PLAIN\nsecurity.protocl=SSL\n", encoding="utf-8")
+    assert run(build(COMMANDS), [*words, "--command-config", str(file)]) == 2
+    expected = f"{file}:3: Kafka clients have no property security.protocl; did you mean security.protocol?"
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("security.protocol=SSLX", 'Kafka admin: Invalid value "SSLX" for configuration property "security.protocol"'),
+        ("socket.timeout.ms=soon", 'Kafka admin: Invalid value for configuration property "socket.timeout.ms"'),
+        ("error_cb=print", "error_cb cannot be set in a file"),
+        ("ssl.truststore.location=/no/such", "Invalid value /no/such for configuration ssl.truststore.location"),
+    ],
+)
+def test_wrong_value_of_a_client_property_is_reported_with_its_line(line: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        client_properties("a:1", file)
+    assert caught.value.message.startswith(f"{file}:2: {message}")
+
+
+def test_client_properties_may_have_the_names_of_java_or_librdkafka(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    for text in (
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nkey.serializer=x\nauto.offset.reset=latest\n"
+        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";\n',
+        "security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=u\nsasl.password=p\nqueued.min.messages=9\n",
+    ):
+        file.write_text(text, encoding="utf-8")
+        settings = librdkafka_settings(ClientKind.ADMIN, client_properties("a:1", file))
+        assert (settings["sasl.mechanism"], settings["sasl.username"], settings["sasl.password"]) == ("PLAIN", "u", "p")
+
+
 def test_client_properties_come_from_the_file_but_the_address_from_the_option(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nbootstrap.servers=other:1\n", encoding="utf-8")
     assert client_properties("a:1,b:2", file) == {"security.protocol": "SSL", "bootstrap.servers": "a:1,b:2"}
+
+
+def test_names_of_a_diagnosis_are_those_of_connectors_with_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    warning, note = (Finding("c", severity, "m", None, None) for severity in (Severity.WARNING, Severity.NOTE))
+    problems = [Problem(warning), Problem(warning, "a", 0), Problem(warning, "a", 1), Problem(note, "b"), Problem(warning, "c")]
+    show_diagnosis(Diagnosis(problems), "name")
+    assert capsys.readouterr().out == "a\nc\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connect.errors import ConfigError, ForbiddenError
 from rest.client import ConnectClient
@@ -103,6 +104,18 @@ def test_line_is_printed_without_a_file(sluice: Sluice) -> None:
     assert (code, out.startswith("alice:$scrypt$")) == (0, True)
     assert sluice("auth", "user", "a:b", stdin="x\n")[0] == 2
     assert sluice("auth", "user", "a", stdin="\n")[0] == 2
+
+
+def test_lines_and_tokens_have_machine_readable_forms(sluice: Sluice, tmp_path: Path) -> None:
+    shown = json.loads(sluice("auth", "user", "alice", "-o", "json", stdin="x\n")[1])
+    assert (shown["name"], shown["line"].startswith("alice:$scrypt$")) == ("alice", True)
+    users, tokens = tmp_path / "new-users", tmp_path / "new-tokens"
+    _, out, err = sluice("auth", "user", "alice", "--file", str(users), "-o", "yaml", stdin="x\n")
+    assert (yaml.safe_load(out), err) == ({"name": "alice", "file": str(users)}, "")
+    assert users.read_text().startswith("alice:$scrypt$")
+    shown = json.loads(sluice("auth", "token", "ci", "--group", "ops", "--file", str(tokens), "-o", "json")[1])
+    assert (shown["name"], shown["groups"], shown["file"]) == ("ci", ["ops"], str(tokens))
+    assert tokens.read_text() == f"ci:{hash_token(shown['token'])}:ops\n"
 
 
 def test_context_says_where_credentials_are_and_only_its_worker_gets_them(

@@ -10,7 +10,8 @@ import pytest
 
 from connect.errors import ConfigError
 from rest.client import ConnectClient
-from sluice.cli.dlq import check_lines, read_transforms
+from sluice.cli.dead_letter_text import check_lines
+from sluice.cli.dlq import read_transforms
 from sluice.online.dead_letters import DeadLetterAccess
 from worker.dead_letters import engine
 from worker.dead_letters.reader import LetterSource

@@ -36,6 +36,18 @@ plugins
 plugins -o name
 plugins -o yaml
 loggers ls -o yaml
+loggers set worker.source debug
+loggers set worker.source debug -o json
+loggers set worker.source debug --cluster -o yaml
+rollback orders 1
+rollback orders 1 -o yaml
+context set staging http://connect.staging:8083
+context set prod http://connect.prod:8083 -o json
+context use prod
+context use prod -o json
+context delete staging
+context delete prod -o yaml
+pause lines -o json
 offsets get orders
 offsets get orders -o yaml
 dlq ls
@@ -48,6 +60,7 @@ dlq group orders -o yaml
 dlq replay orders --dry-run --set transforms.amount.spec=amount:string
 dlq replay orders --dry-run -o yaml
 dlq replay orders --yes
+dlq replay orders --yes --cause ffffffff
 dlq replay orders --yes --set a=b
 dlq replay orders --yes --config other.properties
 dlq show absent
@@ -103,6 +116,9 @@ class Herder(FakeHerder):
                 }  # fmt: skip
                 return {**shown, "letters": 2, "causes": [cause]}
         dry_run = request["dry_run"]
+        if request["selection"]["cause"] == "ffffffff":
+            counts = {"checked": 2, "replayed": 0, "verdicts": {"fails": 2}, "next": {"0": 2}}
+            return {**shown, "dry_run": dry_run, **counts, "letters": []}
         before = {"topic": "orders", "key": None, "value": {"schema": None, "payload": {"amount": "x", "id": 1}}}
         after = {**before, "value": {"schema": None, "payload": {"amount": 5, "added": True}}}
         error = {"class": "DataException", "message": CONTEXT["message"], "stage": "apply", "transform": "amount"}

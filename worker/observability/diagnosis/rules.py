@@ -346,8 +346,8 @@ def _topics(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[
     if letters:
         yield _problem(
             connector, "dead-letters", _WARNING, f"the dead letter queue {queue} holds about {letters} records",
-            "records failed and were set aside", "Look at them, correct the cause, and write them again.",
-            f"sluice topic consume {queue} --from-beginning --max-messages 10", key="errors.deadletterqueue.topic.name",
+            "records failed and were written to the queue", "Look at them, correct the cause, and replay them.",
+            f"sluice dlq group {connector.name}", key="errors.deadletterqueue.topic.name",
         )  # fmt: skip
     if members := kafka.foreign_members.get(connector.name):
         yield _problem(

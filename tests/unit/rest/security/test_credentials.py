@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 
+from connect import extras
 from connect.errors import ConfigError
-from rest.security import passwords
+from rest.security import credential_files, passwords
 from rest.security.authentication import CredentialCache
 from rest.security.credential_files import UsersFile, parse_tokens, parse_users
 from rest.security.identity import Identity
@@ -18,6 +23,8 @@ from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.security.conftest import PASSWORD_HASH, Serve, basic
 from worker.config.worker_config import WorkerConfig
 
+# A test vector of crypt_blowfish.
+BCRYPT_PASSWORD, BCRYPT_HASH = "U*U", "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
 KAFKA_EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 
 
@@ -36,6 +43,10 @@ def test_password_has_a_new_hash_each_time() -> None:
         (f"a:{PASSWORD_HASH}\na:{PASSWORD_HASH}", "line 2: there is a user a already"),
         (f"a:{PASSWORD_HASH.replace('ln=4', 'ln=30')}", "too expensive"),
         (f"a:{PASSWORD_HASH}:x", "more than NAME:HASH"),
+        ("a:$apr1$s3cretsa$s3cret", "or one that htpasswd -B writes"),
+        (f"a:{BCRYPT_HASH[:-1]}", "expected a hash"),
+        (f"a:{BCRYPT_HASH.replace('$05$', '$15$')}", "line 1: expected a bcrypt hash with a cost of 4 to 14"),
+        (f"a:{BCRYPT_HASH.replace('$05$', '$03$')}", "with a cost of 4 to 14"),
     ],
 )
 def test_malformed_users_file_names_the_line_and_no_password(text: str, reason: str) -> None:
@@ -83,6 +94,84 @@ def test_unknown_user_costs_as_much_as_a_wrong_password(tmp_path: Path, monkeypa
     assert found.subject == "alice"
     assert costs == [costs[0]] * 3
     assert compared == [True] * 3, "in constant time"
+
+
+def test_bcrypt_hashes_of_all_prefixes_are_checked(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("".join(f"user-{prefix}:${prefix}{BCRYPT_HASH[3:]}\n" for prefix in ("2a", "2b", "2y")))
+    call = serve({"rest.authentication": "basic", "rest.authentication.users.file": str(file)})
+    for prefix in ("2a", "2b", "2y"):
+        assert call("GET", "/connectors", headers=basic(f"user-{prefix}", BCRYPT_PASSWORD)).status == 200
+        for wrong in ("U*", "u*u", "U*U\0", "", "x" * 100):
+            assert call("GET", "/connectors", headers=basic(f"user-{prefix}", wrong)).status == 401
+    assert call("GET", "/connectors", headers=basic("nobody", BCRYPT_PASSWORD)).status == 401
+
+
+def test_bcrypt_uses_72_bytes_of_a_password_as_htpasswd_does() -> None:
+    long = "ä" * 40
+    hashed = bcrypt.hashpw(long.encode()[:72], bcrypt.gensalt(4)).decode()
+    assert is_password(long, hashed)
+    assert not is_password(long[:35], hashed)
+
+
+def test_bcrypt_is_checked_once_and_not_on_the_event_loop(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"alice:{BCRYPT_HASH}\n")
+    threads: list[str] = []
+    check = bcrypt.checkpw
+
+    def spy(password: bytes, hashed: bytes) -> bool:
+        threads.append(threading.current_thread().name)
+        return check(password, hashed)
+
+    monkeypatch.setattr(bcrypt, "checkpw", spy)
+    call = serve({"rest.authentication": "basic", "rest.authentication.users.file": str(file)})
+    for _ in range(3):
+        assert call("GET", "/connectors", headers=basic("alice", BCRYPT_PASSWORD)).status == 200
+    assert len(threads) == 1, "a valid password is remembered"
+    for _ in range(2):
+        assert call("GET", "/connectors", headers=basic("alice", "wrong")).status == 401
+    assert len(threads) == 3, "a wrong one is not"
+    assert all(name.startswith("rest-authenticate-") for name in threads)
+
+
+def test_unknown_user_is_checked_like_one_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"alice:{BCRYPT_HASH}\nbob:{PASSWORD_HASH}\n")
+    checked: list[str] = []
+
+    def accept(_: str, hashed: str) -> bool:
+        checked.append(hashed)
+        return True
+
+    monkeypatch.setattr(credential_files, "is_password", accept)
+    users = UsersFile(str(file))
+    names = [f"nobody-{number}" for number in range(64)]
+    assert [users.identify(name, "x") for name in names] == [None] * 64, "even if the password is that user's"
+    assert set(checked) == {BCRYPT_HASH, PASSWORD_HASH}
+    first = list(checked)
+    assert [users.identify(name, "x") for name in names] == [None] * 64
+    assert checked[64:] == first, "a repeated name takes as long as before"
+
+
+def test_bcrypt_hash_without_the_package_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "_complete", set())
+    monkeypatch.setattr(extras, "_is_installed", lambda module: module != "bcrypt")
+    parse_users(f"bob:{PASSWORD_HASH}")
+    message = r"line 2: a bcrypt hash needs bcrypt, which is not installed; run: pip install 'sluice-connect\[bcrypt\]'"
+    with pytest.raises(ConfigError, match=message):
+        parse_users(f"bob:{PASSWORD_HASH}\nalice:{BCRYPT_HASH}")
+
+
+def test_bcrypt_is_imported_only_for_its_hashes(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text(f"bob:{PASSWORD_HASH}\n")
+    code = (
+        "import sys; from rest.security.credential_files import UsersFile;"
+        f"UsersFile({str(file)!r}).identify('bob', 'x'); print('bcrypt' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_token_is_long_and_can_be_recognized() -> None:

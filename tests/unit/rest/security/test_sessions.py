@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from http.cookies import SimpleCookie
 from pathlib import Path
 
 import pytest
 
+from rest.security import sessions
 from rest.security.identity import Identity
 from rest.security.passwords import hash_token
 from rest.security.sessions import SessionCookies
@@ -49,6 +51,47 @@ def test_signing_out_ends_the_session_of_a_copied_cookie_and_no_other(call: Call
     assert call("DELETE", "/sluice/auth/session", headers={**PAGE, "Cookie": "sluice_session=x"}).status == 204
 
 
+def two_workers(serve: Serve, folder: Path, first: dict[str, str], second: dict[str, str]) -> tuple[Caller, Caller]:
+    (folder / "tokens").write_text(f"carol:{hash_token('one')}\n")
+    common = {"rest.authentication": "bearer", "rest.authentication.tokens.file": str(folder / "tokens")}
+    return serve({**common, **first}), serve({**common, **second})
+
+
+SECRET = {"rest.authentication.session.secret": "0123456789abcdef0123456789abcdef"}
+
+
+def test_signing_out_ends_the_session_on_other_workers_of_the_cluster(serve: Serve, fake: FakeHerder, tmp_path: Path) -> None:
+    audit = {"rest.audit.log.file": str(tmp_path / "audit")}
+    call, other = two_workers(serve, tmp_path, SECRET, {**SECRET, **audit})
+    fake.others = [f"127.0.0.1:{other.port}", "127.0.0.1:1"]
+    ended, kept = (cookie_of(call("POST", "/sluice/auth/session", token="one")) for _ in range(2))
+    assert (status(other, ended), status(other, kept)) == (200, 200)
+    assert call("DELETE", "/sluice/auth/session", headers={**ended, **PAGE}).status == 204
+    assert (status(call, ended), status(other, ended)) == (401, 401)
+    assert (status(call, kept), status(other, kept)) == (200, 200)
+    (entry,) = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines() if "DELETE" in line]
+    assert (entry["subject"], entry["client"], entry["via"], entry["status"]) == ("carol", "127.0.0.1", "127.0.0.1", 204)
+
+
+def test_workers_without_a_common_secret_are_not_asked_to_end_sessions(serve: Serve, fake: FakeHerder, tmp_path: Path) -> None:
+    audit = {"rest.audit.log.file": str(tmp_path / "audit")}
+    call, other = two_workers(serve, tmp_path, {}, audit)
+    fake.others = [f"127.0.0.1:{other.port}"]
+    cookie = cookie_of(call("POST", "/sluice/auth/session", token="one"))
+    assert call("DELETE", "/sluice/auth/session", headers={**cookie, **PAGE}).status == 204
+    assert status(call, cookie) == 401
+    assert (tmp_path / "audit").read_text() == ""
+
+
+def test_page_of_another_origin_cannot_sign_a_user_out_with_the_scope_of_workers(
+    serve: Serve, fake: FakeHerder, tmp_path: Path
+) -> None:
+    call, _ = two_workers(serve, tmp_path, SECRET, SECRET)
+    cookie = cookie_of(call("POST", "/sluice/auth/session", token="one"))
+    assert call("DELETE", "/sluice/auth/session?scope=worker", headers=cookie).status == 403
+    assert status(call, cookie) == 200
+
+
 def test_changed_password_or_removed_user_ends_the_sessions(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rest.security.credential_files.is_password", lambda password, hashed: password == "p")
     alice, bob = (cookie_of(call("POST", "/sluice/auth/session", headers=basic(name, "p"))) for name in ("alice", "bob"))
@@ -89,3 +132,25 @@ def test_ended_sessions_are_remembered_no_longer_than_their_cookies_are_valid() 
     now[0] += 1
     cookies.end_session(third := started())
     assert (cookies.session_of(third), len(cookies._ended)) == (None, 2)
+
+
+def test_list_of_ended_sessions_is_bounded_for_each_user_and_forgets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_ENDED", 3)
+    now = [1000.0]
+    cookies = SessionCookies("secret", 60, lambda: now[0])
+
+    def started(user: str = "alice") -> str:
+        return cookies.start_session(Identity(user, "oidc"), is_secure=False).partition(";")[0]
+
+    bob, ended = started("bob"), [started() for _ in range(20)]
+    for one in ended:
+        now[0] += 1
+        cookies.end_session(one)
+    assert len(cookies._ended) == 4
+    assert [cookies.session_of(one) for one in ended] == [None] * 20
+    assert cookies.session_of(bob) is not None
+    now[0] += 1
+    assert cookies.session_of(started()) is not None, "a session that began later"
+    now[0] += 60
+    cookies.end_session(started("bob"))
+    assert len(cookies._ended) == 1

@@ -11,6 +11,7 @@ from worker.dead_letters.hints import hint_for
 from worker.dead_letters.letters import (
     PREFIX,
     DeadLetter,
+    LetterSelection,
     dead_letter_topic,
     is_source_queue,
     parse_offsets,
@@ -146,6 +147,9 @@ def test_bytes_are_shown_as_text_or_hex() -> None:
     assert shown_bytes("aé".encode(), 2) == {"size": 3, "text": "a", "is_truncated": True}
     assert shown_bytes(b"\xff\x00", 9) == {"size": 2, "hex": "ff 00"}
     assert parse_offsets("5-9, 12") == ((5, 9), (12, 12))
+    assert parse_offsets("30,1-4,3-9,10,20-20") == ((1, 10), (20, 20), (30, 30))
+    selection = LetterSelection(offsets=parse_offsets("12,5-9"))
+    assert [offset for offset in range(15) if selection.contains(0, offset)] == [5, 6, 7, 8, 9, 12]
     for bad in ("", "9-5", "-1", "a"):
         with pytest.raises(ValueError, match=r".*"):
             parse_offsets(bad)

@@ -131,7 +131,7 @@ def test_messages_hide_secrets_and_a_missing_class_is_no_error_for_showing(plugi
         ({"limit": -1}, '"limit" is not a number from 0'),
         ({"dry_run": "yes"}, '"dry_run" is neither true nor false'),
         ({"to": ""}, '"to" is not the name of a topic'),
-        ({"transforms": {"transforms": 5}}, '"transforms" is not an object of texts'),
+        ({"transforms": {"transforms": 5}}, '"transforms" is not an object of strings'),
         ({"transforms": {"transforms": "a", "topics": "t"}}, "topics does not belong to the transformations of a replay"),
         ({"transforms": {"transformsx": "a"}}, "transformsx does not belong to the transformations"),
         ({"transforms": {"predicates": "a"}}, "have no key transforms, which lists them"),

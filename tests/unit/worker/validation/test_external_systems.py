@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from connect.errors import ConfigError, ConnectError, PluginNotFoundError, UnreachableError, UnsupportedError
-from connect.external_system import MAX_COLLECTIONS, ConnectionStep, DataCollection, warning_finding
+from connect.external_system import MAX_COLLECTIONS, ConnectionStep, DataCollection, error_finding, warning_finding
 from connect.plugins import Plugins
 from tests.unit.worker.validation.scripted_system import PATH, PLAIN, ScriptedSystem
 from worker.model import SystemQuestion
@@ -59,6 +60,40 @@ def test_call_is_cancelled_at_the_time_limit_and_earlier_steps_are_kept(monkeypa
     assert answer["steps"][1]["findings"][0]["code"] == "timed-out"
     assert "after step first" in answer["steps"][1]["findings"][0]["message"]
     assert ScriptedSystem.closed == 1
+
+
+def test_step_that_hides_the_cancellation_is_followed_by_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
+        assert ScriptedSystem.cancelled.wait(30)
+        yield ConnectionStep("Tables", findings=[error_finding("not-readable", "the statement was cancelled")])
+
+    does(monkeypatch, "steps", hang)
+    assert steps(ask(TEST, timeout_s=0.05)) == [("Tables", "failed"), ("Time limit", "failed")]
+
+
+def test_log_of_an_unexpected_error_has_no_secrets(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
+        try:
+            raise OSError("cannot open db://user:hunter22@host")
+        except OSError as e:
+            raise RuntimeError("the driver failed") from e
+
+    does(monkeypatch, "steps", fail)
+    assert steps(ask(TEST, {"db.password": "hunter22"})) == [("Connector", "failed")]
+    assert "OSError: cannot open db://user:" in caplog.text
+    assert "hunter22" not in caplog.text
+
+
+def test_error_with_a_secret_does_not_carry_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hunter22"
+
+    def fail(config: Mapping[str, str]) -> list[DataCollection]:
+        raise ConnectError(f"cannot open db://user:{secret}@host")
+
+    does(monkeypatch, "collections", fail)
+    with pytest.raises(ConnectError) as caught:
+        ask(TABLES, {"db.password": secret})
+    assert secret not in "".join(traceback.format_exception(caught.value))
 
 
 def test_list_is_cancelled_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
