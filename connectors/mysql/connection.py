@@ -52,7 +52,13 @@ class Connection:
 
     @classmethod
     def open(
-        cls, address: Address, interrupt: Interrupt, *, timeout_s: float | None = None, query_timeout_s: float = math.inf
+        cls,
+        address: Address,
+        interrupt: Interrupt,
+        *,
+        timeout_s: float | None = None,
+        query_timeout_s: float = math.inf,
+        runs_initial_statements: bool = True,
     ) -> Connection:
         """Connects, authenticates, and sets the session up, in ``timeout_s`` (default: ``connect.timeout.ms``).
 
@@ -63,7 +69,7 @@ class Connection:
         try:
             connection.execute(_SESSION, timeout_s=limit)
             connection._remove_time_limit(limit)
-            for statement in address.initial_statements:
+            for statement in address.initial_statements if runs_initial_statements else ():
                 connection.execute(statement)
         except BaseException:
             connection.close()
