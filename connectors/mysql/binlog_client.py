@@ -19,7 +19,7 @@ from pymysql.err import MySQLError
 
 from connect.errors import ConfigError, ConnectError
 from connectors.mysql.binlog import BinlogDecoder, GtidSet, MariaDbGtidPosition
-from connectors.mysql.connection import Connection, quote_value
+from connectors.mysql.connection import MySqlConnection, quote_value
 from connectors.mysql.errors import binlog_error, error_number, error_text, lost_error
 
 CHECKSUM: Final = "CRC32"
@@ -82,7 +82,7 @@ class BinlogClient:
                 event = decoder.decode(data)
     """
 
-    def __init__(self, connection: Connection, start: BinlogStart, settings: BinlogClientSettings) -> None:
+    def __init__(self, connection: MySqlConnection, start: BinlogStart, settings: BinlogClientSettings) -> None:
         self.ended = False
         self._connection = connection
         self._link = connection.socket
@@ -96,7 +96,7 @@ class BinlogClient:
         self._received_at = time.monotonic()
 
     @classmethod
-    def open(cls, connection: Connection, start: BinlogStart, settings: BinlogClientSettings) -> BinlogClient:
+    def open(cls, connection: MySqlConnection, start: BinlogStart, settings: BinlogClientSettings) -> BinlogClient:
         """Registers and requests the stream. It takes the connection over, also if it fails.
 
         Raises ConfigError for a missing privilege and for a position that the protocol cannot express. The first :meth:`read`
@@ -149,11 +149,10 @@ class BinlogClient:
         Each is the bytes of an event, for :meth:`BinlogDecoder.decode`. Raises WaitInterrupted, ConnectionLostError, and the
         errors of :func:`errors.binlog_error`: PositionLostError, ServerReplacedError, DuplicateServerIdError, and others.
         """
-        if self._failure is not None:
-            raise self._failure
+        self._raise_failure()
         deadline = time.monotonic() + timeout_s
         events: list[bytes] = []
-        while not events and not self.ended and self._failure is None:
+        while not events and self._continues():
             count = self._receive()
             if count > 0:
                 self._split(events)
@@ -165,9 +164,16 @@ class BinlogClient:
             if now >= deadline:
                 break
             self._link.wait(min(deadline, silent_at))
-        if self._failure is not None and not events:
-            raise self._failure
+        if not events:
+            self._raise_failure()
         return events
+
+    def _continues(self) -> bool:
+        return not self.ended and self._failure is None
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _receive(self) -> int:
         """Receives what has arrived, at most a block; returns the number of bytes."""
@@ -252,7 +258,7 @@ class BinlogClient:
         self.close()
         return False
 
-    def close(self, over: Connection | None = None) -> None:
+    def close(self, over: MySqlConnection | None = None) -> None:
         """Ends the stream. Never raises. The server notices at its next event or heartbeat; over this connection, it is asked to
         end the stream now."""
         if not self._connection.is_closed:
@@ -262,7 +268,7 @@ class BinlogClient:
                 kill_connection(over, number)
 
 
-def kill_connection(over: Connection, number: int) -> None:
+def kill_connection(over: MySqlConnection, number: int) -> None:
     """Asks the server to end a connection of the same user. Raises nothing."""
     try:
         over.execute(f"KILL CONNECTION {number:d}", timeout_s=5.0)
@@ -270,7 +276,7 @@ def kill_connection(over: Connection, number: int) -> None:
         return  # it has ended meanwhile, or the server ends it at the next heartbeat
 
 
-def _session_statements(connection: Connection, start: BinlogStart, settings: BinlogClientSettings) -> Iterator[str]:
+def _session_statements(connection: MySqlConnection, start: BinlogStart, settings: BinlogClientSettings) -> Iterator[str]:
     """Yields what the session sets. Newer servers read variables of the new names, older ones those of the old names."""
     period_ns = max(1_000_000, int(settings.heartbeat_s * 1e9))
     for word in ("master", "source"):

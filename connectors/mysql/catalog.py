@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect.errors import DataError
-from connectors.mysql.connection import Connection, quote_identifier, quote_name, quote_value
+from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
 
 BUILT_IN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 """The server's own databases."""
@@ -36,7 +36,7 @@ class TableInfo:
         return f"{self.database}.{self.name}"
 
 
-def read_databases(connection: Connection) -> list[DatabaseInfo]:
+def read_databases(connection: MySqlConnection) -> list[DatabaseInfo]:
     """Reads the databases that the user may see."""
     rows = connection.query(
         "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata ORDER BY 1"
@@ -45,7 +45,7 @@ def read_databases(connection: Connection) -> list[DatabaseInfo]:
     return [database for database in found if database.name.lower() not in BUILT_IN]
 
 
-def read_tables(connection: Connection, databases: Collection[str] | None = None) -> list[TableInfo]:
+def read_tables(connection: MySqlConnection, databases: Collection[str] | None = None) -> list[TableInfo]:
     """Reads the tables of some databases, or of all. Without views, sequences, and temporary tables."""
     if databases is not None and not databases:
         return []
@@ -61,7 +61,7 @@ def read_tables(connection: Connection, databases: Collection[str] | None = None
     ]
 
 
-def read_primary_keys(connection: Connection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Reads the columns of the primary keys of tables (database, name), in their order; tables without one are missing."""
     found: dict[tuple[str, str], list[str]] = {}
     for start in range(0, len(tables), _MOST_IN_QUERY):
@@ -75,17 +75,17 @@ def read_primary_keys(connection: Connection, tables: Sequence[tuple[str, str]])
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def read_create_database(connection: Connection, database: str) -> str:
+def read_create_database(connection: MySqlConnection, database: str) -> str:
     """Returns the statement that creates a database."""
     return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
 
 
-def read_create_table(connection: Connection, database: str, name: str) -> str:
-    """Returns the statement that creates a table. Raises ServerError if it does not exist."""
+def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
+    """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
     return _statement(connection, f"SHOW CREATE TABLE {quote_name(database, name)}", f"{database}.{name}")
 
 
-def _statement(connection: Connection, sql: str, what: str) -> str:
+def _statement(connection: MySqlConnection, sql: str, what: str) -> str:
     rows = connection.query(sql)
     if not rows or len(rows[0]) < 2 or rows[0][1] is None:
         raise DataError(f"{connection.address.where} does not say how to create {what}; does the user have SELECT for it?")

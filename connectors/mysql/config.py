@@ -43,7 +43,7 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MySqlAddress:
     """How to connect to the database. ``repr`` shows no secret (promise 9)."""
 
     host: str
@@ -137,7 +137,7 @@ class MySqlConfig:
     topic_prefix: str
     topic_delimiter: str
     topic_naming: TopicNaming
-    address: Address
+    address: MySqlAddress
     query_timeout_s: float
     capture: CaptureSettings
     types: MySqlTypeSettings
@@ -269,9 +269,9 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
     )
 
 
-def _address(v: Mapping[str, Any], *, is_mariadb: bool) -> Address:
+def _address(v: Mapping[str, Any], *, is_mariadb: bool) -> MySqlAddress:
     mode = v["database.ssl.mode"].lower()
-    return Address(
+    return MySqlAddress(
         host=v["database.hostname"],
         port=v["database.port"],
         user=v["database.user"],

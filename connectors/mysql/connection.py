@@ -20,8 +20,8 @@ from connectors.cdc.errors import QueryTimeoutError, WaitInterrupted
 from connectors.cdc.interrupt import Interrupt
 from connectors.databases.mysql.connections import connect_pymysql
 from connectors.databases.mysql.protocol import ResultStream
-from connectors.mysql.config import Address, TlsSettings
-from connectors.mysql.errors import ServerError, connection_error, lost_error, statement_error
+from connectors.mysql.config import MySqlAddress, TlsSettings
+from connectors.mysql.errors import MySqlServerError, connection_error, lost_error, statement_error
 from connectors.mysql.interruptible_socket import DeadlinePassed, InterruptibleSocket, TlsContext, open_socket
 
 _KILL_TIMEOUT_S: Final = 10.0
@@ -38,13 +38,13 @@ _UNKNOWN_VARIABLE: Final = 1193
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
-class Connection:
+class MySqlConnection:
     """A connection. Not thread-safe. Every method may raise ConnectionLostError, and WaitInterrupted after ``set``.
 
     ``driver`` is PyMySQL's connection, for code that reads the protocol itself; use it inside :meth:`guarded`.
     """
 
-    def __init__(self, driver: Any, address: Address, interrupt: Interrupt, query_timeout_s: float) -> None:
+    def __init__(self, driver: Any, address: MySqlAddress, interrupt: Interrupt, query_timeout_s: float) -> None:
         self.driver = driver
         self.address = address
         self.interrupt = interrupt
@@ -53,13 +53,13 @@ class Connection:
     @classmethod
     def open(
         cls,
-        address: Address,
+        address: MySqlAddress,
         interrupt: Interrupt,
         *,
         timeout_s: float | None = None,
         query_timeout_s: float = math.inf,
         runs_initial_statements: bool = True,
-    ) -> Connection:
+    ) -> MySqlConnection:
         """Connects, authenticates, and sets the session up, in ``timeout_s`` (default: ``connect.timeout.ms``).
 
         Raises the errors of :func:`errors.connection_error`, and ConfigError for key stores that cannot be read.
@@ -79,7 +79,7 @@ class Connection:
     def _remove_time_limit(self, timeout_s: float) -> None:
         try:
             self.execute(_NO_LIMIT_MARIADB if self.is_mariadb else _NO_LIMIT_MYSQL, timeout_s=timeout_s)
-        except ServerError as e:
+        except MySqlServerError as e:
             if e.number != _UNKNOWN_VARIABLE:  # servers before MySQL 5.7.8 and MariaDB 10.1
                 raise
 
@@ -186,10 +186,10 @@ class Connection:
             self.driver._force_close()
 
 
-def _connect(address: Address, interrupt: Interrupt, timeout_s: float) -> Any:
+def _connect(address: MySqlAddress, interrupt: Interrupt, timeout_s: float) -> Any:
     deadline = time.monotonic() + timeout_s
 
-    def open_link(host: str, port: int, _: float, source: tuple[str, int] | None) -> InterruptibleSocket:
+    def open_link(host: str, port: int, _: float | None, source: tuple[str, int] | None) -> InterruptibleSocket:
         # Names are resolved anew at each attempt, as after a failover.
         return open_socket(address_rules().resolve(host, port), port, deadline, interrupt, keep_alive=address.keep_alive)
 
@@ -238,7 +238,7 @@ def build_tls_context(tls: TlsSettings) -> ssl.SSLContext | None:
     return context
 
 
-def _kill(address: Address, number: int, what: str) -> None:
+def _kill(address: MySqlAddress, number: int, what: str) -> None:
     """Ends the query of a connection, or the connection (``what``), over another connection. Raises nothing."""
     interrupt = Interrupt()
     try:
@@ -264,7 +264,7 @@ def quote_name(database: str, name: str) -> str:
 
 
 def quote_value(value: str | int | None) -> str:
-    """Returns a SQL literal; sessions of :class:`Connection` have backslash escapes."""
+    """Returns a SQL literal; sessions of :class:`MySqlConnection` have backslash escapes."""
     if value is None:
         return "NULL"
     if isinstance(value, int):

@@ -12,10 +12,10 @@ from typing import Any
 
 from connect.errors import ConfigError, ConnectError, MissingExtraError, UnreachableError, UnsupportedError
 from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError
-from connectors.mysql.config import Address
+from connectors.mysql.config import MySqlAddress
 
 
-class ServerError(ConnectError):
+class MySqlServerError(ConnectError):
     """An error that the server reported; ``number`` is its number."""
 
     def __init__(self, message: str, number: int) -> None:
@@ -61,7 +61,7 @@ def error_text(error: BaseException) -> str:
     return " ".join(str(text).split()) or type(error).__name__
 
 
-def connection_error(address: Address, error: BaseException) -> ConnectError:
+def connection_error(address: MySqlAddress, error: BaseException) -> ConnectError:
     """Translates the error of a failed connection attempt."""
     number, reason = error_number(error), error_text(error)
     where = address.server
@@ -107,7 +107,7 @@ def connection_error(address: Address, error: BaseException) -> ConnectError:
             f"{where} temporarily accepts no connections: {reason} (error {number}); raise max_connections, or the user's limit"
         )
     if number and number not in _LOST:
-        return ServerError(f"{where} refused the connection: {reason} (error {number})", number)
+        return MySqlServerError(f"{where} refused the connection: {reason} (error {number})", number)
     if number in (1053, 1077, 1047):
         return ConnectionLostError(f"{where} temporarily accepts no connections: {reason}")
     return UnreachableError(
@@ -115,7 +115,7 @@ def connection_error(address: Address, error: BaseException) -> ConnectError:
     )
 
 
-def statement_error(address: Address, error: BaseException, sql: str) -> ConnectError:
+def statement_error(address: MySqlAddress, error: BaseException, sql: str) -> ConnectError:
     """Translates the error of a failed statement."""
     number, reason = error_number(error), error_text(error)
     where, what = address.where, first_words(sql)
@@ -134,10 +134,10 @@ def statement_error(address: Address, error: BaseException, sql: str) -> Connect
         hint = "; the server is read-only: connect to the primary, or use read.only=true for incremental snapshots"
     elif number == 1146:
         hint = "; it was dropped or renamed, or the user has no privilege for it"
-    return ServerError(f"{where} rejected {what}: {reason} (error {number}){hint}", number)
+    return MySqlServerError(f"{where} rejected {what}: {reason} (error {number}){hint}", number)
 
 
-def _privilege_error(address: Address, number: int, reason: str, what: str) -> ConfigError:
+def _privilege_error(address: MySqlAddress, number: int, reason: str, what: str) -> ConfigError:
     """Names the GRANT that helps. The server names global privileges; for tables it names the statement."""
     found = _PRIVILEGES.search(reason)
     if found is not None and number == 1227:
@@ -155,7 +155,7 @@ def _privilege_error(address: Address, number: int, reason: str, what: str) -> C
     )
 
 
-def binlog_error(address: Address, number: int, reason: str, requested: str = "") -> ConnectError:
+def binlog_error(address: MySqlAddress, number: int, reason: str, requested: str = "") -> ConnectError:
     """Translates the error with which the server ends a stream of the binary log. ``requested`` names where it was to begin."""
     text = reason.lower()
     where = address.where
@@ -200,7 +200,7 @@ def binlog_error(address: Address, number: int, reason: str, requested: str = ""
         )
     if number in _LOST or number == 0:
         return ConnectionLostError(f"lost the connection to {where} while reading its binary log: {reason or 'closed'}")
-    return ServerError(f"{where} ended the stream of its binary log{start}: {shown}", number)
+    return MySqlServerError(f"{where} ended the stream of its binary log{start}: {shown}", number)
 
 
 def first_words(sql: str) -> str:
@@ -209,6 +209,6 @@ def first_words(sql: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def lost_error(address: Address, reason: Any) -> ConnectionLostError:
+def lost_error(address: MySqlAddress, reason: Any) -> ConnectionLostError:
     """The error for a connection that broke without a message of the server."""
     return ConnectionLostError(f"lost the connection to {address.where}: {reason or 'closed'}")

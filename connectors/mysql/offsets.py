@@ -59,7 +59,7 @@ class BinlogPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredOffset:
+class StoredBinlogOffset:
     """A parsed offset. ``snapshot_completed`` is True for streaming offsets too; an offset may lack ``server_uuid``."""
 
     position: BinlogPosition
@@ -74,7 +74,7 @@ class StoredOffset:
     """The whole offset, for those that add to it."""
 
 
-def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
+def parse_offset(offset: Mapping[str, Any]) -> StoredBinlogOffset:
     """Parses an offset stored by Sluice or Debezium. Raises DataError if it has no position."""
     if not isinstance(offset.get(FILE), str):
         raise DataError(
@@ -93,7 +93,7 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
         tx_gtid=offset.get(TX_GTID),
     )
     counts = {name: value for name, value in offset.items() if name == TRANSACTION_ID or name.startswith(TRANSACTION_COUNT)}
-    return StoredOffset(
+    return StoredBinlogOffset(
         position,
         completed,
         None if offset.get(SERVER_ID) is None else _number(offset, SERVER_ID),

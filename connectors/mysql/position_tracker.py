@@ -29,7 +29,7 @@ _XA_ENDS: Final = (b"XA COMMIT", b"XA ROLLBACK")
 _XA_BEGINS: Final = (b"XA START", b"XA BEGIN")
 
 
-class PositionTracker:
+class BinlogPositionTracker:
     """Follows the events of a stream, which begins at a position. Not thread-safe.
 
     Use, in the order of the stream::

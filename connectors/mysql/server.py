@@ -9,8 +9,8 @@ from typing import Final
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.errors import PositionLostError
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
-from connectors.mysql.connection import Connection
-from connectors.mysql.errors import ServerError, ServerReplacedError
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.errors import MySqlServerError, ServerReplacedError
 from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
 
 _VARIABLES: Final = (
@@ -22,7 +22,7 @@ _VARIABLES: Final = (
     "log_replica_updates", "read_only", "time_zone", "system_time_zone", "hostname",
 )  # fmt: skip
 _SYNTAX_ERRORS: Final = (1064, 1149)
-_NO_PRIVILEGE_FOR_REPLICAS: Final = (ConfigError, ServerError)
+_NO_PRIVILEGE_FOR_REPLICAS: Final = (ConfigError, MySqlServerError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ServerInfo:
         return int(seconds or float(self.variables.get("expire_logs_days") or 0) * 86_400)
 
 
-def read_server(connection: Connection) -> ServerInfo:
+def read_server(connection: MySqlConnection) -> ServerInfo:
     """Reads the server's version and variables."""
     names = ", ".join(f"'{name}'" for name in _VARIABLES)
     rows = connection.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
@@ -80,7 +80,7 @@ def read_server(connection: Connection) -> ServerInfo:
     return ServerInfo(connection.version_text, connection.version, connection.is_mariadb, variables)
 
 
-def check_server(connection: Connection, server: ServerInfo) -> None:
+def check_server(connection: MySqlConnection, server: ServerInfo) -> None:
     """Raises ConfigError if the server does not log rows, or is of the other kind than the connector class."""
     where = connection.address.where
     if server.is_mariadb != (connection.address.product == "MariaDB"):
@@ -116,12 +116,12 @@ class BinlogFile:
     size_bytes: int
 
 
-def read_files(connection: Connection) -> list[BinlogFile]:
+def read_files(connection: MySqlConnection) -> list[BinlogFile]:
     """Reads the list of files, the oldest first."""
     return [BinlogFile(str(row[0]), int(row[1] or 0)) for row in connection.query("SHOW BINARY LOGS")]
 
 
-def read_position(connection: Connection, server: ServerInfo) -> BinlogPosition:
+def read_position(connection: MySqlConnection, server: ServerInfo) -> BinlogPosition:
     """Reads the end of the log, with the executed GTIDs. Raises ConfigError if the server writes no log.
 
     On MariaDB, the GTIDs are those of exactly this position, also without a lock.
@@ -139,7 +139,7 @@ def read_position(connection: Connection, server: ServerInfo) -> BinlogPosition:
     return BinlogPosition(file, position, None if gtids is None else str(gtids))
 
 
-def read_executed(connection: Connection, server: ServerInfo) -> Gtids:
+def read_executed(connection: MySqlConnection, server: ServerInfo) -> Gtids:
     """Reads the GTIDs of all transactions that the server has executed; empty without GTIDs."""
     if server.is_mariadb:
         # A failover replica without log_slave_updates has not all of them in its log.
@@ -147,7 +147,7 @@ def read_executed(connection: Connection, server: ServerInfo) -> Gtids:
     return GtidSet.parse(connection.query("SELECT @@GLOBAL.gtid_executed")[0][0] or "") if server.uses_gtids else GtidSet()
 
 
-def read_purged(connection: Connection, server: ServerInfo) -> GtidSet:
+def read_purged(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
     """Reads the GTIDs of MySQL that are no longer in the log. MariaDB reports a purged position only when the stream begins."""
     if server.is_mariadb or not server.uses_gtids:
         return GtidSet()
@@ -165,7 +165,7 @@ def start_gtids(stored: Gtids, purged: GtidSet, reads_source: Callable[[str], bo
 
 
 def find_lost_position(
-    connection: Connection, server: ServerInfo, stored: BinlogPosition, *, by_gtid: bool, server_uuid: str | None = None
+    connection: MySqlConnection, server: ServerInfo, stored: BinlogPosition, *, by_gtid: bool, server_uuid: str | None = None
 ) -> PositionLostError | None:
     """Finds out whether the server still has a stored position; returns the error if it does not.
 
@@ -188,8 +188,8 @@ def find_lost_position(
         return None  # the server reports it when the stream begins
     if server_uuid is not None and server.uuid is not None and server_uuid != server.uuid:
         return ServerReplacedError(
-            f"{where} is another server ({server.uuid}) than that of the stored position ({server_uuid}), where {stored.file} has "
-            "other changes. Enable GTIDs for failovers, or take a new snapshot (snapshot.mode=when_needed)"
+            f"{where} is another server ({server.uuid}) than that of the stored position ({server_uuid}), where {stored.file} "
+            "has other changes. Enable GTIDs for failovers, or take a new snapshot (snapshot.mode=when_needed)"
         )
     sizes = {file.name: file.size_bytes for file in read_files(connection)}
     if stored.file not in sizes:
@@ -202,7 +202,7 @@ def find_lost_position(
     return None
 
 
-def _executed_set(connection: Connection, server: ServerInfo) -> GtidSet:
+def _executed_set(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
     executed = read_executed(connection, server)
     return executed if isinstance(executed, GtidSet) else GtidSet()
 
@@ -214,7 +214,7 @@ def _purged_error(where: str, what: str) -> PositionLostError:
     )
 
 
-def read_replication_source(connection: Connection, server: ServerInfo) -> str | None:
+def read_replication_source(connection: MySqlConnection, server: ServerInfo) -> str | None:
     """Returns the server of which this one is a replica, as ``host:port``; None if it is none, or the user may not know."""
     if server.is_mariadb:
         statement = "SHOW ALL SLAVES STATUS"
@@ -230,12 +230,12 @@ def read_replication_source(connection: Connection, server: ServerInfo) -> str |
     return f"{found.get('master_host')}:{found.get('master_port')}"
 
 
-def describe_replicas(connection: Connection, server_id: int) -> str:
+def describe_replicas(connection: MySqlConnection, server_id: int) -> str:
     """Describes the replicas with a server ID, as the server lists them; empty if there are none, or the user may not know."""
     for statement in ("SHOW REPLICAS", "SHOW SLAVE HOSTS"):
         try:
             rows, names = _query_with_names(connection, statement)
-        except ServerError as e:
+        except MySqlServerError as e:
             if e.number in _SYNTAX_ERRORS:
                 continue
             return ""
@@ -248,7 +248,7 @@ def describe_replicas(connection: Connection, server_id: int) -> str:
     return ""
 
 
-def _query_with_names(connection: Connection, sql: str) -> tuple[list[tuple[str | None, ...]], list[str]]:
+def _query_with_names(connection: MySqlConnection, sql: str) -> tuple[list[tuple[str | None, ...]], list[str]]:
     rows = connection.query(sql)
     fields = getattr(connection.driver._result, "fields", None) or ()
     return rows, [field.name for field in fields]

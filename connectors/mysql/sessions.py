@@ -7,29 +7,29 @@ import math
 from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, BinlogStart
 from connectors.mysql.config import MySqlConfig
-from connectors.mysql.connection import Connection
+from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError
 from connectors.mysql.server import describe_replicas
 
 
-class DatabaseSessions:
+class MySqlSessions:
     """Opens connections, all with the task's interrupt. That for catalog queries is opened on demand and shared."""
 
     def __init__(self, settings: MySqlConfig) -> None:
         self.interrupt = Interrupt()
         self._settings = settings
-        self._catalog: Connection | None = None
+        self._catalog: MySqlConnection | None = None
 
-    def catalog(self) -> Connection:
+    def catalog(self) -> MySqlConnection:
         """The connection for catalog queries, heartbeats, and signals; a new one if it was lost."""
         if self._catalog is None or self._catalog.is_closed:
             self._catalog = self.open()
         return self._catalog
 
-    def open(self) -> Connection:
+    def open(self) -> MySqlConnection:
         """Opens a connection that the caller closes."""
         settings = self._settings
-        return Connection.open(settings.address, self.interrupt, query_timeout_s=settings.query_timeout_s or math.inf)
+        return MySqlConnection.open(settings.address, self.interrupt, query_timeout_s=settings.query_timeout_s or math.inf)
 
     def stream(self, start: BinlogStart, *, ends_at_end: bool = False) -> BinlogClient:
         """Starts to read the binary log. The caller closes the client, best with ``close(over=sessions.catalog())``."""
@@ -43,7 +43,7 @@ class DatabaseSessions:
             net_write_timeout_s=binlog.net_write_timeout_s,
             net_read_timeout_s=binlog.net_read_timeout_s,
         )
-        connection = Connection.open(self._settings.address, self.interrupt, runs_initial_statements=False)
+        connection = MySqlConnection.open(self._settings.address, self.interrupt, runs_initial_statements=False)
         return BinlogClient.open(connection, start, settings)
 
     def explain_duplicate(self, error: DuplicateServerIdError) -> DuplicateServerIdError:

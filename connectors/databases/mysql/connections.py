@@ -8,7 +8,7 @@ from typing import Any
 
 from connect.addresses import address_rules
 
-OpenSocket = Callable[[str, int, float, tuple[str, int] | None], Any]
+OpenSocket = Callable[[str, int, float | None, tuple[str, int] | None], Any]
 """Connects to a host, a port, and in a time, from an address or any; returns a socket for PyMySQL. May raise OSError."""
 
 _CANNOT_CONNECT = 2003
@@ -24,7 +24,7 @@ def connect_pymysql(*arguments: Any, open_socket: OpenSocket | None = None, tls_
 
     if keywords.get("unix_socket"):
         return pymysql.connect(*arguments, **keywords)
-    connection = pymysql.connect(*arguments, **keywords, defer_connect=True)
+    connection: Any = pymysql.connect(*arguments, **keywords, defer_connect=True)
     source = None if connection.bind_address is None else (connection.bind_address, 0)
     try:
         link = (open_socket or _open_socket)(connection.host, connection.port, connection.connect_timeout, source)
@@ -37,7 +37,7 @@ def connect_pymysql(*arguments: Any, open_socket: OpenSocket | None = None, tls_
     return connection
 
 
-def _open_socket(host: str, port: int, timeout_s: float, source: tuple[str, int] | None) -> socket.socket:
+def _open_socket(host: str, port: int, timeout_s: float | None, source: tuple[str, int] | None) -> socket.socket:
     link = address_rules().open_socket(host, port, timeout_s, source)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

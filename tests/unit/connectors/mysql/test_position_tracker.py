@@ -25,7 +25,7 @@ from connectors.mysql.binlog import (
 )
 from connectors.mysql.binlog.events import EventHeader
 from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids, parse_offset, stream_offset
-from connectors.mysql.position_tracker import PositionTracker
+from connectors.mysql.position_tracker import BinlogPositionTracker
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SIZE = 50
@@ -142,11 +142,11 @@ def contains(gtids: Gtids, text: str) -> bool:
 
 
 def query(header: EventHeader, sql: bytes) -> Query:
-    return Query(header, "db", sql, 1, 0, 0, False, *[None] * 14)  # type: ignore[arg-type]
+    return Query(header, "db", sql, 1, 0, 0, False, *[None] * 14)
 
 
 def mysql_gtid(header: EventHeader, sequence: int) -> Gtid:
-    return Gtid(header, UUID, "", sequence, 0, *[None] * 8)  # type: ignore[arg-type]
+    return Gtid(header, UUID, "", sequence, 0, *[None] * 8)
 
 
 def mariadb_gtid(header: EventHeader, text: str, *, standalone: bool) -> MariaDbGtidEvent:
@@ -160,7 +160,7 @@ def read(
 
     ``late``: the position before the next row, which a heartbeat could have stored.
     """
-    tracker = PositionTracker(position, gtids)
+    tracker = BinlogPositionTracker(position, gtids)
     emitted: list[int] = []
     last = tracker.position
     for event, inner in script.send(position, gtids):
@@ -200,7 +200,9 @@ def full_script(kind: str) -> Script:
 
 
 def first_gtids(kind: str) -> Gtids | None:
-    return {"mariadb": MariaDbGtidPosition(), "mysql": GtidSet(), "payload": GtidSet(), "file": None}[kind]
+    if kind == "mariadb":
+        return MariaDbGtidPosition()
+    return None if kind == "file" else GtidSet()
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -276,7 +278,7 @@ def test_the_position_does_not_move_back_while_a_transaction_is_replayed() -> No
     script.file()
     script.transaction(3, 3)
     start = BinlogPosition("binlog.000001", 4 + 2 * SIZE, None, 4, 1, "0-1-1")
-    tracker = PositionTracker(start, MariaDbGtidPosition())
+    tracker = BinlogPositionTracker(start, MariaDbGtidPosition())
     assert tracker.position == start
     for event, _ in script.send(start, MariaDbGtidPosition()):
         if isinstance(event, Rows):
@@ -286,7 +288,7 @@ def test_the_position_does_not_move_back_while_a_transaction_is_replayed() -> No
 
 
 def test_a_transaction_without_its_end_is_dropped_at_the_next_file() -> None:
-    tracker = PositionTracker(BinlogPosition("binlog.000001", 4), MariaDbGtidPosition())
+    tracker = BinlogPositionTracker(BinlogPosition("binlog.000001", 4), MariaDbGtidPosition())
     tracker.track(mariadb_gtid(EventHeader(1, 162, 1, SIZE, 54, 0), "0-1-1", standalone=False))
     tracker.finish_rows(EventHeader(1, _ROWS, 1, SIZE, 104, 0))
     tracker.track(Rotate(EventHeader(0, 4, 1, SIZE, 0, 0x20), "binlog.000002", 4))
@@ -305,7 +307,7 @@ def test_positions_beyond_4_gb_are_followed_and_not_requested() -> None:
     assert position.position == 4 + (2 << 30)
     assert read(script, store(position), None, 1000)[0] == [3]
     assert end.file == "binlog.000002"
-    tracker = PositionTracker(BinlogPosition("binlog.000001", 0xFFFFFFF0))
+    tracker = BinlogPositionTracker(BinlogPosition("binlog.000001", 0xFFFFFFF0))
     tracker.track(query(EventHeader(1, 2, 1, SIZE, 0xFFFFFFF0 + SIZE & 0xFFFFFFFF, 0), b"BEGIN"))
     assert tracker.event_position == 0xFFFFFFF0
     tracker.track(Xid(EventHeader(1, 16, 1, SIZE, 0xFFFFFFF0 + 2 * SIZE & 0xFFFFFFFF, 0), 1))
