@@ -35,6 +35,7 @@ _SESSION: Final = (
 _NO_LIMIT_MARIADB: Final = "SET SESSION max_statement_time = 0"
 _NO_LIMIT_MYSQL: Final = "SET SESSION max_execution_time = 0"
 _UNKNOWN_VARIABLE: Final = 1193
+_TLS_ERROR: Final = 2026
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -218,6 +219,9 @@ def _connect(address: MySqlAddress, interrupt: Interrupt, timeout_s: float) -> A
         raise connection_error(address, TimeoutError(f"no answer within connect.timeout.ms ({timeout_s:g} s)")) from e
     except (pymysql.err.MySQLError, OSError, RuntimeError, ValueError) as e:
         raise connection_error(address, e) from e
+    if address.tls.mode not in ("disabled", "preferred") and driver._sock.tls_version is None:
+        driver._force_close()  # older releases of PyMySQL continue without TLS
+        raise connection_error(address, pymysql.err.OperationalError(_TLS_ERROR, "the server does not support TLS"))
     driver._sock.deadline = math.inf
     return driver
 
