@@ -149,7 +149,10 @@ class MySqlConnection:
         link.deadline = time.monotonic() + timeout_s
         try:
             yield
-        except (ConnectError, WaitInterrupted):
+        except ConnectError:
+            raise
+        except WaitInterrupted:
+            self.cancel()  # a statement that waits for locks would block others until it gets them
             raise
         except DeadlinePassed as e:
             self.cancel()
@@ -164,17 +167,20 @@ class MySqlConnection:
 
     def wait_idle(self, seconds: float) -> None:
         """Waits some time without a query. Raises ConnectionLostError as soon as the server ends the session."""
-        if self.socket.wait(time.monotonic() + seconds):
-            self.close()
-            raise lost_error(self.address, "the server ended the session")
+        deadline = time.monotonic() + seconds
+        byte = bytearray(1)
+        while self.socket.wait(deadline):
+            # TLS has messages of its own, which are no data.
+            if self.socket.recv_available(byte) >= 0:
+                self.close()
+                raise lost_error(self.address, "the server ended the session")
 
     def cancel(self) -> None:
         """Closes the connection and asks the server to end what it does. A thread does that, because it takes another connection,
         which may hang."""
-        if self.driver.open:
-            number = self.thread_id
-            self.close()
-            threading.Thread(target=_kill, args=(self.address, number, "CONNECTION"), name="mysql-cancel", daemon=True).start()
+        number = self.thread_id
+        self.close()
+        threading.Thread(target=_kill, args=(self.address, number, "CONNECTION"), name="mysql-cancel", daemon=True).start()
 
     @property
     def is_closed(self) -> bool:

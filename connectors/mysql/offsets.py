@@ -8,7 +8,7 @@ event after those; after its last row, that is all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,14 +163,18 @@ def with_server(offset: Mapping[str, Any], server_uuid: str | None) -> dict[str,
     return dict(offset) if server_uuid is None else {**offset, SERVER_UUID: server_uuid}
 
 
-def is_at_or_before(recorded: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
+def is_at_or_before(
+    recorded: Mapping[str, Any], desired: Mapping[str, Any], reads_source: Callable[[str], bool] | None = None
+) -> bool:
     """Whether one offset is at or before another one, as Debezium orders them for the schema history.
+
+    ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all.
 
     With GTIDs in both, sets decide. An offset without GTIDs is before one with them, because they were enabled in between.
     Positions of different servers are ordered by time. Files with another base name are before, because their numbers say
     nothing.
     """
-    ours, theirs = parse_gtids(recorded.get(GTIDS)), parse_gtids(desired.get(GTIDS))
+    ours, theirs = (_of_sources(parse_gtids(offset.get(GTIDS)), reads_source) for offset in (recorded, desired))
     if theirs is not None:
         return ours is None or _is_contained(recorded, ours, desired, theirs)
     if ours is not None:
@@ -182,6 +186,17 @@ def is_at_or_before(recorded: Mapping[str, Any], desired: Mapping[str, Any]) -> 
     if base != their_base:
         return True
     return (number, *_within(recorded)) <= (their_number, *_within(desired))
+
+
+def keep_sources(gtids: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
+    """Returns the GTIDs of some sources: a server's UUID, or ``<domain>-<server>`` of MariaDB."""
+    if isinstance(gtids, MariaDbGtidPosition):
+        return MariaDbGtidPosition(gtid for gtid in gtids if reads_source(f"{gtid.domain}-{gtid.server_id}"))
+    return GtidSet(part for part in gtids if reads_source(part[0]))
+
+
+def _of_sources(gtids: Gtids | None, reads_source: Callable[[str], bool] | None) -> Gtids | None:
+    return gtids if gtids is None or reads_source is None else keep_sources(gtids, reads_source)
 
 
 def _is_contained(recorded: Mapping[str, Any], ours: Gtids, desired: Mapping[str, Any], theirs: Gtids) -> bool:

@@ -11,7 +11,7 @@ from connectors.cdc.errors import PositionLostError
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import MySqlServerError, ServerReplacedError
-from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, keep_sources, parse_gtids
 
 _VARIABLES: Final = (
     "server_id", "server_uuid", "server_uid", "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata",
@@ -157,11 +157,19 @@ def read_purged(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
 def start_gtids(stored: Gtids, purged: GtidSet, reads_source: Callable[[str], bool]) -> Gtids:
     """Returns the GTIDs with which the stream begins: those stored, of the sources that are read, and what the server has purged
     of sources that were never read. The stream has everything else."""
-    if isinstance(stored, MariaDbGtidPosition):
-        return MariaDbGtidPosition(gtid for gtid in stored if reads_source(f"{gtid.domain}-{gtid.server_id}"))
-    kept = GtidSet(part for part in stored if reads_source(part[0]))
+    kept = keep_sources(stored, reads_source)
+    if isinstance(kept, MariaDbGtidPosition):
+        return kept
     known = set(kept.sources)
     return kept.union(GtidSet(part for part in purged if part[0] not in known))
+
+
+def resume_position(stored: StoredBinlogOffset, server: ServerInfo) -> BinlogPosition:
+    """Returns where to continue on this server. On another server than that of the offset, a transaction in progress starts over,
+    because its events may be divided differently: rows are repeated rather than lost (promise 5)."""
+    if stored.server_uuid is not None and server.uuid is not None and stored.server_uuid != server.uuid:
+        return stored.position.at_transaction_start()
+    return stored.position
 
 
 def find_lost_position(

@@ -96,3 +96,10 @@ def test_an_offset_without_a_position_is_rejected(offset: dict[str, Any], messag
 )
 def test_positions_have_debeziums_order(recorded: dict[str, Any], desired: dict[str, Any], expected: bool) -> None:
     assert is_at_or_before(recorded, desired) is expected
+
+
+def test_sources_that_are_not_read_do_not_count() -> None:
+    other = UUID.replace("3", "4")
+    recorded, desired = {"gtids": f"{UUID}:1-5,{other}:1-9"}, {"gtids": f"{UUID}:1-5,{other}:1-2"}
+    assert not is_at_or_before(recorded, desired)
+    assert is_at_or_before(recorded, desired, lambda source: source == UUID)

@@ -11,7 +11,7 @@ from connectors.cdc.errors import PositionLostError
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
 from connectors.mysql.config import MySqlAddress
 from connectors.mysql.errors import MySqlServerError, ServerReplacedError
-from connectors.mysql.offsets import BinlogPosition
+from connectors.mysql.offsets import BinlogPosition, parse_offset
 from connectors.mysql.server import (
     ServerInfo,
     check_server,
@@ -20,6 +20,7 @@ from connectors.mysql.server import (
     read_executed,
     read_position,
     read_replication_source,
+    resume_position,
     start_gtids,
 )
 
@@ -133,6 +134,15 @@ def test_lost_gtids_are_found_before_the_stream_begins(stored: str, expected: ty
     )
     error = find_lost_position(connection, info(), BinlogPosition("binlog.000001", 4, stored), by_gtid=True)
     assert type(error) is (expected or type(None))
+
+
+def test_a_transaction_in_progress_starts_over_on_another_server() -> None:
+    offset = {"file": "binlog.000001", "pos": 4, "gtids": f"{A}:1-3", "event": 3, "row": 1, "tx_gtid": f"{A}:4"}
+    same, other = (parse_offset({**offset, "server_uuid": uuid}) for uuid in (A, B))
+    server = info(server_uuid=A)
+    assert resume_position(same, server) == same.position
+    assert resume_position(parse_offset(offset), server) == same.position
+    assert resume_position(other, server) == BinlogPosition("binlog.000001", 4, f"{A}:1-3")
 
 
 def test_replicas_with_the_same_id_are_named() -> None:
