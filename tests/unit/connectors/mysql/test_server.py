@@ -55,7 +55,7 @@ def scripted(answers: dict[str, list[tuple[Any, ...]]], *names: str, product: st
     return Scripted(answers, names, product)
 
 
-def info(version: tuple[int, int, int] = (8, 4, 0), *, is_mariadb: bool = False, **variables: str) -> ServerInfo:
+def info(version: tuple[int, int, int] = (8, 4, 0), *, is_mariadb: bool = False, **variables: Any) -> ServerInfo:
     return ServerInfo(".".join(map(str, version)), version, is_mariadb, {**GOOD, **variables})
 
 
@@ -86,7 +86,7 @@ def test_executed_gtids_are_empty_without_gtids() -> None:
         ({"server_id": "0"}, "server_id=0"),
     ],
 )
-def test_servers_that_log_no_rows_are_rejected(variables: dict[str, str], message: str) -> None:
+def test_servers_that_log_no_rows_are_rejected(variables: dict[str, Any], message: str) -> None:
     check_server(scripted({}), info())
     with pytest.raises(ConfigError, match=message):
         check_server(scripted({}), info(**variables))
