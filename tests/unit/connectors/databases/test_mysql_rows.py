@@ -30,7 +30,8 @@ def test_inline_code_uses_the_connectors_own_constants() -> None:
     names = {b"1": "one"}
     decoders = [Decoder("text", bytes.decode, "names[{b}]"), Decoder("integer", int, "int({x})")]
     decode = compile_row_decoder(("a", "b"), decoders, constants={"names": names})
-    data, rows = row(b"1", b"42") + row(None, None), []
+    data = row(b"1", b"42") + row(None, None)
+    rows: list[Any] = []
     assert decode(data, data.decode("latin-1"), 0, 10, rows, []) == len(data)
     assert rows == [["one", 42], [None, None]]
 
