@@ -25,7 +25,7 @@ from connectors.mysql.binlog import (
 )
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, BinlogStart, FilePosition
 from connectors.mysql.catalog import read_create_table, read_databases, read_primary_keys, read_tables
-from connectors.mysql.config import MySqlAddress, TlsSettings
+from connectors.mysql.config import MySqlAddress, TlsSettings, parse_config
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError, MySqlServerError, ServerReplacedError
 from connectors.mysql.offsets import BinlogPosition
@@ -40,6 +40,7 @@ from connectors.mysql.server import (
     read_replication_source,
     read_server,
 )
+from connectors.mysql.sessions import MySqlSessions
 from tests.support.mariadb import EmbeddedMariaDB
 
 WAIT_S = 60.0
@@ -282,6 +283,37 @@ def test_second_replica_with_the_same_id_ends_the_first(rig: Rig) -> None:
     second.close(over=rig.sql)
     with pytest.raises(MySqlServerError, match="Unknown thread id"):
         kill_until_gone(rig.sql, thread)
+
+
+def test_sessions_of_a_task_share_the_configuration(rig: Rig) -> None:
+    config = {
+        "topic.prefix": "shop",
+        "database.hostname": rig.server.host,
+        "database.port": str(rig.server.port),
+        "database.user": rig.server.user,
+        "database.password": rig.server.password,
+        "database.server.id": "4714",
+        "database.initial.statements": "SET @mine = 5",
+        "schema.history.internal.kafka.topic": "history",
+        "include.query": "true",
+    }
+    sessions = MySqlSessions(parse_config(config, is_mariadb=True))
+    try:
+        assert sessions.catalog().query("SELECT @mine") == [("5",)]
+        position = read_position(rig.sql, read_server(rig.sql))
+        rig.sql.execute("INSERT INTO t VALUES (1, 'a')")
+        client = sessions.stream(FilePosition(position.file, position.position), ends_at_end=True)
+        events = [event for part in read_all(client) for event in part]
+        assert [event.sql for event in events if isinstance(event, RowsQuery)] == [b"INSERT INTO t VALUES (1, 'a')"]
+        other = rig.stream(FilePosition(""), server_id=4714, ends_at_end=False)
+        assert other.read(WAIT_S)
+        error = sessions.explain_duplicate(DuplicateServerIdError("ended"))
+        assert "database.server.id=4714 is used twice; the server lists server ID 4714 on host" in str(error)
+        sessions.catalog().close()
+        assert sessions.catalog().query("SELECT 1") == [("1",)]
+    finally:
+        sessions.close_catalog()
+        sessions.interrupt.close()
 
 
 def test_stream_ends_when_the_server_restarts_or_the_task_stops(rig: Rig) -> None:
