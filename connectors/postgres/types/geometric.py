@@ -12,7 +12,6 @@ from connect.data.struct import Struct
 from connectors.cdc.schema.column_type import ColumnType, refuse
 from connectors.cdc.schema.geometry import GEOMETRY, POINT, geometry_shape
 
-
 CIRCLE = geometry_shape("Circle", "Geometry (CIRCLE)").optional().field("center", POINT).field("radius", Schema.FLOAT64).build()
 LINE = (
     geometry_shape("Line", "Geometry (LINE)")

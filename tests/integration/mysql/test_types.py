@@ -58,7 +58,8 @@ def plain(
     return Case(sql, type_name or sql, [value for value, _ in pairs], [expected], **more)
 
 
-def _struct(*values: Any) -> tuple[Any, ...]:
+def parts(*values: Any) -> tuple[Any, ...]:
+    """The values of a struct."""
     return values
 
 
@@ -72,8 +73,8 @@ _DATETIME6 = (
     "'2024-00-15 01:02:03'",
     "'0018-04-01'",
 )
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INT64_MAX = 9223372036854775807
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 CASES: list[Case] = [
     plain("TINYINT", Type.INT8, ("-128", -128), ("127", 127), ("0", 0)),
@@ -90,168 +91,345 @@ CASES: list[Case] = [
     plain("BIGINT", Type.INT64, ("-9223372036854775808", -_INT64_MAX - 1), ("9223372036854775807", _INT64_MAX)),
     plain("BIGINT UNSIGNED", Type.INT64, ("9223372036854775807", _INT64_MAX), ("0", 0)),
     plain(
-        "BIGINT UNSIGNED", Type.BYTES, ("18446744073709551615", Decimal(2**64 - 1)), ("0", Decimal(0)), name=_DECIMAL,
-        settings=_PRECISE, parameters={"scale": "0", "connect.decimal.precision": "20"},
+        "BIGINT UNSIGNED",
+        Type.BYTES,
+        ("18446744073709551615", Decimal(2**64 - 1)),
+        ("0", Decimal(0)),
+        name=_DECIMAL,
+        settings=_PRECISE,
+        parameters={"scale": "0", "connect.decimal.precision": "20"},
     ),
     plain("YEAR", Type.INT32, ("1901", 1901), ("2155", 2155), ("0", 0), ("18", 2018), name=_TIME + "Year"),
     plain(
-        "FLOAT", Type.FLOAT32, ("16777217", 16777216.0), ("0.1", 0.10000000149011612), ("-0e0", -0.0), ("1.5e-45", 1.401298464324817e-45),
+        "FLOAT",
+        Type.FLOAT32,
+        ("16777217", 16777216.0),
+        ("0.1", 0.10000000149011612),
+        ("-0e0", -0.0),
+        ("1.5e-45", 1.401298464324817e-45),
         ("3.402823466e38", 3.4028234663852886e38),
     ),
     plain("FLOAT(7,2)", Type.FLOAT64, ("1.1", 1.100000023841858), type_name="FLOAT", length=7, scale=2),
     plain("FLOAT(10)", Type.FLOAT32, ("1.1", 1.100000023841858), type_name="FLOAT", length=10),
     plain("FLOAT(53)", Type.FLOAT64, ("1.1", 1.1), type_name="FLOAT", length=53),
-    plain("DOUBLE", Type.FLOAT64, ("-1.5e100", -1.5e100), ("0.1", 0.1), ("1e0/3", 0.3333333333333333), ("2.2250738585072014e-308", 2.2250738585072014e-308)),
-    plain("DOUBLE(20,3)", Type.FLOAT64, ("1.0005", 1.0), ("12345678901234567.891", 12345678901234568.0), type_name="DOUBLE", length=20, scale=3),
+    plain(
+        "DOUBLE",
+        Type.FLOAT64,
+        ("-1.5e100", -1.5e100),
+        ("0.1", 0.1),
+        ("1e0/3", 0.3333333333333333),
+        ("2.2250738585072014e-308", 2.2250738585072014e-308),
+    ),
+    plain(
+        "DOUBLE(20,3)",
+        Type.FLOAT64,
+        ("1.0005", 1.0),
+        ("12345678901234567.891", 12345678901234568.0),
+        type_name="DOUBLE",
+        length=20,
+        scale=3,
+    ),
     plain("DOUBLE UNSIGNED ZEROFILL", Type.FLOAT64, ("1.5", 1.5)),
     plain("REAL", Type.FLOAT64, ("0.1", 0.1)),
     Case(
-        "DECIMAL(65,30)", "DECIMAL", ["-" + "9" * 35 + "." + "9" * 30, "1e-30", "0"],
+        "DECIMAL(65,30)",
+        "DECIMAL",
+        ["-" + "9" * 35 + "." + "9" * 30, "1e-30", "0"],
         [
             (_DEFAULT, Type.BYTES, _DECIMAL, [Decimal("-" + "9" * 35 + "." + "9" * 30), Decimal("1e-30"), Decimal("0e-30")]),
             (_DEC_STRING, Type.STRING, None, ["-" + "9" * 35 + "." + "9" * 30, "0." + "0" * 29 + "1", "0." + "0" * 30]),
             (_DEC_DOUBLE, Type.FLOAT64, None, [-1e35, 1e-30, 0.0]),
-        ], 65, 30, parameters={"scale": "30", "connect.decimal.precision": "65"},
+        ],
+        65,
+        30,
+        parameters={"scale": "30", "connect.decimal.precision": "65"},
     ),
-    plain("DECIMAL", Type.BYTES, ("-12", Decimal(-12)), ("0", Decimal(0)), name=_DECIMAL, length=10, scale=0, parameters={"scale": "0", "connect.decimal.precision": "10"}),
+    plain(
+        "DECIMAL",
+        Type.BYTES,
+        ("-12", Decimal(-12)),
+        ("0", Decimal(0)),
+        name=_DECIMAL,
+        length=10,
+        scale=0,
+        parameters={"scale": "0", "connect.decimal.precision": "10"},
+    ),
     Case(
-        "DECIMAL(7,2) ZEROFILL", "DECIMAL UNSIGNED ZEROFILL", ["1.5", "0"],
+        "DECIMAL(7,2) ZEROFILL",
+        "DECIMAL UNSIGNED ZEROFILL",
+        ["1.5", "0"],
         [
             (_DEFAULT, Type.BYTES, _DECIMAL, [Decimal("1.50"), Decimal("0.00")]),
             (_DEC_STRING, Type.STRING, None, ["1.50", "0.00"]),
             (_DEC_DOUBLE, Type.FLOAT64, None, [1.5, 0.0]),
-        ], 7, 2,
+        ],
+        7,
+        2,
     ),
     plain("BIT(1)", Type.BOOLEAN, ("b'1'", True), ("b'0'", False), type_name="BIT", length=1),
-    plain("BIT(10)", Type.BYTES, ("b'1000000010'", b"\x02\x02"), ("1", b"\x01\0"), name=_DATA + "Bits", type_name="BIT", length=10, parameters={"length": "10"}),
-    plain("BIT(64)", Type.BYTES, ("18446744073709551615", b"\xff" * 8), ("23989979", bytes([219, 14, 110, 1, 0, 0, 0, 0])), name=_DATA + "Bits", type_name="BIT", length=64),
+    plain(
+        "BIT(10)",
+        Type.BYTES,
+        ("b'1000000010'", b"\x02\x02"),
+        ("1", b"\x01\0"),
+        name=_DATA + "Bits",
+        type_name="BIT",
+        length=10,
+        parameters={"length": "10"},
+    ),
+    plain(
+        "BIT(64)",
+        Type.BYTES,
+        ("18446744073709551615", b"\xff" * 8),
+        ("23989979", bytes([219, 14, 110, 1, 0, 0, 0, 0])),
+        name=_DATA + "Bits",
+        type_name="BIT",
+        length=64,
+    ),
     # --- dates and times
     Case(
-        "DATE", "DATE", ["'2024-02-29'", "'0000-00-00'", "'9999-12-31'", "'2024-00-15'", "'0018-04-01'", "'0078-04-01'", "'0000-01-01'"],
+        "DATE",
+        "DATE",
+        ["'2024-02-29'", "'0000-00-00'", "'9999-12-31'", "'2024-00-15'", "'0018-04-01'", "'0078-04-01'", "'0000-01-01'"],
         [
             (_DEFAULT, Type.INT32, _TIME + "Date", [19782, None, 2932896, None, 17622, 3012, None]),
             (_NO_CENTURY, Type.INT32, _TIME + "Date", [19782, None, 2932896, None, -712863, -690948, None]),
             (_MICROS, Type.INT32, _TIME + "Date", [19782, None, 2932896, None, 17622, 3012, None]),
             (
-                _CONNECT, Type.INT32, "org.apache.kafka.connect.data.Date",
+                _CONNECT,
+                Type.INT32,
+                "org.apache.kafka.connect.data.Date",
                 [dt.date(2024, 2, 29), None, dt.date(9999, 12, 31), None, dt.date(2018, 4, 1), dt.date(1978, 4, 1), None],
             ),
-            (_ISO, Type.STRING, _TIME + "IsoDate", ["2024-02-29Z", None, "9999-12-31Z", None, "2018-04-01Z", "1978-04-01Z", None]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredDate",
-                [_struct(2024, 2, 29, None), _struct(0, 0, 0, None), _struct(9999, 12, 31, None), _struct(2024, 0, 15, None),
-                 _struct(2018, 4, 1, None), _struct(1978, 4, 1, None), _struct(0, 1, 1, None)],
+                _ISO,
+                Type.STRING,
+                _TIME + "IsoDate",
+                ["2024-02-29Z", None, "9999-12-31Z", None, "2018-04-01Z", "1978-04-01Z", None],
+            ),
+            (
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredDate",
+                [
+                    parts(2024, 2, 29, None),
+                    parts(0, 0, 0, None),
+                    parts(9999, 12, 31, None),
+                    parts(2024, 0, 15, None),
+                    parts(2018, 4, 1, None),
+                    parts(1978, 4, 1, None),
+                    parts(0, 1, 1, None),
+                ],
             ),
         ],
     ),
     Case(
-        "DATETIME", "DATETIME", ["'2018-04-01 12:34:56'", "'0000-00-00'", "'9999-12-31 23:59:59'", "'2024-00-15 01:02:03'", "'0018-04-01 12:34:56'"],
+        "DATETIME",
+        "DATETIME",
+        ["'2018-04-01 12:34:56'", "'0000-00-00'", "'9999-12-31 23:59:59'", "'2024-00-15 01:02:03'", "'0018-04-01 12:34:56'"],
         [
             (_DEFAULT, Type.INT64, _TIME + "Timestamp", [1522586096000, None, 253402300799000, None, 1522586096000]),
             (_NO_CENTURY, Type.INT64, _TIME + "Timestamp", [1522586096000, None, 253402300799000, None, -61591317904000]),
             (_ADAPTIVE, Type.INT64, _TIME + "Timestamp", [1522586096000, None, 253402300799000, None, 1522586096000]),
             (_MICROS, Type.INT64, _TIME + "MicroTimestamp", [1522586096000000, None, 253402300799000000, None, 1522586096000000]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredTimestamp",
-                [_struct(2018, 4, 1, 12, 34, 56, 0, None, None), _struct(0, 0, 0, 0, 0, 0, 0, None, None),
-                 _struct(9999, 12, 31, 23, 59, 59, 0, None, None), _struct(2024, 0, 15, 1, 2, 3, 0, None, None),
-                 _struct(2018, 4, 1, 12, 34, 56, 0, None, None)],
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredTimestamp",
+                [
+                    parts(2018, 4, 1, 12, 34, 56, 0, None, None),
+                    parts(0, 0, 0, 0, 0, 0, 0, None, None),
+                    parts(9999, 12, 31, 23, 59, 59, 0, None, None),
+                    parts(2024, 0, 15, 1, 2, 3, 0, None, None),
+                    parts(2018, 4, 1, 12, 34, 56, 0, None, None),
+                ],
             ),
         ],
     ),
     Case(
-        "DATETIME(3)", "DATETIME", ["'2014-09-08 17:51:04.777'", "'1969-12-31 23:59:59.001'", "'0000-00-00'"],
+        "DATETIME(3)",
+        "DATETIME",
+        ["'2014-09-08 17:51:04.777'", "'1969-12-31 23:59:59.001'", "'0000-00-00'"],
         [
             (_DEFAULT, Type.INT64, _TIME + "Timestamp", [1410198664777, -999, None]),
             (_MICROS, Type.INT64, _TIME + "MicroTimestamp", [1410198664777000, -999000, None]),
-        ], 3,
+        ],
+        3,
     ),
     Case(
-        "DATETIME(6)", "DATETIME", _DATETIME6,
+        "DATETIME(6)",
+        "DATETIME",
+        _DATETIME6,
         [
             (_DEFAULT, Type.INT64, _TIME + "MicroTimestamp", [1709251199999999, -999999, None, None, 1522540800000000]),
             (_NANOS, Type.INT64, _TIME + "NanoTimestamp", [1709251199999999000, -999999000, None, None, 1522540800000000000]),
             (
-                _CONNECT, Type.INT64, "org.apache.kafka.connect.data.Timestamp",
-                [dt.datetime(2024, 2, 29, 23, 59, 59, 999000, dt.UTC), dt.datetime(1969, 12, 31, 23, 59, 59, 0, dt.UTC), None, None,
-                 dt.datetime(2018, 4, 1, tzinfo=dt.UTC)],
+                _CONNECT,
+                Type.INT64,
+                "org.apache.kafka.connect.data.Timestamp",
+                [
+                    dt.datetime(2024, 2, 29, 23, 59, 59, 999000, dt.UTC),
+                    dt.datetime(1969, 12, 31, 23, 59, 59, 0, dt.UTC),
+                    None,
+                    None,
+                    dt.datetime(2018, 4, 1, tzinfo=dt.UTC),
+                ],
             ),
             (
-                _ISO, Type.STRING, _TIME + "IsoTimestamp",
+                _ISO,
+                Type.STRING,
+                _TIME + "IsoTimestamp",
                 ["2024-02-29T23:59:59.999999Z", "1969-12-31T23:59:59.000001Z", None, None, "2018-04-01T00:00:00Z"],
             ),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredTimestamp",
-                [_struct(2024, 2, 29, 23, 59, 59, 999999000, None, 6), _struct(1969, 12, 31, 23, 59, 59, 1000, None, 6),
-                 _struct(0, 0, 0, 0, 0, 0, 0, None, 6), _struct(2024, 0, 15, 1, 2, 3, 0, None, 6), _struct(2018, 4, 1, 0, 0, 0, 0, None, 6)],
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredTimestamp",
+                [
+                    parts(2024, 2, 29, 23, 59, 59, 999999000, None, 6),
+                    parts(1969, 12, 31, 23, 59, 59, 1000, None, 6),
+                    parts(0, 0, 0, 0, 0, 0, 0, None, 6),
+                    parts(2024, 0, 15, 1, 2, 3, 0, None, 6),
+                    parts(2018, 4, 1, 0, 0, 0, 0, None, 6),
+                ],
             ),
-        ], 6,
+        ],
+        6,
     ),
-    Case("DATETIME(1)", "DATETIME", ["'2024-02-29 23:59:59.9'", "'0000-00-00'"], [(_ISO, Type.STRING, _TIME + "IsoTimestamp", ["2024-02-29T23:59:59.9Z", None])], 1),
     Case(
-        "TIMESTAMP NULL", "TIMESTAMP", ["'2014-09-08 17:51:04'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00'"],
+        "DATETIME(1)",
+        "DATETIME",
+        ["'2024-02-29 23:59:59.9'", "'0000-00-00'"],
+        [(_ISO, Type.STRING, _TIME + "IsoTimestamp", ["2024-02-29T23:59:59.9Z", None])],
+        1,
+    ),
+    Case(
+        "TIMESTAMP NULL",
+        "TIMESTAMP",
+        ["'2014-09-08 17:51:04'", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'", "'0000-00-00'"],
         [
-            (_DEFAULT, Type.STRING, _TIME + "ZonedTimestamp", ["2014-09-08T17:51:04Z", "1970-01-01T00:00:01Z", "2038-01-19T03:14:07Z", None]),
-            (_CONNECT, Type.STRING, _TIME + "ZonedTimestamp", ["2014-09-08T17:51:04Z", "1970-01-01T00:00:01Z", "2038-01-19T03:14:07Z", None]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredZonedTimestamp",
-                [_struct(2014, 9, 8, 17, 51, 4, 0, 0, "Z", None, None), _struct(1970, 1, 1, 0, 0, 1, 0, 0, "Z", None, None),
-                 _struct(2038, 1, 19, 3, 14, 7, 0, 0, "Z", None, None), _struct(0, 0, 0, 0, 0, 0, 0, 0, "Z", None, None)],
+                _DEFAULT,
+                Type.STRING,
+                _TIME + "ZonedTimestamp",
+                ["2014-09-08T17:51:04Z", "1970-01-01T00:00:01Z", "2038-01-19T03:14:07Z", None],
+            ),
+            (
+                _CONNECT,
+                Type.STRING,
+                _TIME + "ZonedTimestamp",
+                ["2014-09-08T17:51:04Z", "1970-01-01T00:00:01Z", "2038-01-19T03:14:07Z", None],
+            ),
+            (
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredZonedTimestamp",
+                [
+                    parts(2014, 9, 8, 17, 51, 4, 0, 0, "Z", None, None),
+                    parts(1970, 1, 1, 0, 0, 1, 0, 0, "Z", None, None),
+                    parts(2038, 1, 19, 3, 14, 7, 0, 0, "Z", None, None),
+                    parts(0, 0, 0, 0, 0, 0, 0, 0, "Z", None, None),
+                ],
             ),
         ],
     ),
     Case(
-        "TIMESTAMP(2) NULL", "TIMESTAMP", ["'2014-09-08 17:51:04.78'", "'2024-01-01 00:00:00'", "'0000-00-00'"],
-        [(_DEFAULT, Type.STRING, _TIME + "ZonedTimestamp", ["2014-09-08T17:51:04.78Z", "2024-01-01T00:00:00.00Z", None])], 2,
+        "TIMESTAMP(2) NULL",
+        "TIMESTAMP",
+        ["'2014-09-08 17:51:04.78'", "'2024-01-01 00:00:00'", "'0000-00-00'"],
+        [(_DEFAULT, Type.STRING, _TIME + "ZonedTimestamp", ["2014-09-08T17:51:04.78Z", "2024-01-01T00:00:00.00Z", None])],
+        2,
     ),
     Case(
-        "TIMESTAMP(6) NULL", "TIMESTAMP", ["'2014-09-08 17:51:04.000007'", "'0000-00-00'"],
+        "TIMESTAMP(6) NULL",
+        "TIMESTAMP",
+        ["'2014-09-08 17:51:04.000007'", "'0000-00-00'"],
         [
             (_DEFAULT, Type.STRING, _TIME + "ZonedTimestamp", ["2014-09-08T17:51:04.000007Z", None]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredZonedTimestamp",
-                [_struct(2014, 9, 8, 17, 51, 4, 7000, 0, "Z", None, 6), _struct(0, 0, 0, 0, 0, 0, 0, 0, "Z", None, 6)],
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredZonedTimestamp",
+                [parts(2014, 9, 8, 17, 51, 4, 7000, 0, "Z", None, 6), parts(0, 0, 0, 0, 0, 0, 0, 0, "Z", None, 6)],
             ),
-        ], 6,
+        ],
+        6,
     ),
     Case(
-        "TIME", "TIME", ["'-838:59:59'", "'838:59:59'", "'-00:00:01'", "'00:00:00'", "'24:00:00'"],
+        "TIME",
+        "TIME",
+        ["'-838:59:59'", "'838:59:59'", "'-00:00:01'", "'00:00:00'", "'24:00:00'"],
         [
             (_DEFAULT, Type.INT64, _TIME + "MicroTime", [-3020399000000, 3020399000000, -1000000, 0, 86400000000]),
             (_NANOS, Type.INT64, _TIME + "NanoTime", [-3020399000000000, 3020399000000000, -1000000000, 0, 86400000000000]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredDuration",
-                [_struct(0, 0, 0, -838, -59, -59, 0, None), _struct(0, 0, 0, 838, 59, 59, 0, None), _struct(0, 0, 0, 0, 0, -1, 0, None),
-                 _struct(0, 0, 0, 0, 0, 0, 0, None), _struct(0, 0, 0, 24, 0, 0, 0, None)],
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredDuration",
+                [
+                    parts(0, 0, 0, -838, -59, -59, 0, None),
+                    parts(0, 0, 0, 838, 59, 59, 0, None),
+                    parts(0, 0, 0, 0, 0, -1, 0, None),
+                    parts(0, 0, 0, 0, 0, 0, 0, None),
+                    parts(0, 0, 0, 24, 0, 0, 0, None),
+                ],
             ),
         ],
     ),
     Case(
-        "TIME(3)", "TIME", ["'17:51:04.777'", "'00:00:00'", "'24:00:00'"],
+        "TIME(3)",
+        "TIME",
+        ["'17:51:04.777'", "'00:00:00'", "'24:00:00'"],
         [
             (_DEFAULT, Type.INT64, _TIME + "MicroTime", [64264777000, 0, 86400000000]),
             (_ADAPTIVE, Type.INT32, _TIME + "Time", [64264777, 0, 86400000]),
             (_CONNECT, Type.INT32, "org.apache.kafka.connect.data.Time", [dt.time(17, 51, 4, 777000), dt.time(0), END_OF_DAY]),
             (_ISO, Type.STRING, _TIME + "IsoTime", ["17:51:04.777Z", "00:00:00Z", "00:00:00Z"]),
-        ], 3,
+        ],
+        3,
     ),
     Case(
-        "TIME(6)", "TIME", ["'-733:00:00.001100'", "'-00:20:38.000000'", "'17:51:04.000001'"],
+        "TIME(6)",
+        "TIME",
+        ["'-733:00:00.001100'", "'-00:20:38.000000'", "'17:51:04.000001'"],
         [
             (_DEFAULT, Type.INT64, _TIME + "MicroTime", [-2638800001100, -1238000000, 64264000001]),
             (_ADAPTIVE, Type.INT64, _TIME + "MicroTime", [-2638800001100, -1238000000, 64264000001]),
             (
-                _STRUCTURED, Type.STRUCT, _TIME + "StructuredDuration",
-                [_struct(0, 0, 0, -733, 0, 0, -1100000, 6), _struct(0, 0, 0, 0, -20, -38, 0, 6), _struct(0, 0, 0, 17, 51, 4, 1000, 6)],
+                _STRUCTURED,
+                Type.STRUCT,
+                _TIME + "StructuredDuration",
+                [parts(0, 0, 0, -733, 0, 0, -1100000, 6), parts(0, 0, 0, 0, -20, -38, 0, 6), parts(0, 0, 0, 17, 51, 4, 1000, 6)],
             ),
-        ], 6,
+        ],
+        6,
     ),
     # --- texts
-    plain("CHAR(10)", Type.STRING, ("'trailing  '", "trailing"), ("''", ""), ("'ü𝄞'", "ü𝄞"), type_name="CHAR", length=10, charset="utf8mb4"),
+    plain(
+        "CHAR(10)",
+        Type.STRING,
+        ("'trailing  '", "trailing"),
+        ("''", ""),
+        ("'ü𝄞'", "ü𝄞"),
+        type_name="CHAR",
+        length=10,
+        charset="utf8mb4",
+    ),
     plain("VARCHAR(40)", Type.STRING, ("'trailing  '", "trailing  "), ("'产品'", "产品"), type_name="VARCHAR", length=40),
-    plain("VARCHAR(300) COMPRESSED", Type.STRING, ("REPEAT('ü', 300)", "ü" * 300), ("'few'", "few"), type_name="VARCHAR", length=300),
+    plain(
+        "VARCHAR(300) COMPRESSED", Type.STRING, ("REPEAT('ü', 300)", "ü" * 300), ("'few'", "few"), type_name="VARCHAR", length=300
+    ),
     plain("TEXT CHARACTER SET utf8mb3", Type.STRING, ("'é\\0x'", "é\0x"), type_name="TEXT", charset="utf8mb3"),
-    plain("VARCHAR(9) CHARACTER SET latin1", Type.STRING, ("'é€'", "é€"), ("x'818D8F909D80'", "\x81\x8d\x8f\x90\x9d€"), ("'abc'", "abc"), type_name="VARCHAR", length=9, charset="latin1"),
+    plain(
+        "VARCHAR(9) CHARACTER SET latin1",
+        Type.STRING,
+        ("'é€'", "é€"),
+        ("x'818D8F909D80'", "\x81\x8d\x8f\x90\x9d€"),
+        ("'abc'", "abc"),
+        type_name="VARCHAR",
+        length=9,
+        charset="latin1",
+    ),
     plain("CHAR(9) CHARACTER SET latin1", Type.STRING, ("'é  '", "é"), type_name="CHAR", length=9, charset="latin1"),
     plain("CHAR(5) CHARACTER SET ucs2", Type.STRING, ("'é '", "é"), ("'品'", "品"), type_name="CHAR", length=5, charset="ucs2"),
     plain("CHAR(5) CHARACTER SET utf16", Type.STRING, ("'𝄞'", "𝄞"), type_name="CHAR", length=5, charset="utf16"),
@@ -263,31 +441,103 @@ CASES: list[Case] = [
     plain("TEXT CHARACTER SET euckr", Type.STRING, ("'갂한'", "갂한"), type_name="TEXT", charset="euckr"),
     plain("TEXT CHARACTER SET koi8r", Type.STRING, ("'Привет'", "Привет"), type_name="TEXT", charset="koi8r"),
     plain("TEXT CHARACTER SET cp1251", Type.STRING, ("'Привет'", "Привет"), type_name="TEXT", charset="cp1251"),
-    plain("ENUM('x','ü','a,b','')", Type.STRING, ("'x'", "x"), ("'ü'", "ü"), ("'a,b'", "a,b"), ("'invalid'", ""), name=_DATA + "Enum", type_name="ENUM", length=1, enum_values=("x", "ü", "a,b", ""), parameters={"allowed": "x,ü,a\\,b,"}),
-    plain("ENUM('é') CHARACTER SET latin1", Type.STRING, ("'é'", "é"), name=_DATA + "Enum", type_name="ENUM", length=1, enum_values=("é",)),
-    plain("SET('p','q','r','s','t','u','v','w','z')", Type.STRING, ("''", ""), ("'z,p'", "p,z"), name=_DATA + "EnumSet", type_name="SET", enum_values=tuple("pqrstuvwz"), parameters={"allowed": "p,q,r,s,t,u,v,w,z"}),
-    plain("JSON", Type.STRING, ("'{\"a\": [1, \"ü\"]}'", '{"a": [1, "ü"]}'), ("'null'", "null"), name=_DATA + "Json"),
+    plain(
+        "ENUM('x','ü','a,b','')",
+        Type.STRING,
+        ("'x'", "x"),
+        ("'ü'", "ü"),
+        ("'a,b'", "a,b"),
+        ("'invalid'", ""),
+        name=_DATA + "Enum",
+        type_name="ENUM",
+        length=1,
+        enum_values=("x", "ü", "a,b", ""),
+        parameters={"allowed": "x,ü,a\\,b,"},
+    ),
+    plain(
+        "ENUM('é') CHARACTER SET latin1",
+        Type.STRING,
+        ("'é'", "é"),
+        name=_DATA + "Enum",
+        type_name="ENUM",
+        length=1,
+        enum_values=("é",),
+    ),
+    plain(
+        "SET('p','q','r','s','t','u','v','w','z')",
+        Type.STRING,
+        ("''", ""),
+        ("'z,p'", "p,z"),
+        name=_DATA + "EnumSet",
+        type_name="SET",
+        enum_values=tuple("pqrstuvwz"),
+        parameters={"allowed": "p,q,r,s,t,u,v,w,z"},
+    ),
+    plain("JSON", Type.STRING, ('\'{"a": [1, "ü"]}\'', '{"a": [1, "ü"]}'), ("'null'", "null"), name=_DATA + "Json"),
     plain("JSON", Type.STRING, ("'{\"a\": 1}'", '{"a": 1}'), type_name="LONGTEXT", charset="utf8mb4"),
-    plain("UUID", Type.STRING, ("'123e4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"), ("'00000000-0000-0000-0000-000000000000'",) * 2 if False else ("'00000000-0000-0000-0000-000000000000'", "00000000-0000-0000-0000-000000000000"), name=_DATA + "Uuid"),
-    plain("INET6", Type.STRING, ("'2001:db8::ff00:42:8329'", "2001:db8::ff00:42:8329"), ("'::'", "::"), ("'::ffff:192.0.2.1'", "::ffff:192.0.2.1"), ("'::192.0.2.1'", "::192.0.2.1"), ("'::1'", "::1"), ("'1:0:0:2::'", "1:0:0:2::")),
+    plain(
+        "UUID",
+        Type.STRING,
+        ("'123e4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"),
+        (f"'{_NO_UUID}'", _NO_UUID),
+        name=_DATA + "Uuid",
+    ),
+    plain(
+        "INET6",
+        Type.STRING,
+        ("'2001:db8::ff00:42:8329'", "2001:db8::ff00:42:8329"),
+        ("'::'", "::"),
+        ("'::ffff:192.0.2.1'", "::ffff:192.0.2.1"),
+        ("'::192.0.2.1'", "::192.0.2.1"),
+        ("'::1'", "::1"),
+        ("'1:0:0:2::'", "1:0:0:2::"),
+    ),
     plain("INET4", Type.STRING, ("'192.0.2.0'", "192.0.2.0"), ("'0.0.0.0'", "0.0.0.0")),
     # --- bytes
     Case(
-        "BINARY(4)", "BINARY", ["x'ff00'", "x'00'", "x'01020304'"],
+        "BINARY(4)",
+        "BINARY",
+        ["x'ff00'", "x'00'", "x'01020304'"],
         [
             (_DEFAULT, Type.BYTES, None, [b"\xff\0\0\0", b"\0\0\0\0", b"\1\2\3\4"]),
             (_HEX, Type.STRING, None, ["ff000000", "00000000", "01020304"]),
             (_BASE64, Type.STRING, None, ["/wAAAA==", "AAAAAA==", "AQIDBA=="]),
             (_URL, Type.STRING, None, ["_wAAAA==", "AAAAAA==", "AQIDBA=="]),
-        ], 4,
+        ],
+        4,
     ),
-    Case("VARBINARY(300)", "VARBINARY", ["x'ff00'", "''"], [(_DEFAULT, Type.BYTES, None, [b"\xff\0", b""]), (_HEX, Type.STRING, None, ["ff00", ""]), (_BASE64, Type.STRING, None, ["/wA=", ""])], 300),
+    Case(
+        "VARBINARY(300)",
+        "VARBINARY",
+        ["x'ff00'", "''"],
+        [
+            (_DEFAULT, Type.BYTES, None, [b"\xff\0", b""]),
+            (_HEX, Type.STRING, None, ["ff00", ""]),
+            (_BASE64, Type.STRING, None, ["/wA=", ""]),
+        ],
+        300,
+    ),
     plain("BLOB", Type.BYTES, ("x'00ff'", b"\0\xff"), ("REPEAT('x', 70)", b"x" * 70)),
     plain("LONGBLOB", Type.BYTES, ("''", b"")),
     plain("BLOB COMPRESSED", Type.BYTES, ("REPEAT('c', 3000)", b"c" * 3000), type_name="BLOB"),
-    plain("POINT", Type.STRUCT, ("POINT(1, -2)", _struct(1.0, -2.0, bytes.fromhex(_POINT_WKB), None)), ("ST_GeomFromText('POINT(1 -2)', 4326)", _struct(1.0, -2.0, bytes.fromhex(_POINT_WKB), 4326)), name=_DATA + "geometry.Point"),
-    plain("GEOMETRY", Type.STRUCT, ("POINT(1, -2)", _struct(bytes.fromhex(_POINT_WKB), None, None)), ("ST_GeomFromText('LINESTRING(0 0, 1 1)', 4326)", _struct(bytes.fromhex("010200000002000000" + "00" * 16 + "000000000000f03f" * 2), 4326, None)), name=_DATA + "geometry.Geometry"),
-]  # fmt: skip
+    plain(
+        "POINT",
+        Type.STRUCT,
+        ("POINT(1, -2)", parts(1.0, -2.0, bytes.fromhex(_POINT_WKB), None)),
+        ("ST_GeomFromText('POINT(1 -2)', 4326)", parts(1.0, -2.0, bytes.fromhex(_POINT_WKB), 4326)),
+        name=_DATA + "geometry.Point",
+    ),
+    plain(
+        "GEOMETRY",
+        Type.STRUCT,
+        ("POINT(1, -2)", parts(bytes.fromhex(_POINT_WKB), None, None)),
+        (
+            "ST_GeomFromText('LINESTRING(0 0, 1 1)', 4326)",
+            parts(bytes.fromhex("010200000002000000" + "00" * 16 + "000000000000f03f" * 2), 4326, None),
+        ),
+        name=_DATA + "geometry.Geometry",
+    ),
+]
 
 
 def model(case: Case, *, optional: bool = True, name: str = "c") -> Column:
@@ -325,9 +575,8 @@ class Rows:
         self._server, self._database = server, database
         with server.connect(database, charset="utf8mb4") as connection, connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00'")
-            cursor.execute(
-                f"CREATE TABLE t (id INT PRIMARY KEY, {', '.join(f'{n} {c}' for n, c in zip(names, columns, strict=True))}) CHARACTER SET utf8mb4"
-            )
+            declared = ", ".join(f"{name} {column}" for name, column in zip(names, columns, strict=True))
+            cursor.execute(f"CREATE TABLE t (id INT PRIMARY KEY, {declared}) CHARACTER SET utf8mb4")
             for number, row in enumerate(rows):
                 cursor.execute(f"INSERT INTO t VALUES ({number}, {', '.join(row)})")
         self._events = [event for event in self._log.events() if isinstance(event, RowsEvent) and event.kind is RowsKind.INSERT]
@@ -358,7 +607,8 @@ def decoded(mapped: MySqlColumnType, value: Any) -> Any:
 
 def test_queries_and_the_log_have_the_expected_values(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
     height = max(len(case.values) for case in CASES)
-    rows = [[case.values[i] if i < len(case.values) else "NULL" for case in CASES] for i in range(height)]
+    # Cases with fewer values repeat the last one. The last row has nulls.
+    rows = [[case.values[min(i, len(case.values) - 1)] for case in CASES] for i in range(height)] + [["NULL"] * len(CASES)]
     table = Rows(mariadb, mariadb_database, [case.sql for case in CASES], rows)
     for number in range(max(len(case.expected) for case in CASES)):
         # The last expectation of a case stands for those that it does not have.
@@ -369,14 +619,14 @@ def test_queries_and_the_log_have_the_expected_values(mariadb: EmbeddedMariaDB, 
         selected = table.selected([one.select for one in types])
         logged = table.logged([one.reader for one in types])
         again = table.logged([one.read_by(one.raw()) for one in types])
-        assert len(selected) == len(logged) == height
+        assert len(selected) == len(logged) == height + 1
         for i, (case, (settings, type_, name, values)) in enumerate(zip(CASES, chosen, strict=True)):
             schema = types[i].schema
             where = f"{case.sql} as {case.type_name} with {settings}"
             assert (schema.type, schema.name, schema.optional) == (type_, name, True), where
-            if case.parameters and (type_ is Type.BYTES or type_ is Type.STRING and name):
+            if case.parameters and (type_ is Type.BYTES or (type_ is Type.STRING and name)):
                 assert schema.parameters == case.parameters, where
-            wanted = [*map(expected_form, values), *[expected_form(None)] * (height - len(values))]
+            wanted = [expected_form(value) for value in [*values, *[values[-1]] * (height - len(values)), None]]
             assert [comparable(decoded(types[i], row[i])) for row in selected] == wanted, f"query: {where}"
             assert [comparable(row[i]) for row in logged] == wanted, f"log: {where}"
             assert [comparable(row[i]) for row in again] == wanted, f"log, decoded by raw(): {where}"
