@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,14 @@ class ColumnReader:
     """How to read a column.
 
     ``unsigned``: whether an integer is; None takes it from TABLE_MAP, which has it with binlog_row_metadata=MINIMAL, too.
-    ``inline`` is an expression for the value, with ``{x}`` for the raw one and ``{c}`` for the function ``convert``; if empty,
-    ``convert`` is called, if there is one. It is not called for nulls. ``fraction_digits`` are those of TIME, DATETIME, and
-    TIMESTAMP in MariaDB's older format, whose TABLE_MAP does not have them. ``name`` is that of the column, for messages; empty
-    takes it from TABLE_MAP, which has it with binlog_row_metadata=FULL.
+    ``inline`` is an expression for the value, with ``{x}`` for the raw one and ``{c}`` for ``convert``, which may be any object
+    then; if empty, ``convert`` is called, if there is one. It is not called for nulls. ``fraction_digits`` are those of TIME,
+    DATETIME, and TIMESTAMP in MariaDB's older format, whose TABLE_MAP does not have them. ``name`` is that of the column, for
+    messages; empty takes it from TABLE_MAP, which has it with binlog_row_metadata=FULL.
     """
 
     unsigned: bool | None = None
-    convert: Callable[[Any], Any] | None = None
+    convert: Any = None
     inline: str = ""
     fraction_digits: int | None = None
     name: str = ""

@@ -124,6 +124,7 @@ def _type(
 def date(column: TemporalColumn, schema: Schema | None = None) -> MySqlColumnType:
     """DATE as ``time.precision.mode`` says."""
     convert: Callable[[dt.date], Any]
+    zero: Any
     match column.settings.time_mode:
         case "structured":
             return _structured_date(column, STRUCTURED_DATE if schema is None else schema)
@@ -225,8 +226,7 @@ def _epoch_datetime(column: TemporalColumn, schema: Schema, unit: int) -> MySqlC
     else:
         cut = f" // {fraction_us}" if fraction_us > 1 else ""
         inline = f"{{c}}.missing if (t_ := {{c}}[{{x}} >> 24]) is None else t_ + ({{x}} & 0xFFFFFF){cut}"
-        # The codec puts it into the code as a constant.
-        reader = ColumnReader(convert=_Cache(of_seconds, missing), inline=inline, fraction_digits=column.places)  # type: ignore[arg-type]
+        reader = ColumnReader(convert=_Cache(of_seconds, missing), inline=inline, fraction_digits=column.places)
     return _type(column, schema, decode, 0, reader, lambda other: _epoch_datetime(column, other, unit))
 
 
@@ -329,7 +329,7 @@ def timestamp(column: TemporalColumn, schema: Schema | None = None) -> MySqlColu
     if digits:
         stop = f":{digits - 6}" if digits < 6 else ":"
         inline = f"({{c}}[{{x}} // 1000000] + str({{x}})[-6{stop}] + 'Z') if {{x}} else {{c}}.missing"
-        reader = ColumnReader(convert=by_second, inline=inline, fraction_digits=digits)  # type: ignore[arg-type]
+        reader = ColumnReader(convert=by_second, inline=inline, fraction_digits=digits)
     else:
         reader = ColumnReader(convert=by_second.__getitem__, inline="{c}({x} // 1000000)", fraction_digits=0)
     return _type(column, schema, decode, _EPOCH_TEXT, reader, lambda other: timestamp(column, other))
