@@ -328,7 +328,8 @@ def timestamp(column: TemporalColumn, schema: Schema | None = None) -> MySqlColu
     by_second = _Cache(of_second, missing)
     if digits:
         stop = f":{digits - 6}" if digits < 6 else ":"
-        inline = f"({{c}}[{{x}} // 1000000] + str({{x}})[-6{stop}] + 'Z') if {{x}} else {{c}}.missing"
+        # One text is built, not three.
+        inline = 'f"{{{c}[{x} // 1000000]}}{{str({x})[-6' + stop + ']}}Z" if {x} else {c}.missing'
         reader = ColumnReader(convert=by_second, inline=inline, fraction_digits=digits)
     else:
         reader = ColumnReader(convert=by_second.__getitem__, inline="{c}({x} // 1000000)", fraction_digits=0)
