@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from connectors.mysql.schema.charsets import charset_of_collation, max_character_bytes
-from connectors.mysql.schema.ddl.column_definition import ColumnDefinition, parse_column_definition, parse_default
+from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition, parse_default
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import (
     TableDefinition,
@@ -118,7 +118,7 @@ def _parse_action(cursor: Cursor, alteration: Alteration, context: DdlContext, p
     elif cursor.sees("MODIFY") or cursor.sees("CHANGE"):
         _parse_new_definition(cursor, alteration, context)
     elif cursor.accept("ALTER"):
-        _parse_alter(cursor, alteration)
+        _parse_alter(cursor, alteration, context)
     elif cursor.accept("RENAME"):
         _parse_rename(cursor, alteration, parse_id)
     elif cursor.accept("CONVERT"):
@@ -191,7 +191,7 @@ def _parse_new_definition(cursor: Cursor, alteration: Alteration, context: DdlCo
     alteration.keys += inline_keys(definition)
 
 
-def _parse_alter(cursor: Cursor, alteration: Alteration) -> None:
+def _parse_alter(cursor: Cursor, alteration: Alteration, context: DdlContext) -> None:
     if cursor.accept_one("INDEX", "KEY", "CONSTRAINT", "CHECK") is not None:
         cursor.skip_to_comma()
         return
@@ -199,7 +199,13 @@ def _parse_alter(cursor: Cursor, alteration: Alteration) -> None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name()
     if cursor.accept("DROP", "DEFAULT"):
-        alteration.defaults.append((name, lambda column: replace(column, has_default=False, default=None), if_exists))
+
+        def drop_default(column: Column) -> Column:
+            if context.is_mariadb and column.default == EPOCH:
+                return column  # MariaDB drops no CURRENT_TIMESTAMP
+            return replace(column, has_default=False, default=None)
+
+        alteration.defaults.append((name, drop_default, if_exists))
     elif cursor.accept("SET", "DEFAULT"):
         start = cursor.position
         parse_default(cursor, ColumnDefinition(name, DataType("", OTHER)))

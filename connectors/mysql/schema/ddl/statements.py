@@ -39,12 +39,20 @@ _LATER_DDL = re.compile(r";\s*+(?:CREATE|ALTER|DROP|RENAME|TRUNCATE)\b", re.IGNO
 
 
 def apply(
-    tables: Mapping[TableId, Table], text: str, default_database: str | None, context: DdlContext = _UNKNOWN_SERVER
+    tables: Mapping[TableId, Table],
+    text: str,
+    default_database: str | None,
+    context: DdlContext = _UNKNOWN_SERVER,
+    *,
+    error_code: int = 0,
 ) -> list[Change]:
     """Returns what the statements of a text change, in order; nothing for statements that concern no table and no database.
 
     Changes neither ``tables`` nor the context; :func:`connectors.mysql.schema.ddl.changes.apply_changes` does. A text that is
-    no DDL, such as a change of rows or BEGIN, has no changes. Raises UnparsedDdlError for a statement that is not understood.
+    no DDL, such as a change of rows or BEGIN, has no changes. ``error_code`` is that of the QUERY event: a server logs a failed
+    statement if part of it was done, like CREATE OR REPLACE TABLE of MariaDB, which drops the table first.
+
+    Raises UnparsedDdlError for a statement that is not understood.
     """
     match = _FIRST_WORD.match(text)
     if match is not None and match[1].upper() in _OTHER_WORDS and not _LATER_DDL.search(text):
@@ -53,7 +61,7 @@ def apply(
         tokens = tokenize(text, context)
     except DdlSyntaxError as e:
         raise UnparsedDdlError(text.strip(), e.message) from e
-    session = _Session(tables, default_database, context)
+    session = _Session(tables, default_database, context, error_code)
     for statement in _split(tokens):
         session.apply(Cursor(statement, text))
     return session.changes
@@ -98,7 +106,8 @@ def _is_routine(tokens: list[DdlToken]) -> bool:
 class _Session:
     """Applies the statements of one text, one after the other."""
 
-    def __init__(self, tables: Mapping[TableId, Table], database: str | None, context: DdlContext) -> None:
+    def __init__(self, tables: Mapping[TableId, Table], database: str | None, context: DdlContext, error_code: int) -> None:
+        self._error_code = error_code
         self._new: dict[TableId, Table | None] = {}
         self._tables: Mapping[TableId, Table | None] = ChainMap(self._new, cast("MutableMapping[TableId, Table | None]", tables))
         self._database = database
@@ -112,6 +121,8 @@ class _Session:
         self._ddl = cursor.source(0)
         try:
             self._statement(cursor)
+            if self._error_code and any(change.kind is not ChangeKind.DROP for change in self.changes):
+                raise DdlSyntaxError(f"the server logged it with error {self._error_code}, so it may be done in part")
         except (DdlSyntaxError, ValueError) as e:
             raise UnparsedDdlError(self._ddl, str(e), tuple(self._concerned)) from e
 
@@ -189,6 +200,9 @@ class _Session:
     def _create_table(self, cursor: Cursor, *, replaces: bool) -> None:
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         id = self._id(cursor)
+        if replaces and self._error_code:
+            self._report(TableChange(ChangeKind.DROP, id, None, self._ddl))
+            return
         if if_not_exists and self._tables.get(id) is not None:
             return
         created = parse_created_table(cursor, self._context, lambda: _parse_id(cursor))
