@@ -118,7 +118,7 @@ def parse_table_id(text: str) -> TableId:
         if plain is not None:
             parts.append(plain)
         else:
-            quote, name = next(('"`\''[i], part) for i, part in enumerate((double, back, single)) if part is not None)
+            quote, name = next(("\"`'"[i], part) for i, part in enumerate((double, back, single)) if part is not None)
             parts.append(name.replace(quote * 2, quote))
         at = match.end()
         if not separator:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import orjson
+
 from connect.errors import ConnectError
 
 
@@ -77,26 +79,30 @@ class FileHistoryStore:
     def append(self, records: Sequence[bytes]) -> None:
         self.initialize()
         with self._explained("written"), self._path.open("r+b") as file:
-            end = self._end_of_last_record(file.seek(0, os.SEEK_END))
-            file.seek(end)
+            complete, rest = self._split(file.read())
+            file.seek(complete)
             file.truncate()  # a record of which a crash left only a part, so nothing depends on it
-            file.write(b"".join(record + b"\n" for record in records))
+            file.write(rest + b"".join(record + b"\n" for record in records))
             file.flush()
             os.fsync(file.fileno())
 
-    def _end_of_last_record(self, size: int) -> int:
-        """Returns where the next record begins. Debezium, too, ends each record with a newline."""
-        data = self._path.read_bytes()[:size]
-        last = data.rfind(b"\n") + 1
-        return size if last == size else last
+    @staticmethod
+    def _split(data: bytes) -> tuple[int, bytes]:
+        """Returns where the last line begins that no newline ends, and that line if it is a record, or nothing."""
+        start = data.rfind(b"\n") + 1
+        try:
+            orjson.loads(data[start:])
+        except orjson.JSONDecodeError:
+            return start, b""
+        return start, data[start:] + b"\n"
 
     def read(self) -> Iterator[bytes]:
         if not self._path.exists():
             return iter(())
         with self._explained("read"):
             data = self._path.read_bytes()
-        lines = data.split(b"\n")
-        return iter([line.strip() for line in lines[:-1] if line.strip()])  # what no newline ends was not written completely
+        complete, rest = self._split(data)
+        return iter([line.strip() for line in (data[:complete] + rest).split(b"\n") if line.strip()])
 
     def close(self) -> None:
         pass
