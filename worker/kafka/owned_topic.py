@@ -124,7 +124,8 @@ class KafkaOwnedTopic:
             raise self._error(e.args[0], "reading topic") from e
         if found is None:
             raise UnreachableError(f"reading topic {self._topic}: no answer from {self._bootstrap} in {timeout_s:g} s")
-        return found
+        first, end = found
+        return int(first), int(end)
 
     def append(self, values: Sequence[bytes]) -> None:
         if self._producer is None:

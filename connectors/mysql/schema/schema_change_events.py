@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
-from connectors.mysql.schema.ddl.changes import TableChange
+from connectors.mysql.schema.ddl.changes import TableDdlChange
 from connectors.mysql.schema.history.records import StoredChange, column_document, format_table_id, stored_changes
 from connectors.mysql.schema.model import Column, Table
 
@@ -87,7 +87,7 @@ class SchemaChangeEvents:
         """Returns the key; the database is empty for statements without one, such as SET."""
         return Struct(self.key_schema, [database or ""])
 
-    def value(self, source: Struct, database: str | None, ddl: str, changes: Iterable[TableChange], *, ts_ms: int) -> Struct:
+    def value(self, source: Struct, database: str | None, ddl: str, changes: Iterable[TableDdlChange], *, ts_ms: int) -> Struct:
         """Returns the value. ``ts_ms`` is the time at which the connector processes the statement."""
         structs = [self._change_struct(change) for change in stored_changes(changes)]
         return Struct(self.value_schema, [source, ts_ms, database or "", None, ddl, structs])

@@ -10,17 +10,17 @@ Use::
     table = parse_create_table(show_create_table, database, context)
 """
 
-from connectors.mysql.schema.ddl.changes import Change, ChangeKind, DatabaseChange, TableChange, apply_changes
+from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange, apply_changes
 from connectors.mysql.schema.ddl.context import DdlContext, sql_mode_flags
 from connectors.mysql.schema.ddl.errors import UnparsedDdlError
 from connectors.mysql.schema.ddl.statements import apply, parse_create_table
 
 __all__ = [
     "Change",
-    "ChangeKind",
     "DatabaseChange",
     "DdlContext",
-    "TableChange",
+    "DdlKind",
+    "TableDdlChange",
     "UnparsedDdlError",
     "apply",
     "apply_changes",

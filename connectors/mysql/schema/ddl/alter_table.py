@@ -14,7 +14,7 @@ from connectors.mysql.schema.charsets import charset_of_collation, max_character
 from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition, parse_default
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import (
-    TableDefinition,
+    TableElements,
     TableOptions,
     finish_table,
     inline_keys,
@@ -140,7 +140,7 @@ def _parse_add(cursor: Cursor, alteration: Alteration, context: DdlContext) -> N
     cursor.accept("COLUMN")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if cursor.accept("("):
-        elements = TableDefinition()
+        elements = TableElements()
         while True:
             parse_element(cursor, elements, context)
             if not cursor.accept(","):
@@ -286,8 +286,9 @@ def altered_table(table: Table, alteration: Alteration, context: DdlContext) -> 
         set_timestamp_defaults([placed.definition for placed in alteration.columns], has_earlier=has_earlier)
     renames: dict[str, str] = {}  # columns in lower case and their new names
     kept = _kept_columns(table, alteration, charset, renames)
-    converts = alteration.converts and charset is not None
-    columns = [_converted(column, charset or "") if converts and is_old else column for is_old, column in kept]
+    columns = [column for _, column in kept]
+    if alteration.converts and charset is not None:
+        columns = [_converted(column, charset, context) if is_old else column for is_old, column in kept]
     columns = _with_added(columns, alteration, charset, table)
     names = [column.name.lower() for column in columns]
     if len(set(names)) != len(names):
@@ -360,8 +361,10 @@ def _with_added(columns: list[Column], alteration: Alteration, charset: str | No
     return columns
 
 
-def _converted(column: Column, charset: str) -> Column:
+def _converted(column: Column, charset: str, context: DdlContext) -> Column:
     """Returns a column in another character set. Like the server, it gives a TEXT more room if characters may become longer."""
+    if context.is_mariadb and column.type_name == "JSON":  # a LONGTEXT, which no longer is in UTF-8 then
+        return replace(column, charset=charset, type_name="LONGTEXT", type_expression="LONGTEXT", jdbc_type=VARCHAR)
     if column.charset is None or column.jdbc_type not in (CHAR, VARCHAR, NCHAR, NVARCHAR):
         return column
     name, _, rest = column.type_name.partition(" ")

@@ -9,7 +9,7 @@ from enum import Enum
 from connectors.mysql.schema.model import Table, TableId
 
 
-class ChangeKind(Enum):
+class DdlKind(Enum):
     CREATE = "CREATE"
     ALTER = "ALTER"
     DROP = "DROP"
@@ -18,7 +18,7 @@ class ChangeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TableChange:
+class TableDdlChange:
     """What a statement does to a table. ``ddl`` is the statement; where it changes several tables, each change has all of it.
 
     ``table`` is the new version. It is None for DROP, and where the statement does not say it all: ``unknown`` then says why, and
@@ -26,7 +26,7 @@ class TableChange:
     the statement changes more than the name.
     """
 
-    kind: ChangeKind
+    kind: DdlKind
     id: TableId
     table: Table | None
     ddl: str
@@ -38,13 +38,13 @@ class TableChange:
 class DatabaseChange:
     """CREATE, ALTER, or DROP of a database. ``charset`` is its new default for tables, None if the statement does not say."""
 
-    kind: ChangeKind
+    kind: DdlKind
     name: str
     charset: str | None
     ddl: str
 
 
-Change = TableChange | DatabaseChange
+Change = TableDdlChange | DatabaseChange
 
 
 def apply_changes(
@@ -53,7 +53,7 @@ def apply_changes(
     """Updates what is known about tables and databases. Tables whose structure is unknown are removed."""
     for change in changes:
         if isinstance(change, DatabaseChange):
-            if change.kind is ChangeKind.DROP:
+            if change.kind is DdlKind.DROP:
                 database_charsets.pop(change.name, None)
                 for id in [id for id in tables if id.database == change.name]:
                     del tables[id]
@@ -64,5 +64,5 @@ def apply_changes(
             tables.pop(change.previous_id, None)
         if change.table is not None:
             tables[change.id] = change.table
-        elif change.kind is not ChangeKind.TRUNCATE:
+        elif change.kind is not DdlKind.TRUNCATE:
             tables.pop(change.id, None)

@@ -25,6 +25,8 @@ _BARE_FUNCTIONS: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "CURRE
                           "UTC_TIMESTAMP")  # fmt: skip
 _NUMERIC_TYPES: Final = frozenset({-6, -5, 2, 3, 4, 5, 6, 7, 8, 16})
 _WITH_VALUE: Final = frozenset({"COLUMN_FORMAT", "STORAGE", "SRID"})
+_ENDS: Final = (",", ")", "FIRST", "AFTER")
+_END_PHRASES: Final = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"))
 _NO_EFFECT: Final = (
     ("NOT", "ENFORCED"), ("NOT", "SECONDARY"), ("VIRTUAL",), ("STORED",), ("PERSISTENT",), ("VISIBLE",), ("INVISIBLE",),
     ("ENFORCED",),
@@ -89,7 +91,7 @@ def parse_column_definition(cursor: Cursor, name: str, context: DdlContext) -> C
     if data_type.is_serial:
         definition.is_auto_increment = definition.is_unique = True
         definition.nullable = False
-    while not cursor.at_end and cursor.peek().upper not in (",", ")", "FIRST", "AFTER"):
+    while not (cursor.at_end or cursor.peek().upper in _ENDS or any(cursor.sees(*words) for words in _END_PHRASES)):
         _parse_attribute(cursor, definition, context)
     if definition.is_row_start_or_end and definition.nullable is None:
         definition.nullable = False

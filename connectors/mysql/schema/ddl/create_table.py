@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.data_types import TIMESTAMP_WITH_TIMEZONE, accept_charset_words, parse_charset
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError
-from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, find_key, parse_index, sees_index
+from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, find_key, parse_index, sees_index, sorted_indexes
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
 from connectors.mysql.schema.model import PRIMARY, Column, Index, Table, TableId
 
-ZERO_TIMESTAMP = "0000-00-00 00:00:00"
+ZERO_TIMESTAMP: Final = "0000-00-00 00:00:00"
+_OPTIONS: Final = frozenset({
+    "AUTOEXTEND_SIZE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION", "DELAY_KEY_WRITE",
+    "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID", "ENGINE", "ENGINE_ATTRIBUTE", "IETF_QUOTES", "INSERT_METHOD",
+    "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PAGE_CHECKSUM", "PAGE_COMPRESSED",
+    "PAGE_COMPRESSION_LEVEL", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE",
+    "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TABLE_CHECKSUM",
+    "TRANSACTIONAL", "TYPE", "UNION",
+})  # fmt: skip
+"""Options that need no equals sign before their value. Storage engines of MariaDB have others, which need one."""
 
 
 @dataclass(slots=True)
@@ -35,16 +45,16 @@ class TableOptions:
 
 
 @dataclass(slots=True)
-class TableDefinition:
+class TableElements:
     """The elements in the parentheses of CREATE TABLE."""
 
     columns: list[ColumnDefinition] = field(default_factory=list)
     keys: list[KeyDefinition] = field(default_factory=list)
 
 
-def parse_elements(cursor: Cursor, context: DdlContext) -> TableDefinition:
+def parse_elements(cursor: Cursor, context: DdlContext) -> TableElements:
     """Consumes columns and indexes in parentheses."""
-    definition = TableDefinition()
+    definition = TableElements()
     cursor.expect("(")
     while True:
         parse_element(cursor, definition, context)
@@ -54,7 +64,7 @@ def parse_elements(cursor: Cursor, context: DdlContext) -> TableDefinition:
     return definition
 
 
-def parse_element(cursor: Cursor, definition: TableDefinition, context: DdlContext) -> None:
+def parse_element(cursor: Cursor, definition: TableElements, context: DdlContext) -> None:
     if sees_index(cursor):
         if (key := parse_index(cursor)) is not None:
             definition.keys.append(key)
@@ -103,10 +113,10 @@ def parse_option(cursor: Cursor, options: TableOptions) -> None:
         cursor.expect("DIRECTORY")
         cursor.accept("=")
         cursor.string()
-    elif cursor.peek().kind in (TokenKind.WORD, TokenKind.NAME):
+    elif cursor.peek().upper in _OPTIONS or (cursor.peek().kind is not TokenKind.SYMBOL and cursor.peek(1).upper == "="):
         _skip_option(cursor)
     else:
-        raise cursor.unexpected("an option of a table")
+        raise cursor.unexpected("an action or an option of a table")
 
 
 def _skip_option(cursor: Cursor) -> None:
@@ -126,7 +136,7 @@ def _skip_option(cursor: Cursor) -> None:
 class CreatedTable:
     """What CREATE TABLE says. ``like`` is the table that it copies. ``has_query``: columns also come from a query."""
 
-    definition: TableDefinition | None
+    definition: TableElements | None
     options: TableOptions
     like: tuple[str | None, str] | None = None
     has_query: bool = False
@@ -169,7 +179,7 @@ def _sees_query(cursor: Cursor) -> bool:
     return word == "WITH" and following != "SYSTEM"
 
 
-def build_table(id: TableId, definition: TableDefinition, options: TableOptions, context: DdlContext) -> Table:
+def build_table(id: TableId, definition: TableElements, options: TableOptions, context: DdlContext) -> Table:
     """Returns the new table."""
     charset = options.declared_charset or context.charset_of(id.database)
     if context.explicit_defaults_for_timestamp is False:
@@ -209,7 +219,8 @@ def finish_table(table: Table, indexes: Sequence[Index]) -> Table:
     """Returns a table with these indexes, the key that follows from them, and NOT NULL for the columns of a primary key."""
     primary = next((index.columns for index in indexes if index.name == PRIMARY), ())
     columns = require_columns(table.columns, primary)
-    return replace(table, columns=columns, indexes=tuple(indexes), key=find_key(indexes, columns))
+    indexes = sorted_indexes(indexes, columns)
+    return replace(table, columns=columns, indexes=indexes, key=find_key(indexes, columns))
 
 
 def require_columns(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:

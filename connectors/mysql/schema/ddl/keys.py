@@ -137,6 +137,20 @@ def add_index(indexes: list[Index], definition: KeyDefinition, columns: Sequence
     indexes.append(Index(name, definition.is_unique, names))
 
 
+def sorted_indexes(indexes: Sequence[Index], columns: Sequence[Column]) -> tuple[Index, ...]:
+    """Returns the indexes in the server's order: the primary key, unique ones without NULL, other unique ones, the rest."""
+    required = {column.name.lower() for column in columns if not column.optional}
+
+    def rank(index: Index) -> int:
+        if index.name == PRIMARY:
+            return 0
+        if not index.is_unique:
+            return 3
+        return 1 if index.columns and all(name.lower() in required for name in index.columns) else 2
+
+    return tuple(sorted(indexes, key=rank))
+
+
 def find_key(indexes: Sequence[Index], columns: Sequence[Column]) -> tuple[str, ...]:
     """Returns the columns of the primary key, else those of the first unique index whose columns are all NOT NULL."""
     required = {column.name.lower() for column in columns if not column.optional}

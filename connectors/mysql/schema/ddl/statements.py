@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.alter_table import Alteration, altered_table, parse_alteration, renamed_table
-from connectors.mysql.schema.ddl.changes import Change, ChangeKind, DatabaseChange, TableChange
+from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import build_table, copy_table, parse_created_table
 from connectors.mysql.schema.ddl.data_types import accept_charset_words, parse_charset
@@ -73,7 +73,7 @@ def parse_create_table(text: str, database: str, context: DdlContext = _UNKNOWN_
     Raises UnparsedDdlError, also for other statements.
     """
     changes = apply({}, text, database, context)
-    if len(changes) == 1 and isinstance(change := changes[0], TableChange) and change.table is not None:
+    if len(changes) == 1 and isinstance(change := changes[0], TableDdlChange) and change.table is not None:
         return change.table
     raise UnparsedDdlError(text, "CREATE TABLE with columns expected")
 
@@ -121,7 +121,7 @@ class _Session:
         self._ddl = cursor.source(0)
         try:
             self._statement(cursor)
-            if self._error_code and any(change.kind is not ChangeKind.DROP for change in self.changes):
+            if self._error_code and any(change.kind is not DdlKind.DROP for change in self.changes):
                 raise DdlSyntaxError(f"the server logged it with error {self._error_code}, so it may be done in part")
         except (DdlSyntaxError, ValueError) as e:
             raise UnparsedDdlError(self._ddl, str(e), tuple(self._concerned)) from e
@@ -170,10 +170,10 @@ class _Session:
 
     def _report(self, change: Change) -> None:
         self.changes.append(change)
-        if isinstance(change, TableChange):
+        if isinstance(change, TableDdlChange):
             if change.previous_id is not None:
                 self._new[change.previous_id] = None
-            if change.kind is not ChangeKind.TRUNCATE:
+            if change.kind is not DdlKind.TRUNCATE:
                 self._new[change.id] = change.table
 
     def _create(self, cursor: Cursor) -> None:
@@ -186,7 +186,7 @@ class _Session:
             if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
             name = cursor.name()
             if not (if_not_exists and self._context.folded(name) in self._context.database_charsets):
-                self._database_change(cursor, ChangeKind.CREATE, name)
+                self._database_change(cursor, DdlKind.CREATE, name)
         else:
             cursor.accept_one("ONLINE", "OFFLINE")
             if cursor.accept("UNIQUE"):
@@ -201,7 +201,7 @@ class _Session:
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
         id = self._id(cursor)
         if replaces and self._error_code:
-            self._report(TableChange(ChangeKind.DROP, id, None, self._ddl))
+            self._report(TableDdlChange(DdlKind.DROP, id, None, self._ddl))
             return
         if if_not_exists and self._tables.get(id) is not None:
             return
@@ -220,7 +220,7 @@ class _Session:
             unknown = "its columns are those of a query"
         else:
             table = build_table(id, created.definition, created.options, self._context)
-        self._report(TableChange(ChangeKind.CREATE, id, table, self._ddl, unknown=unknown))
+        self._report(TableDdlChange(DdlKind.CREATE, id, table, self._ddl, unknown=unknown))
 
     def _create_index(self, cursor: Cursor, *, is_unique: bool) -> None:
         if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
@@ -233,15 +233,15 @@ class _Session:
         table = self._tables.get(id)
         if table is None:
             if is_unique:
-                self._report(_unknown(ChangeKind.ALTER, id, self._ddl))
+                self._report(_unknown(DdlKind.ALTER, id, self._ddl))
             return
         alteration = Alteration(keys=[definition])
         self._report_altered(id, table, alteration)
 
     def _report_altered(self, id: TableId, table: Table, alteration: Alteration) -> None:
-        self._report(TableChange(ChangeKind.ALTER, id, altered_table(table, alteration, self._context), self._ddl))
+        self._report(TableDdlChange(DdlKind.ALTER, id, altered_table(table, alteration, self._context), self._ddl))
 
-    def _database_change(self, cursor: Cursor, kind: ChangeKind, name: str) -> None:
+    def _database_change(self, cursor: Cursor, kind: DdlKind, name: str) -> None:
         charset = collation_charset = None
         while not cursor.at_end:
             cursor.accept("DEFAULT")
@@ -254,17 +254,17 @@ class _Session:
             else:
                 cursor.next()
         charset = charset or collation_charset
-        if charset is None and kind is ChangeKind.CREATE:
+        if charset is None and kind is DdlKind.CREATE:
             charset = self._context.server_charset
         self._report_database(kind, self._context.folded(name), charset)
 
-    def _report_database(self, kind: ChangeKind, name: str, charset: str | None) -> None:
+    def _report_database(self, kind: DdlKind, name: str, charset: str | None) -> None:
         self._report(DatabaseChange(kind, name, charset, self._ddl))
         charsets = {**self._context.database_charsets}
         if charset is not None:
             charsets[name] = charset
         self._context = replace(self._context, database_charsets=charsets)
-        if kind is ChangeKind.DROP:
+        if kind is DdlKind.DROP:
             for id in [id for id in self._tables if id.database == name]:
                 self._new[id] = None
 
@@ -280,7 +280,7 @@ class _Session:
             if name is None:
                 raise DdlSyntaxError("ALTER DATABASE has no name, and the session has no database")
             if not cursor.accept("UPGRADE", "DATA", "DIRECTORY", "NAME"):
-                self._database_change(cursor, ChangeKind.ALTER, name)
+                self._database_change(cursor, DdlKind.ALTER, name)
         elif cursor.peek().upper not in _NO_TABLES:
             raise cursor.unexpected("what ALTER alters")
 
@@ -290,20 +290,20 @@ class _Session:
         alteration = parse_alteration(cursor, self._context, lambda: _parse_id(cursor))
         table = self._tables.get(id)
         new_id = id if alteration.new_id is None else self._resolved(alteration.new_id)
-        kind = ChangeKind.ALTER if new_id == id else ChangeKind.RENAME
-        previous_id = id if kind is ChangeKind.RENAME else None
+        kind = DdlKind.ALTER if new_id == id else DdlKind.RENAME
+        previous_id = id if kind is DdlKind.RENAME else None
         if table is None:
             self._report(_unknown(kind, new_id, self._ddl, previous_id))
         else:
             altered = renamed_table(altered_table(table, alteration, self._context), new_id)
-            self._report(TableChange(kind, new_id, altered, self._ddl, previous_id))
+            self._report(TableDdlChange(kind, new_id, altered, self._ddl, previous_id))
         if alteration.converted_partition is not None:
             created = self._resolved(alteration.converted_partition)
             copy = None if table is None else copy_table(table, created)
             unknown = f"it was a partition of {id}, which is unknown" if table is None else None
-            self._report(TableChange(ChangeKind.CREATE, created, copy, self._ddl, unknown=unknown))
+            self._report(TableDdlChange(DdlKind.CREATE, created, copy, self._ddl, unknown=unknown))
         if alteration.converted_table is not None:
-            self._report(TableChange(ChangeKind.DROP, self._resolved(alteration.converted_table), None, self._ddl))
+            self._report(TableDdlChange(DdlKind.DROP, self._resolved(alteration.converted_table), None, self._ddl))
 
     def _drop(self, cursor: Cursor) -> None:
         if cursor.accept("TEMPORARY"):
@@ -311,7 +311,7 @@ class _Session:
         if cursor.accept("TABLE") or cursor.accept("TABLES"):
             cursor.accept("IF", "EXISTS")
             while True:
-                self._report(TableChange(ChangeKind.DROP, self._id(cursor), None, self._ddl))
+                self._report(TableDdlChange(DdlKind.DROP, self._id(cursor), None, self._ddl))
                 if not cursor.accept(","):
                     break
             if cursor.accept("WAIT"):
@@ -321,7 +321,7 @@ class _Session:
                 raise cursor.unexpected("the end")
         elif cursor.accept("DATABASE") or cursor.accept("SCHEMA"):
             cursor.accept("IF", "EXISTS")
-            self._report_database(ChangeKind.DROP, self._context.folded(cursor.name()), None)
+            self._report_database(DdlKind.DROP, self._context.folded(cursor.name()), None)
         else:
             cursor.accept_one("ONLINE", "OFFLINE")
             if cursor.accept("INDEX"):
@@ -353,9 +353,9 @@ class _Session:
             new = self._id(cursor)
             table = self._tables.get(old)
             if table is None:
-                self._report(_unknown(ChangeKind.RENAME, new, self._ddl, old))
+                self._report(_unknown(DdlKind.RENAME, new, self._ddl, old))
             else:
-                self._report(TableChange(ChangeKind.RENAME, new, renamed_table(table, new), self._ddl, old))
+                self._report(TableDdlChange(DdlKind.RENAME, new, renamed_table(table, new), self._ddl, old))
             if not cursor.accept(","):
                 break
         if not cursor.at_end:
@@ -364,7 +364,7 @@ class _Session:
     def _truncate(self, cursor: Cursor) -> None:
         cursor.accept("TABLE")
         id = self._id(cursor)
-        self._report(TableChange(ChangeKind.TRUNCATE, id, self._tables.get(id), self._ddl))
+        self._report(TableDdlChange(DdlKind.TRUNCATE, id, self._tables.get(id), self._ddl))
 
 
 def _parse_id(cursor: Cursor) -> tuple[str | None, str]:
@@ -375,5 +375,5 @@ def _parse_id(cursor: Cursor) -> tuple[str | None, str]:
     return None, name
 
 
-def _unknown(kind: ChangeKind, id: TableId, ddl: str, previous_id: TableId | None = None) -> TableChange:
-    return TableChange(kind, id, None, ddl, previous_id, f"table {previous_id or id} is unknown")
+def _unknown(kind: DdlKind, id: TableId, ddl: str, previous_id: TableId | None = None) -> TableDdlChange:
+    return TableDdlChange(kind, id, None, ddl, previous_id, f"table {previous_id or id} is unknown")

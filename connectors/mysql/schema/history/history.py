@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connect.errors import ConfigError
 from connect.source import OwnedTopic, OwnedTopicSettings
-from connectors.mysql.schema.ddl import DdlContext, TableChange, UnparsedDdlError, apply, apply_changes
+from connectors.mysql.schema.ddl import DdlContext, TableDdlChange, UnparsedDdlError, apply, apply_changes
 from connectors.mysql.schema.ddl.changes import Change
 from connectors.mysql.schema.history.kafka_store import open_kafka_store
 from connectors.mysql.schema.history.positions import PositionComparison
@@ -96,7 +96,7 @@ class SchemaHistory:
         tables are left out, so that the caller settles them first.
         """
         # Promise 1: the caller returns events that need this version of a table only after it is durable here.
-        table_changes = [change for change in changes if isinstance(change, TableChange)]
+        table_changes = [change for change in changes if isinstance(change, TableDdlChange)]
         record = HistoryRecord(self._source, position, ts_ms, database, ddl, stored_changes(table_changes))
         data = encode_record(record, include_comments=self._settings.include_comments)
         if self._buffer is None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from connect.errors import DataError
-from connectors.mysql.schema.ddl.changes import ChangeKind, TableChange
+from connectors.mysql.schema.ddl.changes import DdlKind, TableDdlChange
 from connectors.mysql.schema.model import PRIMARY, Column, Index, Table, TableId
 
 _INDEXES: Final = "sluice.indexes"
@@ -40,16 +40,16 @@ class HistoryRecord:
     changes: tuple[StoredChange, ...] | None
 
 
-def stored_changes(changes: Iterable[TableChange]) -> tuple[StoredChange, ...]:
+def stored_changes(changes: Iterable[TableDdlChange]) -> tuple[StoredChange, ...]:
     """Returns what a record stores of changes: those that say a table's new version, and DROP."""
     stored = []
     for change in changes:
-        if change.kind is ChangeKind.TRUNCATE:
+        if change.kind is DdlKind.TRUNCATE:
             continue
-        if change.kind is ChangeKind.DROP:
+        if change.kind is DdlKind.DROP:
             stored.append(StoredChange("DROP", change.id, None))
         elif change.table is not None:
-            type = "CREATE" if change.kind is ChangeKind.CREATE else "ALTER"
+            type = "CREATE" if change.kind is DdlKind.CREATE else "ALTER"
             stored.append(StoredChange(type, change.id, change.table, change.previous_id))
     return tuple(stored)
 

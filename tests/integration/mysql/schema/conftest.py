@@ -76,7 +76,7 @@ _WIDTHS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR"}
 
 
 def normalized(table: Table) -> dict[str, Any]:
-    """What a table is, without the differences between a declaration and SHOW CREATE TABLE: synonyms, and sizes that do not matter."""
+    """What a table is, without what SHOW CREATE TABLE writes in other words: synonyms, and sizes that do not matter."""
     columns = []
     for column in table.columns:
         name = column.type_name.removesuffix(" BINARY")

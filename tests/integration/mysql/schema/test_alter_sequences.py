@@ -13,20 +13,23 @@ import pytest
 
 from tests.integration.mysql.schema.conftest import ModeledDatabase
 
-_STATEMENTS = int(os.environ.get("SLUICE_DDL_STATEMENTS", "150"))
+_STATEMENTS = int(os.environ.get("SLUICE_DDL_STATEMENTS", "80"))
 _SEED = int(os.environ.get("SLUICE_DDL_SEED", "7"))
 
 _TYPES = (
-    "INT", "INT(5) UNSIGNED", "INTEGER UNSIGNED ZEROFILL", "TINYINT(1)", "BOOL", "SMALLINT", "MEDIUMINT UNSIGNED", "BIGINT SIGNED",
+    "INT", "INT(5) UNSIGNED", "INTEGER UNSIGNED ZEROFILL", "TINYINT(1)", "BOOL", "SMALLINT", "MEDIUMINT UNSIGNED",
+    "BIGINT SIGNED",
     "DECIMAL(10,2)", "DEC(5)", "NUMERIC", "FLOAT", "FLOAT(7,3)", "DOUBLE", "DOUBLE PRECISION", "REAL", "BIT", "BIT(12)",
-    "CHAR(10)", "CHAR", "VARCHAR(40)", "CHARACTER VARYING(10)", "VARCHAR(20) CHARACTER SET latin1", "NATIONAL VARCHAR(8)", "NCHAR(4)",
+    "CHAR(10)", "CHAR", "VARCHAR(40)", "CHARACTER VARYING(10)", "VARCHAR(20) CHARACTER SET latin1",
+    "NATIONAL VARCHAR(8)", "NCHAR(4)",
     "VARCHAR(12) COLLATE latin2_general_ci", "VARCHAR(9) BINARY", "TINYTEXT", "TEXT", "MEDIUMTEXT CHARSET latin1", "LONGTEXT",
     "BINARY(8)", "VARBINARY(30)", "BLOB", "LONGBLOB", "VARCHAR(10) CHARACTER SET binary", "DATE", "TIME(3)", "DATETIME",
     "DATETIME(6)", "TIMESTAMP NULL", "YEAR", "ENUM('a','it''s','b,c')", "SET('x','y','z')", "ENUM('é') CHARACTER SET latin1",
     "UUID", "INET6", "JSON", "POINT", "GEOMETRY",
 )  # fmt: skip
 _DEFAULTS = {
-    "INT": ("0", "-5", "NULL", "17"), "TINYINT(1)": ("1",), "VARCHAR(40)": ("''", "'it''s'", "'a\\\\b'", "(concat('a','b'))", "NULL"),
+    "INT": ("0", "-5", "NULL", "17"), "TINYINT(1)": ("1",),
+    "VARCHAR(40)": ("''", "'it''s'", "'a\\\\b'", "(concat('a','b'))", "NULL"),
     "CHAR(10)": ("'x'",), "DATETIME": ("CURRENT_TIMESTAMP", "now() ON UPDATE now()", "'2020-01-02 03:04:05'"),
     "DATETIME(6)": ("CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",), "DATE": ("'2001-01-01'", "(curdate())"),
     "BIT(12)": ("b'101'",), "ENUM('a','it''s','b,c')": ("'it''s'",), "DECIMAL(10,2)": ("1.50", "-0.25"), "UUID": ("uuid()",),
@@ -90,36 +93,31 @@ class _Statements:
         )
         return f"CREATE OR REPLACE TABLE {table} ({', '.join(elements)}) {options}"
 
+    def _one(self, *choices: str) -> str:
+        return self._random.choice(choices)
+
     def action(self) -> str:
-        choices = (
-            lambda: (
-                f"ADD {self._random.choice(('', 'COLUMN', 'COLUMN IF NOT EXISTS'))} {self.quoted()} {self.definition()}{self.place()}"
-            ),
-            lambda: f"ADD COLUMN {self.quoted()} {self.definition()}{self.place()}",
-            lambda: f"ADD (`x` {self.definition()}, `y` {self.definition()}), DROP COLUMN IF EXISTS x, DROP IF EXISTS `y`",
-            lambda: f"DROP {self._random.choice(('', 'COLUMN', 'COLUMN IF EXISTS'))} {self.quoted()}",
-            lambda: (
-                f"MODIFY {self._random.choice(('', 'COLUMN', 'COLUMN IF EXISTS'))} {self.quoted()} {self.definition()}{self.place()}"
-            ),
-            lambda: f"CHANGE {self.quoted()} {self.quoted()} {self.definition()}{self.place()}",
-            lambda: f"RENAME COLUMN {self.quoted()} TO {self.quoted()}",
-            lambda: (
-                f"ALTER {self._random.choice(('', 'COLUMN'))} {self.quoted()} SET DEFAULT {self._random.choice(('5', chr(39) * 2, 'NULL', '(1)'))}"
-            ),
-            lambda: f"ALTER {self.quoted()} DROP DEFAULT",
-            lambda: f"ADD PRIMARY KEY ({self.columns()})",
-            lambda: "DROP PRIMARY KEY",
-            lambda: (
-                f"ADD {self._random.choice(('UNIQUE', 'UNIQUE KEY uk', 'CONSTRAINT c1 UNIQUE', 'INDEX', 'KEY k1'))} ({self.columns()})"
-            ),
-            lambda: f"DROP INDEX {self._random.choice(('uk', 'c1', 'k1', 'u1', '`u 2`', 'a', 'b', 'c', 'd'))}",
-            lambda: "RENAME INDEX uk TO u1",
-            lambda: f"CONVERT TO CHARACTER SET {self._random.choice(('latin1', 'utf8mb4', 'utf8mb4 COLLATE utf8mb4_bin'))}",
-            lambda: self._random.choice(
-                ("DEFAULT CHARACTER SET latin1", "COLLATE=utf8mb4_bin", "COMMENT 'new'", "ENGINE=Aria", "FORCE")
-            ),
+        column, other, definition, place = self.quoted(), self.quoted(), self.definition(), self.place()
+        default = self._one("5", "''", "NULL", "(1)")
+        index = self._one("UNIQUE", "UNIQUE KEY uk", "CONSTRAINT c1 UNIQUE", "INDEX", "KEY k1")
+        return self._one(
+            f"ADD {self._one('', 'COLUMN', 'COLUMN IF NOT EXISTS')} {column} {definition}{place}",
+            f"ADD COLUMN {column} {definition}{place}",
+            f"ADD (`x` {definition}, `y` {self.definition()}), DROP COLUMN IF EXISTS x, DROP IF EXISTS `y`",
+            f"DROP {self._one('', 'COLUMN', 'COLUMN IF EXISTS')} {column}",
+            f"MODIFY {self._one('', 'COLUMN', 'COLUMN IF EXISTS')} {column} {definition}{place}",
+            f"CHANGE {column} {other} {definition}{place}",
+            f"RENAME COLUMN {column} TO {other}",
+            f"ALTER {self._one('', 'COLUMN')} {column} SET DEFAULT {default}",
+            f"ALTER {column} DROP DEFAULT",
+            f"ADD PRIMARY KEY ({self.columns()})",
+            "DROP PRIMARY KEY",
+            f"ADD {index} ({self.columns()})",
+            f"DROP INDEX {self._one('uk', 'c1', 'k1', 'u1', '`u 2`', 'a', 'b', 'c', 'd')}",
+            "RENAME INDEX uk TO u1",
+            f"CONVERT TO CHARACTER SET {self._one('latin1', 'utf8mb4', 'utf8mb4 COLLATE utf8mb4_bin')}",
+            self._one("DEFAULT CHARACTER SET latin1", "COLLATE=utf8mb4_bin", "COMMENT 'new'", "ENGINE=Aria", "FORCE"),
         )
-        return self._random.choice(choices)()
 
     def next(self, known: set[str]) -> str:
         table = self._random.choice(("t", "u", "`v w`"))
@@ -154,9 +152,7 @@ def test_model_stays_equal_to_the_server_through_random_alterations(modeled: Mod
         statement = statements.next({id.name for id in modeled.tables})
         try:
             modeled.execute(statement)
-        except (pymysql.err.OperationalError, pymysql.err.ProgrammingError, pymysql.err.IntegrityError, pymysql.err.DataError):
-            continue
-        except pymysql.err.InternalError:
+        except pymysql.err.MySQLError:
             continue
         executed.append(statement)
         names = {name for (name,) in modeled.query("SHOW TABLES")}
