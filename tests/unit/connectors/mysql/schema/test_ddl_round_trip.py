@@ -9,7 +9,7 @@ from connectors.mysql.schema.ddl import DdlContext, parse_create_table
 from connectors.mysql.schema.model import Column, Table
 
 _NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip).filter(bool)
-_TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+_TEXTS = st.text(max_size=12)
 
 
 def _string(text: str) -> str:
@@ -27,7 +27,8 @@ def _columns(draw: st.DrawFn, name: str, position: int) -> Column:
     )
     jdbc = {"INT": 4, "BIGINT UNSIGNED": -5, "VARCHAR": 12, "TEXT": 12, "DECIMAL": 3, "ENUM": 1, "DATETIME": 93, "BIT": -7,
             "JSON": 1111, "BLOB": 2004}[kind]  # fmt: skip
-    length, scale, values, charset, default = None, None, (), None, None
+    values: tuple[str, ...] = ()
+    length, scale, charset, default = None, None, None, None
     if kind in ("VARCHAR", "BIT"):
         length = draw(st.integers(1, 64))
     elif kind == "DECIMAL":

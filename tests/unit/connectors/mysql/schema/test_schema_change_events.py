@@ -5,14 +5,14 @@ from __future__ import annotations
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connectors.mysql.schema.ddl import TableDdlChange, apply
-from connectors.mysql.schema.model import TableId
+from connectors.mysql.schema.model import Table, TableId
 from connectors.mysql.schema.schema_change_events import SchemaChangeEvents
 
 _SOURCE = SchemaBuilder.struct().name("io.debezium.connector.mysql.Source").field("db", Schema.STRING).build()
 
 
 def changes(*statements: str) -> list[TableDdlChange]:
-    tables = {}
+    tables: dict[TableId, Table] = {}
     found = []
     for statement in statements:
         for change in apply(tables, statement, "d"):
