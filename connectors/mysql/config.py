@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
 from connect.tls import Store
@@ -28,6 +27,7 @@ from connectors.cdc.config.topic_naming import TopicNaming, parse_topic_naming
 from connectors.cdc.streaming.heartbeat import HeartbeatSettings
 from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, config_def
 from connectors.mysql.history_keys import HistorySettings, parse_history
+from connectors.mysql.types.config import MySqlTypeSettings
 from connectors.mysql.unsupported_keys import check_dynamic_keys
 
 KEY_STORE, TRUST_STORE = "database.ssl.keystore", "database.ssl.truststore"
@@ -69,18 +69,6 @@ class MySqlAddress:
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
-class MySqlTypeSettings:
-    """How column types are mapped to schemas."""
-
-    decimal_mode: str = "precise"
-    time_mode: str = "adaptive_time_microseconds"
-    binary_mode: str = "bytes"
-    bigint_unsigned_mode: str = "long"
-    adjusts_years: bool = True
-    placeholder: str = UNAVAILABLE_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +140,6 @@ class MySqlConfig:
     reselection: ReselectSettings | None
     schema_changes: bool
     """Whether changes of the structure go to the topic ``topic_prefix``."""
-    schema_comments: bool
     inconsistent_schema: str
     """What becomes of changes of a table that the history does not have: fail, warn, or skip."""
     resolves_like: bool
@@ -209,9 +196,10 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
             decimal_mode=v["decimal.handling.mode"],
             time_mode=v["time.precision.mode"].lower(),
             binary_mode=v["binary.handling.mode"],
-            bigint_unsigned_mode=v["bigint.unsigned.handling.mode"].lower(),
+            unsigned_bigint_mode=v["bigint.unsigned.handling.mode"].lower(),
             adjusts_years=v["enable.time.adjuster"],
             placeholder=v["unavailable.value.placeholder"],
+            includes_comments=v["include.schema.comments"],
         ),
         events=_events(v, config),
         binlog=BinlogSettings(
@@ -247,7 +235,6 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
         contracts=parse_contracts(v),
         reselection=parse_post_processors(config),
         schema_changes=v["include.schema.changes"],
-        schema_comments=v["include.schema.comments"],
         inconsistent_schema=_skip_for_ignore(v["inconsistent.schema.handling.mode"]),
         resolves_like=v["resolve.create.table.like.schema"],
         tables_max=v["guardrail.collections.max"],
