@@ -395,9 +395,15 @@ def _with_indexes(old: MySqlTable, table: MySqlTable, alteration: Alteration, re
 
 
 def _renamed(name: str, alteration: Alteration, renames: dict[str, str]) -> str | None:
-    """Returns the new name of a column of an index, None if the column was dropped."""
+    """Returns the new name of a column of an index, None if the column was dropped.
+
+    A column that the same statement adds under the name of a dropped one takes its place in indexes, as on the server.
+    """
     folded = name.lower()
-    return None if folded in alteration.dropped else renames.get(folded, name)
+    if folded not in alteration.dropped:
+        return renames.get(folded, name)
+    added = (placed.definition.name for placed in alteration.columns if placed.replaces is None)
+    return next((other for other in added if other.lower() == folded), None)
 
 
 def _with_key_only(

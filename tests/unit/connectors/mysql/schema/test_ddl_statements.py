@@ -120,6 +120,8 @@ def test_alter_table_changes_columns_like_the_server(action: str, names: str) ->
         ("CREATE TABLE t (id INT UNIQUE)", "MODIFY id INT NOT NULL", ("id",)),
         ("CREATE TABLE t (id INT NOT NULL UNIQUE, a INT NOT NULL UNIQUE)", "DROP INDEX id", ("a",)),
         ("CREATE TABLE t (id INT NOT NULL, a INT NOT NULL, UNIQUE (id, a))", "DROP a", ("id",)),
+        ("CREATE TABLE t (id INT NOT NULL UNIQUE)", "ADD id YEAR NOT NULL, DROP id", ("id",)),
+        ("CREATE TABLE t (id INT NOT NULL UNIQUE, a INT)", "CHANGE a id INT NOT NULL, DROP id", ()),
         ("CREATE TABLE t (id INT NOT NULL, UNIQUE KEY ((id + 1)))", "ADD a INT", ()),
         ("CREATE TABLE t (id INT NOT NULL, UNIQUE KEY u (id), PRIMARY KEY (id, a), a INT)", "ADD z INT", ("id", "a")),
         ("CREATE TABLE t (id SERIAL)", "ADD z INT", ("id",)),
