@@ -1,5 +1,6 @@
-"""Rows of the binary log decoded by one CPU core, beside mysql-replication on the same bytes: a table of ten columns in MariaDB,
-inserts of 500 rows per event, then updates of all rows, and inserts of one row per transaction."""
+"""Rows of the binary log decoded by one CPU core, to raw values and to those of events, beside mysql-replication on the same
+bytes: a table of ten columns in MariaDB, inserts of 500 rows per event, then updates of all rows, and inserts of one row per
+transaction."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.measure import measure_here, report
-from connectors.mysql.binlog import BinlogDecoder, RowDecoder, RowsEvent, TableMap, split_file
+from connectors.mysql.binlog import BinlogDecoder, ColumnReader, RowDecoder, RowsEvent, TableMap, split_file
+from connectors.mysql.schema.model import Column
+from connectors.mysql.types import MySqlTypeSettings, column_type
 from tests.support.mariadb import EmbeddedMariaDB
 
 ROWS = 20_000
@@ -67,8 +71,23 @@ def _capture() -> dict[str, list[bytes]]:
     return captured
 
 
-def decode(events: Sequence[bytes]) -> int:
-    """Decodes all events; returns the number of rows."""
+_COLUMNS = (
+    Column("id", 1, "BIGINT", "BIGINT", -5, optional=False), Column("name", 2, "VARCHAR", "VARCHAR", 12, 60, optional=False),
+    Column("email", 3, "VARCHAR", "VARCHAR", 12, 120), Column("active", 4, "TINYINT", "TINYINT", -6, 1),
+    Column("score", 5, "DOUBLE", "DOUBLE", 8), Column("balance", 6, "DECIMAL", "DECIMAL", 3, 12, 2),
+    Column("city", 7, "VARCHAR", "VARCHAR", 12, 40), Column("created", 8, "DATETIME", "DATETIME", 93, 3),
+    Column("changed", 9, "TIMESTAMP", "TIMESTAMP", 2014, 6, optional=False), Column("quantity", 10, "INT", "INT", 4),
+)  # fmt: skip
+
+
+def typed_readers() -> list[ColumnReader]:
+    """Readers that convert raw values to those of events."""
+    mapped = [column_type(column, MySqlTypeSettings(), "utf8mb4") for column in _COLUMNS]
+    return [one.reader for one in mapped if one is not None]
+
+
+def decode(events: Sequence[bytes], readers: Sequence[ColumnReader] | None = None) -> int:
+    """Decodes all events, to raw values or as ``readers`` say; returns the number of rows."""
     decoder = BinlogDecoder()
     decoders: dict[TableMap, RowDecoder] = {}
     rows = 0
@@ -77,7 +96,7 @@ def decode(events: Sequence[bytes]) -> int:
         if isinstance(event, RowsEvent) and event.table is not None:
             reader = decoders.get(event.table)
             if reader is None:
-                reader = decoders[event.table] = RowDecoder(event.table)
+                reader = decoders[event.table] = RowDecoder(event.table, readers)
             rows += len(reader.rows(event))
     return rows
 
@@ -121,11 +140,13 @@ def main() -> None:
     for name, events in _capture().items():
         count = SINGLE_ROWS if name == "single_inserts" else ROWS
         ours = measure_here(count * OUR_TIMES, _work(OUR_TIMES, decode, events, count))
+        typed = measure_here(count * OUR_TIMES, _work(OUR_TIMES, partial(decode, readers=typed_readers()), events, count))
         theirs = measure_here(count, _work(1, decode_with_mysql_replication, events, count))
         if name == "inserts":
             first = (ours, theirs)
         ways[name] = {
             "rows_per_cpu_s": round(ours.records / ours.cpu_s),
+            "event_values_rows_per_cpu_s": round(typed.records / typed.cpu_s),
             "mysql_replication_rows_per_cpu_s": round(theirs.records / theirs.cpu_s),
         }
     report("binlog_decode", *first, ways=ways)

@@ -23,6 +23,7 @@ class Extra:
 
 EXTRAS: dict[str, Extra] = {
     "spark": Extra("the Spark connectors", ("pyspark", "delta", "numpy", "pyarrow", "pyroaring", "pyiceberg", "obstore")),
+    "mysql": Extra("the MySQL and MariaDB source", ("pymysql", "sqlglot", "zstandard")),
     "postgres": Extra("the PostgreSQL source", ("psycopg",)),
     "jdbc": Extra("the JDBC connectors", ("sqlalchemy",)),
     "duckdb": Extra("the JDBC connectors with DuckDB", ("sqlalchemy", "duckdb", "duckdb_engine", "pyarrow")),

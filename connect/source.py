@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from connect.errors import UnsupportedError
@@ -53,6 +53,46 @@ class TopicReader(Protocol):
     def close(self) -> None: ...
 
 
+class OwnedTopic(Protocol):
+    """A topic with one partition that only this task writes, such as the history of the schemas it reads with. For one thread.
+
+    Every call may block on the brokers, within the timeouts that it was opened with, and raises UnreachableError if they do not
+    answer, ConnectError for other failures.
+    """
+
+    def exists(self) -> bool:
+        """Returns whether the topic exists. It may be empty."""
+
+    def create(self, configs: Mapping[str, str]) -> None:
+        """Creates the topic with one partition, and the brokers' default of replicas, unless it exists."""
+
+    def is_empty(self) -> bool:
+        """Returns whether the topic has no records, or does not exist."""
+
+    def read(self) -> Iterator[TopicRecord]:
+        """Yields all records that exist when the first one is asked for; none if the topic does not exist."""
+
+    def append(self, values: Sequence[bytes]) -> None:
+        """Writes records without keys, in order. On return, all in-sync replicas have acknowledged them.
+
+        After an error, some of them may have been written, or may still be written.
+        """
+
+    def close(self) -> None: ...
+
+
+class OwnedTopicSettings(NamedTuple):
+    """How to open a topic: settings of its clients, with Java's names. Without ``bootstrap.servers`` among them, they complete
+    those of the worker's consumers and producers."""
+
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+    query_timeout_s: float = 3.0
+    create_timeout_s: float = 30.0
+    read_timeout_s: float = 10.0
+    """How long to wait for the next records while reading."""
+
+
 class SourceTaskContext(Protocol):
     """The worker's services for a source task."""
 
@@ -71,6 +111,9 @@ class SourceTaskContext(Protocol):
         Without ``bootstrap.servers`` among them, they complete those of the worker's consumers. ``position`` is the offset to
         start at; None continues where ``group.id`` has committed. Raises ConfigError for settings that cannot work.
         """
+
+    def open_owned_topic(self, topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+        """Opens a topic that the task keeps. Connects when it is first used. Raises ConfigError for settings that cannot work."""
 
 
 class SourceTask(ABC):

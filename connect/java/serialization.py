@@ -33,6 +33,7 @@ class JavaType(Enum):
     FLOAT = "java.lang.Float"
     STRING = "java.lang.String"
     DECIMAL = "java.math.BigDecimal"
+    BIG_INTEGER = "java.math.BigInteger"
     UUID = "java.util.UUID"
     BYTES = "[B"
 
@@ -310,6 +311,8 @@ class _Writer:
                 self._byte_array(value)
             case JavaType.DECIMAL:
                 self._decimal(value)
+            case JavaType.BIG_INTEGER:
+                self._big_integer(value)
             case JavaType.UUID:
                 self._object(type_.value)
                 out += value.bytes[8:] + value.bytes[:8]
@@ -325,11 +328,14 @@ class _Writer:
         unscaled = int("".join(map(str, digits)))
         self._object(JavaType.DECIMAL.value)
         self.out += struct.pack(">i", -exponent)
-        self._object("java.math.BigInteger")
-        signum = 0 if not unscaled else -1 if sign else 1
-        self.out += struct.pack(">iiiii", -1, -1, -2, -2, signum)
-        self._byte_array(unscaled.to_bytes((unscaled.bit_length() + 7) // 8))
-        self.out += bytes([_END, _END])
+        self._big_integer(-unscaled if sign else unscaled)
+        self.out.append(_END)
+
+    def _big_integer(self, value: int) -> None:
+        self._object(JavaType.BIG_INTEGER.value)
+        self.out += struct.pack(">iiiii", -1, -1, -2, -2, (value > 0) - (value < 0))
+        self._byte_array(abs(value).to_bytes((value.bit_length() + 7) // 8))
+        self.out.append(_END)
 
 
 def _modified_utf8(text: str) -> bytes:

@@ -14,7 +14,7 @@ from connect.data.schema import Schema
 from connect.errors import ConnectError, IllegalStateError, RetriableError, UnsupportedError
 from connect.record import RawBatch, SinkRecord, SourceRecord, TopicPartition
 from connect.sink import ErrantRecordReporter, FailedRead, Offsets, RangeReader, RawRecord, SinkTask, TopicIdentity
-from connect.source import SourceTask, TopicReader, TransactionContext
+from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader, TransactionContext
 
 _Key = tuple[tuple[str, Any], ...]
 
@@ -68,6 +68,9 @@ class _SourceContext:
         return self._config
 
     def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
+        raise UnsupportedError("the harness has no topics")
+
+    def open_owned_topic(self, topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
         raise UnsupportedError("the harness has no topics")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
-from connectors.cdc.config.capture import CaptureSettings, parse_key_columns, parse_overrides
+from connectors.cdc.config.capture import CaptureSettings, parse_key_columns, parse_overrides, parse_statements
 from connectors.cdc.config.contract_keys import ContractSettings, parse_contracts
 from connectors.cdc.config.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
 from connectors.cdc.config.post_processor_keys import ReselectSettings, parse_post_processors
@@ -284,7 +284,7 @@ def _address(v: Mapping[str, Any]) -> Address:
         ),
         ssl_password=v["database.sslpassword"],
         tcp_keep_alive=v["database.tcpKeepAlive"],
-        initial_statements=_statements(v["database.initial.statements"]),
+        initial_statements=parse_statements(v["database.initial.statements"]),
     )
 
 
@@ -320,13 +320,6 @@ def _heartbeat_interval_ms(v: Mapping[str, Any], flush_mode: str) -> int:
     if interval_ms or flush_mode != "connector_and_driver" or str(v["provide.transaction.metadata"]).lower() == "true":
         return interval_ms
     return 600_000  # as in Debezium
-
-
-def _statements(text: str | None) -> tuple[str, ...]:
-    if not text:
-        return ()
-    parts = re.split(r"(?<!;);(?!;)", text)
-    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
 
 
 def _replica_identities(text: str | None) -> tuple[tuple[str, str], ...]:

@@ -6,21 +6,27 @@ features, which are rejected if their value would change the result.
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
-from connect.config.parsing import split_list
 from connect.config.validators import NonEmpty, at_least, one_of
-from connect.errors import ConfigError
 from connect.paths import AllowedPath
 from connectors.cdc.config.contract_keys import define_contract_keys
 from connectors.cdc.config.event_settings import define_event_form_keys
 from connectors.cdc.config.post_processor_keys import define_post_processor_keys
 from connectors.cdc.config.signal_keys import define_signal_keys
+from connectors.cdc.config.source_keys import (
+    define_binary_mode,
+    define_capture_keys,
+    define_decimal_mode,
+    define_event_keys,
+    define_query_timeout,
+    define_retry_keys,
+    define_snapshot_table_keys,
+    define_snapshot_thread_keys,
+    define_topic_prefix,
+)
 from connectors.cdc.config.topic_naming import define_topic_naming_keys
-from connectors.cdc.config.validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
+from connectors.cdc.config.validators import PatternText, SupportedValues
 from connectors.postgres.config_validators import SLOT_NAME, PluginOptions
 from connectors.postgres.safety_keys import define_safety_keys
 from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
@@ -42,13 +48,13 @@ def config_def() -> ConfigDef:
     """Builds the ConfigDef; a new one on each call because it is mutable."""
     keys = ConfigDef()
     _connection_keys(keys)
-    _capture_keys(keys)
+    define_capture_keys(keys, "schema")
     _replication_keys(keys)
     _snapshot_keys(keys)
-    _event_keys(keys)
+    define_event_keys(keys, "schema", unchanged_needs=" (needs REPLICA IDENTITY FULL)")
     define_event_form_keys(keys)
     _type_keys(keys)
-    _error_keys(keys)
+    define_retry_keys(keys)
     define_signal_keys(keys)
     define_safety_keys(keys)
     define_contract_keys(keys)
@@ -61,16 +67,7 @@ def config_def() -> ConfigDef:
 
 def _connection_keys(keys: ConfigDef) -> None:
     group = "Connection"
-    keys.define(
-        "topic.prefix",
-        S,
-        importance=HIGH,
-        group=group,
-        validator=PatternText(TOPIC_PREFIX, "only letters, digits, '.', '_', and '-'"),
-        doc="Name of this database in Kafka: prefix of all topics, name of the source partition, and part of schema names. "
-        "Do not change it on an existing connector: the stored offset depends on it.",
-        aliases=["database.server.name"],
-    )
+    define_topic_prefix(keys)
     keys.define("database.hostname", S, importance=HIGH, group=group, validator=NonEmpty(), doc="Host of the PostgreSQL server.")
     keys.define("database.port", N, 5432, importance=HIGH, group=group, validator=at_least(1), doc="Port of the server.")
     keys.define(
@@ -123,48 +120,7 @@ def _connection_keys(keys: ConfigDef) -> None:
         importance=LOW,
         doc="SQL statements to run first on each connection except replication connections, separated by ';' (';;' is a ';').",
     )
-    keys.define(
-        "database.query.timeout.ms",
-        N,
-        600_000,
-        group=group,
-        importance=LOW,
-        validator=at_least(0),
-        doc="Timeout of a catalog query, after which it is tried on a new connection; 0 for no limit. Does not apply to reading "
-        "tables.",
-    )
-    keys.define(
-        "connection.validation.timeout.ms",
-        L,
-        60_000,
-        group=group,
-        importance=LOW,
-        validator=at_least(100),
-        doc="Connect timeout of configuration validation; at most 10 seconds.",
-    )
-
-
-def _capture_keys(keys: ConfigDef) -> None:
-    group = "Capture"
-    for what, form in (("schema", "schema"), ("table", "schema.table"), ("column", "schema.table.column")):
-        for side in ("include", "exclude"):
-            keys.define(
-                f"{what}.{side}.list",
-                S,
-                None,
-                group=group,
-                importance=HIGH if what == "table" else MEDIUM,
-                validator=RegexList(),
-                doc=f"Comma-separated regular expressions; each must match a whole name ({form}), case-insensitively. Set "
-                "only one of include and exclude. Key columns are always captured.",
-            )
-    keys.define(
-        "message.key.columns",
-        S,
-        None,
-        group=group,
-        doc="Key columns that replace the primary key: <schema.table regex>:<column>,<column>;<schema.table regex>:<column>",
-    )
+    define_query_timeout(keys)
 
 
 def _replication_keys(keys: ConfigDef) -> None:
@@ -350,41 +306,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         doc="When to take a snapshot. initial: if no offset is stored. initial_only: the same, without streaming. always: at "
         "each start. when_needed: also if the stored position is lost. no_data (never): never.",
     )
-    keys.define(
-        "snapshot.include.collection.list",
-        S,
-        None,
-        group=group,
-        validator=RegexList(),
-        doc="Captured tables (schema.table regular expressions) to read in the snapshot. Default: all.",
-    )
-    keys.define(
-        "snapshot.select.statement.overrides",
-        S,
-        None,
-        group=group,
-        importance=LOW,
-        doc="Tables (schema.table) whose snapshot uses the SELECT in snapshot.select.statement.overrides.<schema.table>",
-    )
-    keys.define("snapshot.delay.ms", L, 0, group=group, importance=LOW, validator=at_least(0), doc="Delay before the snapshot.")
-    keys.define(
-        "streaming.delay.ms",
-        L,
-        0,
-        group=group,
-        importance=LOW,
-        validator=at_least(0),
-        doc="Delay between snapshot and streaming.",
-    )
-    keys.define(
-        "snapshot.tables.order.by.row.count",
-        S,
-        "disabled",
-        group=group,
-        importance=LOW,
-        validator=one_of("disabled", "ascending", "descending"),
-        doc="Order of tables in the snapshot, by estimated number of rows.",
-    )
+    define_snapshot_table_keys(keys, "schema")
     keys.define(
         "snapshot.isolation.mode",
         S,
@@ -415,140 +337,12 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         validator=at_least(0),
         doc="Timeout of the table locks with snapshot.locking.mode=shared.",
     )
-    keys.define(
-        "snapshot.max.threads",
-        N,
-        1,
-        group=group,
-        validator=at_least(1),
-        doc="Connections that read the snapshot in parallel, all as of the same point in time.",
-    )
-    keys.define(
-        "snapshot.max.threads.multiplier",
-        N,
-        1,
-        group=group,
-        importance=LOW,
-        validator=at_least(1),
-        doc="With several snapshot.max.threads, large tables are read in at least snapshot.max.threads times this number of key "
-        "ranges.",
-    )
-    keys.define(
-        "legacy.snapshot.max.threads",
-        B,
-        False,
-        group=group,
-        importance=LOW,
-        doc="Read each table on one connection, also with several snapshot.max.threads.",
-    )
-    keys.define(
-        "snapshot.resume.enabled",
-        B,
-        True,
-        group=group,
-        importance=LOW,
-        doc="Store which rows of an incomplete snapshot are completed, and read only the others after a restart. Tables are read "
-        "in the order of their keys then. false reads them in the order in which they are stored, and starts over.",
-    )
-
-
-def _event_keys(keys: ConfigDef) -> None:
-    group = "Events"
-    keys.define(
-        "tombstones.on.delete",
-        B,
-        True,
-        group=group,
-        doc="Whether a tombstone follows each delete, so that log compaction removes the key.",
-    )
-    keys.define(
-        "skipped.operations",
-        S,
-        "t",
-        group=group,
-        doc="Operations to skip: c (insert), u (update), d (delete), t (truncate), or none.",
-        validator=_skipped_operations,
-    )
-    keys.define(
-        "skip.messages.without.change",
-        B,
-        False,
-        group=group,
-        importance=LOW,
-        doc="Skip updates that change no captured column (needs REPLICA IDENTITY FULL).",
-    )
-    keys.define(
-        "extended.headers.enabled",
-        B,
-        True,
-        group=group,
-        importance=LOW,
-        doc="Add the headers __debezium.context.connectorLogicalName, taskId, connectorName, and runId to streamed changes.",
-    )
-    keys.define(
-        "heartbeat.interval.ms", N, 0, group=group, validator=at_least(0), doc="Interval of heartbeat records; 0 for none."
-    )
-    keys.define("heartbeat.action.query", S, None, group=group, importance=LOW, doc="SQL statement to run with each heartbeat.")
-    keys.define(
-        "topic.heartbeat.prefix",
-        S,
-        "__debezium-heartbeat",
-        group=group,
-        importance=LOW,
-        doc="Heartbeats go to the topic <this prefix>.<topic.prefix>.",
-    )
-    keys.define(
-        "topic.delimiter",
-        S,
-        ".",
-        group=group,
-        importance=LOW,
-        doc="Delimiter between topic prefix, schema, and table.",
-        validator=PatternText(re.compile(r"[._-]+"), "only '.', '_', and '-'"),
-    )
-    keys.define(
-        "max.batch.size",
-        N,
-        2048,
-        group=group,
-        validator=at_least(1),
-        doc="Maximum number of change events per poll. Snapshot rows are returned in larger batches.",
-    )
-    keys.define(
-        "max.queue.size.in.bytes",
-        L,
-        0,
-        group=group,
-        importance=LOW,
-        validator=at_least(0),
-        doc="Maximum bytes of changes that a poll reads, at most and by default 8 MiB. A single change may be larger.",
-    )
-    keys.define(
-        "poll.interval.ms",
-        L,
-        500,
-        group=group,
-        validator=at_least(1),
-        doc="Maximum wait of a poll for the first event; available events are returned immediately.",
-    )
-
-
-def _skipped_operations(name: str, value: Any) -> None:
-    for part in split_list(value):
-        if part not in ("c", "u", "d", "t", "none"):
-            raise ConfigError.invalid(name, value, "expected a comma-separated list of c, u, d, t, or none")
+    define_snapshot_thread_keys(keys)
 
 
 def _type_keys(keys: ConfigDef) -> None:
     group = "Types"
-    keys.define(
-        "decimal.handling.mode",
-        S,
-        "precise",
-        group=group,
-        validator=one_of("precise", "string", "double"),
-        doc="Representation of numeric and money: Decimal, string, or double (which may round).",
-    )
+    define_decimal_mode(keys, "numeric and money")
     modes = ("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds", "structured")
     keys.define(
         "time.precision.mode",
@@ -559,14 +353,7 @@ def _type_keys(keys: ConfigDef) -> None:
         doc="Representation of date, time, and timestamp: by the column's precision (adaptive), Connect's types in ms (which "
         "truncate), ISO strings, microseconds, nanoseconds, or structs of their parts (structured), also of those with a zone.",
     )
-    keys.define(
-        "binary.handling.mode",
-        S,
-        "bytes",
-        group=group,
-        validator=one_of("bytes", "base64", "base64-url-safe", "hex"),
-        doc="Representation of bytea: bytes, or a string in base64 or hex.",
-    )
+    define_binary_mode(keys, "bytea")
     keys.define(
         "hstore.handling.mode",
         S,
@@ -598,26 +385,4 @@ def _type_keys(keys: ConfigDef) -> None:
         UNAVAILABLE_VALUE,
         group=group,
         doc="Placeholder for an unavailable value: a TOAST value that an update did not change.",
-    )
-
-
-def _error_keys(keys: ConfigDef) -> None:
-    group = "Errors"
-    keys.define(
-        "errors.max.retries",
-        N,
-        -1,
-        group=group,
-        importance=LOW,
-        validator=at_least(-1),
-        doc="Number of attempts to reconnect before the task fails; -1 for no limit, 0 for none.",
-    )
-    keys.define(
-        "retriable.restart.connector.wait.ms",
-        L,
-        10_000,
-        group=group,
-        importance=LOW,
-        validator=at_least(0),
-        doc="Maximum wait between two attempts; the first waits are shorter.",
     )

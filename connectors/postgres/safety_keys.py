@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.definition import ConfigDef, ConfigType
 from connect.config.validators import at_least, one_of
+from connectors.cdc.config.source_keys import define_table_limit_keys
 
 _N, _L, _S, _P = ConfigType.INT, ConfigType.LONG, ConfigType.STRING, ConfigType.PASSWORD
 
@@ -88,22 +89,4 @@ def define_safety_keys(keys: ConfigDef) -> None:
         doc="Warn if the server will remove WAL that the slot needs within this time, as fast as the WAL has grown "
         "(max_slot_wal_keep_size); 0 turns the forecast off.",
     )
-    keys.define(
-        "guardrail.collections.max",
-        _N,
-        0,
-        group=group,
-        importance=Importance.LOW,
-        validator=at_least(0),
-        doc="Maximum number of captured tables, for guardrail.collections.limit.action; 0 for no limit.",
-    )
-    keys.define(
-        "guardrail.collections.limit.action",
-        _S,
-        "warn",
-        group=group,
-        importance=Importance.LOW,
-        validator=one_of("warn", "fail"),
-        doc="What happens at the start if there are more captured tables: warn logs a warning, fail fails the task.",
-        aliases=["guardrail.limit.action"],
-    )
+    define_table_limit_keys(keys, group)

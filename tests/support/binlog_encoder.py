@@ -76,14 +76,21 @@ def field(code: int, content: bytes) -> bytes:
     return bytes([code]) + packed_bytes(content)
 
 
-def description(columns: Sequence[tuple[int, bytes]], *, optional: bytes = b"", table: str = "t", schema: str = "db") -> bytes:
-    """TABLE_MAP without number and flags; a column is its type code and its metadata."""
+def description(
+    columns: Sequence[tuple[int, bytes]],
+    *,
+    optional: bytes = b"",
+    table: str = "t",
+    schema: str = "db",
+    nullable: Sequence[int] | None = None,
+) -> bytes:
+    """TABLE_MAP without number and flags; a column is its type code and its metadata. By default, all are nullable."""
     metadata = b"".join(content for _, content in columns)
-    codes, nullable = bytes(code for code, _ in columns), bits([1] * len(columns))
+    codes, null_bits = bytes(code for code, _ in columns), bits([1] * len(columns) if nullable is None else nullable)
     return b"".join(
         [
             bytes([len(schema)]), schema.encode(), b"\0", bytes([len(table)]), table.encode(), b"\0",
-            packed_int(len(columns)), codes, packed_bytes(metadata), nullable, optional,
+            packed_int(len(columns)), codes, packed_bytes(metadata), null_bits, optional,
         ]
     )  # fmt: skip
 

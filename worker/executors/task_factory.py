@@ -15,7 +15,7 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.plugins import Plugins
 from connect.sink import SinkTask
-from connect.source import SourceTask, TopicReader
+from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
 from connect.strict import STRICT
 from connect.transforms.chain import build_steps
 from worker.config.client_overrides import DEFAULT_BATCH_SIZE, client_properties, with_transactions
@@ -28,6 +28,7 @@ from worker.executor import WorkerServices
 from worker.kafka.dead_letter_producer import DeadLetterProducer
 from worker.kafka.first_partition import FirstPartitionReader
 from worker.kafka.idempotence import with_idempotence
+from worker.kafka.owned_topic import KafkaOwnedTopic
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
@@ -210,6 +211,13 @@ class TaskFactory:
             own = {} if "bootstrap.servers" in settings else self._client(ClientKind.CONSUMER, request)
             return FirstPartitionReader({**own, **settings}, topic, position)
 
+        def open_owned_topic(topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+            clients = ((ClientKind.CONSUMER, settings.consumer), (ClientKind.PRODUCER, settings.producer))
+            consumer, producer = (
+                own if "bootstrap.servers" in own else {**self._client(kind, request), **own} for kind, own in clients
+            )
+            return KafkaOwnedTopic(topic, settings._replace(consumer=consumer, producer=producer))
+
         return SourceTaskRuntime(
             task,
             request.task_config,
@@ -220,6 +228,7 @@ class TaskFactory:
             errors,
             rejected,
             open_topic,
+            open_owned_topic,
             transaction,
             lingers_for_backlog=_has_default(configured, defaults, "linger.ms"),
         )

@@ -13,7 +13,7 @@ from connect.backoff import Backoff
 from connect.errors import BadRequestError, ConnectError, RetriableError, UnsupportedError
 from connect.metrics import Metric
 from connect.record import SourceRecord
-from connect.source import TopicReader, TransactionContext
+from connect.source import OwnedTopic, OwnedTopicSettings, TopicReader, TransactionContext
 from worker.executor import WorkerServices
 from worker.kafka.idempotence import NOT_IDEMPOTENT_HINT
 from worker.kafka.record_producer import ProduceCancelled, ProducerLostError
@@ -53,6 +53,7 @@ class SourceContext:
     ) -> None:
         self._config = runtime.config
         self._open_topic = runtime.open_topic
+        self._open_owned_topic = runtime.open_owned_topic
         self._offset_reader = offset_reader
         self._transactions = transactions
 
@@ -69,6 +70,9 @@ class SourceContext:
 
     def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
         return self._open_topic(topic, settings, position)
+
+    def open_owned_topic(self, topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+        return self._open_owned_topic(topic, settings)
 
 
 class SourceWorkerTask(WorkerTask):

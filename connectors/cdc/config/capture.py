@@ -1,4 +1,4 @@
-"""Which tables and columns are captured, and how a snapshot selects their rows."""
+"""Which tables and columns are captured, how a snapshot selects their rows, and statements that begin a session."""
 
 from __future__ import annotations
 
@@ -51,3 +51,9 @@ def parse_overrides(text: str | None, config: Mapping[str, str]) -> dict[str, st
             raise ConfigError(f'Missing required configuration "{key}": {table} is listed in its parent key', key=key)
         found[table] = config[key]
     return found
+
+
+def parse_statements(text: str | None) -> tuple[str, ...]:
+    """Parses ``database.initial.statements``: statements separated by ';', where ';;' is a ';' in one."""
+    parts = re.split(r"(?<!;);(?!;)", text or "")
+    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())

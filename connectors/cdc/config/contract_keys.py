@@ -19,7 +19,8 @@ class ContractSettings:
     accepted: frozenset[str] = frozenset()
 
 
-def define_contract_keys(keys: ConfigDef) -> None:
+def define_contract_keys(keys: ConfigDef, word: str = "schema") -> None:
+    """``word`` is what contains tables."""
     group = "Schema contracts"
     define_contract_rules(
         keys,
@@ -28,8 +29,8 @@ def define_contract_keys(keys: ConfigDef) -> None:
         "schema, freeze fails the task, drop_column leaves columns out that are new or have another type, and dead_letter_queue "
         "reports the rows of the new version as errors.* say. Key columns are never left out: the task fails.",
         "Other contracts for tables and columns: <regular expression>:<mode>, comma-separated. Expressions match "
-        "schema.table or schema.table.column. The first one that matches the column applies, else the first one that matches its "
-        "table.",
+        f"{word}.table or {word}.table.column. The first one that matches the column applies, else the first one that matches "
+        "its table.",
     )
     keys.define(
         "schema.contract.accepted",
@@ -38,7 +39,7 @@ def define_contract_keys(keys: ConfigDef) -> None:
         group=group,
         importance=Importance.LOW,
         doc="Versions of tables that become part of the contract, comma-separated, as the message of the error names them: "
-        "<schema>.<table>@<version>.",
+        f"<{word}>.<table>@<version>.",
     )
 
 

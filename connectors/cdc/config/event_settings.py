@@ -37,8 +37,10 @@ class EventSettings:
     """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
 
 
-def define_event_form_keys(keys: ConfigDef) -> None:
+def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
+    """``word`` is what contains tables. Logical messages and ``restore.debezium.events`` are PostgreSQL's, which has schemas."""
     group = "Events"
+    in_postgres = word == "schema"
     for what, where in (("schema", "names of schemas"), ("field", "names of fields, which are those of columns")):
         keys.define(
             f"{what}.name.adjustment.mode",
@@ -50,7 +52,7 @@ def define_event_form_keys(keys: ConfigDef) -> None:
             doc=f"How {where} are adjusted to Avro: not at all (none), by _ in place of each invalid character (avro), or by "
             "_uxxxx in place of each invalid character and of _ (avro_unicode).",
         )
-    for side in ("include", "exclude"):
+    for side in ("include", "exclude") if in_postgres else ():
         keys.define(
             f"message.prefix.{side}.list",
             ConfigType.STRING,
@@ -118,18 +120,19 @@ def define_event_form_keys(keys: ConfigDef) -> None:
         "it null with a warning, skip silently. fail treats the whole row as event.processing.failure.handling.mode says, and so "
         "does the connector if the key is not set (Debezium: warn), so that no value is lost unnoticed.",
     )
-    keys.define(
-        RESTORED_EVENTS,
-        ConfigType.LIST,
-        "",
-        group=group,
-        importance=Importance.LOW,
-        validator=DistinctList(_RESTORED, may_be_empty=True),
-        doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
-        "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
-        "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes of "
-        "tables without a key).",
-    )
+    if in_postgres:
+        keys.define(
+            RESTORED_EVENTS,
+            ConfigType.LIST,
+            "",
+            group=group,
+            importance=Importance.LOW,
+            validator=DistinctList(_RESTORED, may_be_empty=True),
+            doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
+            "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
+            "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes "
+            "of tables without a key).",
+        )
     keys.define(
         "column.propagate.source.type",
         ConfigType.STRING,
@@ -137,7 +140,7 @@ def define_event_form_keys(keys: ConfigDef) -> None:
         group=group,
         importance=Importance.LOW,
         validator=RegexList(),
-        doc="Comma-separated regular expressions of columns (schema.table.column) whose schemas get the parameters "
+        doc=f"Comma-separated regular expressions of columns ({word}.table.column) whose schemas get the parameters "
         "__debezium.source.column.type, length, scale, and name. A column has one rule: truncation or a mask comes first.",
     )
     keys.define(
@@ -147,7 +150,7 @@ def define_event_form_keys(keys: ConfigDef) -> None:
         group=group,
         importance=Importance.LOW,
         validator=RegexList(),
-        doc="The same for all columns of a type (schema.table.type, for example .+\\.numeric).",
+        doc=f"The same for all columns of a type ({word}.table.type, for example .+\\.{'numeric' if in_postgres else 'double'}).",
     )
 
 
@@ -157,8 +160,8 @@ def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -
         parse_column_rules(config),
         values["schema.name.adjustment.mode"],
         values["field.name.adjustment.mode"],
-        tuple(split_list(values["message.prefix.include.list"])),
-        tuple(split_list(values["message.prefix.exclude.list"])),
+        tuple(split_list(values.get("message.prefix.include.list"))),
+        tuple(split_list(values.get("message.prefix.exclude.list"))),
         values["provide.transaction.metadata"],
         values["topic.transaction"],
         values["event.processing.failure.handling.mode"],

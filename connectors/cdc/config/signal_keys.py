@@ -19,6 +19,12 @@ NOTIFICATION_CHANNELS = ("log", "sink")
 _SINK_TOPIC = "notification.sink.topic.name"
 
 BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
+_BACKFILL_OF_PUBLICATIONS = (
+    "Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
+    "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
+    "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
+    "none: never, as in Debezium. A key of Sluice."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +96,18 @@ def _table_name(name: str, value: Any) -> None:
         raise ConfigError.invalid(name, value, "expected schema.table")
 
 
-def define_signal_keys(keys: ConfigDef) -> None:
+def define_signal_keys(keys: ConfigDef, word: str = "schema", backfill_doc: str = _BACKFILL_OF_PUBLICATIONS) -> None:
+    """``word`` is what contains tables; ``backfill_doc`` says when tables are captured later."""
     group = "Signals"
     low = Importance.LOW
+    example = "public.orders" if word == "schema" else "shop.orders"
     keys.define(
         "signal.data.collection",
         ConfigType.STRING,
         None,
         group=group,
         validator=_table_name,
-        doc="Signal table (schema.table) with the columns id, type, and data: inserted rows are signals to the connector. "
+        doc=f"Signal table ({word}.table) with the columns id, type, and data: inserted rows are signals to the connector. "
         "Incremental snapshots write their watermarks to it, unless read.only=true. Its changes are captured too.",
     )
     keys.define(
@@ -117,7 +125,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         doc="Topic of the channel kafka; by default <topic.prefix>-signal. Its first partition is read. The key of a signal is "
-        'topic.prefix, the value such as {"type": "execute-snapshot", "data": {"data-collections": ["public.orders"]}}.',
+        f'topic.prefix, the value such as {{"type": "execute-snapshot", "data": {{"data-collections": ["{example}"]}}}}.',
     )
     keys.define(
         "signal.kafka.bootstrap.servers",
@@ -153,7 +161,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         group=group,
         importance=low,
         doc='File of the channel file: one signal per line, such as {"id": "1", "type": "execute-snapshot", "data": '
-        '{"data-collections": ["public.orders"]}}. Lines that were read are removed from the file.',
+        f'{{"data-collections": ["{example}"]}}}}. Lines that were read are removed from the file.',
     )
     keys.define(
         "signal.poll.interval.ms",
@@ -205,10 +213,7 @@ def define_signal_keys(keys: ConfigDef) -> None:
         BACKFILL_CREATED,
         group=group,
         validator=one_of(BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL),
-        doc="Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
-        "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
-        "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
-        "none: never, as in Debezium. A key of Sluice.",
+        doc=backfill_doc,
     )
     keys.define(
         "notification.enabled.channels",

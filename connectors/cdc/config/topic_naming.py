@@ -18,7 +18,12 @@ _PACKAGE = "io.debezium.schema."
 _DEFAULT, _REGEX, _UNICODE = (
     f"{_PACKAGE}Schema{name}" for name in ("TopicNamingStrategy", "RegexTopicNamingStrategy", "UnicodeTopicNamingStrategy")
 )
-_STRATEGIES = {name.lower(): name for name in (_DEFAULT, _REGEX, _UNICODE)}
+DATABASE_STRATEGIES = tuple(
+    f"{_PACKAGE}Default{name}" for name in ("TopicNamingStrategy", "RegexTopicNamingStrategy", "UnicodeTopicNamingStrategy")
+)
+"""The same for sources whose tables are in databases instead of schemas."""
+SCHEMA_STRATEGIES = (_DEFAULT, _REGEX, _UNICODE)
+_REGEX_NAMES = (_REGEX.lower(), DATABASE_STRATEGIES[1].lower())
 _KEY = "topic.naming.strategy"
 _INVALID = re.compile(r"[^A-Za-z0-9._-]")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9.-]")
@@ -39,17 +44,22 @@ class TopicNaming:
         return self.adjust(self.delimiter.join((self.prefix, schema, table)))
 
 
-def define_topic_naming_keys(keys: ConfigDef) -> None:
+def define_topic_naming_keys(keys: ConfigDef, word: str = "schema", strategies: tuple[str, ...] = SCHEMA_STRATEGIES) -> None:
+    """``word`` is what contains tables. ``strategies`` are the classes that name topics plainly, by a regular expression, and
+    with codes for characters."""
+    plain, regex, unicode = strategies
     keys.define(
         _KEY,
         ConfigType.STRING,
-        _DEFAULT,
+        plain,
         group="Topics",
         importance=Importance.LOW,
-        validator=SupportedValues(tuple(_STRATEGIES), "topics are named by schema and table; use one of the strategies listed"),
-        doc="How topics are named: <topic.prefix>.<schema>.<table> with _ for each invalid character "
-        f"({_DEFAULT}), with _uxxxx for each invalid character and for _ ({_UNICODE}), or changed by topic.regex "
-        f"({_REGEX}).",
+        validator=SupportedValues(
+            tuple(name.lower() for name in strategies), f"topics are named by {word} and table; use one of the strategies listed"
+        ),
+        doc=f"How topics are named: <topic.prefix>.<{word}>.<table> with _ for each invalid character "
+        f"({plain}), with _uxxxx for each invalid character and for _ ({unicode}), or changed by topic.regex "
+        f"({regex}).",
     )
     keys.define(
         "topic.regex",
@@ -57,7 +67,7 @@ def define_topic_naming_keys(keys: ConfigDef) -> None:
         None,
         group="Topics",
         importance=Importance.LOW,
-        doc=f"Java regular expression for whole names of topics, with {_REGEX}. Tables may then share a topic: make sure that "
+        doc=f"Java regular expression for whole names of topics, with {regex}. Tables may then share a topic: make sure that "
         "their keys differ.",
     )
     keys.define(
@@ -73,17 +83,17 @@ def define_topic_naming_keys(keys: ConfigDef) -> None:
 def parse_topic_naming(values: Mapping[str, Any]) -> TopicNaming:
     """Parses the keys. Raises ConfigError."""
     prefix, delimiter = values["topic.prefix"], values["topic.delimiter"]
-    match _STRATEGIES[values[_KEY].lower()]:
-        case name if name == _REGEX:
-            return TopicNaming(prefix, delimiter, _regex_replacement(values), shares_topics=True)
-        case name if name == _UNICODE:
-            return TopicNaming(prefix, delimiter, _encode_characters)
+    name = values[_KEY].lower()
+    if name in _REGEX_NAMES:
+        return TopicNaming(prefix, delimiter, _regex_replacement(values), shares_topics=True)
+    if name.endswith("unicodetopicnamingstrategy"):
+        return TopicNaming(prefix, delimiter, _encode_characters)
     return TopicNaming(prefix, delimiter, _replace_characters)
 
 
 def find_topic_naming_errors(config: Mapping[str, str]) -> list[ConfigValue]:
     """Finds errors of keys that depend on one another."""
-    if config.get(_KEY, "").lower() != _REGEX.lower():
+    if config.get(_KEY, "").lower() not in _REGEX_NAMES:
         return []
     found: dict[str, ConfigValue] = {}
     for check in (_regex, _replacement_text, _regex_replacement):
@@ -106,7 +116,7 @@ def _encode_characters(topic: str) -> str:
 def _required(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if not value or not value.strip():
-        raise ConfigError.invalid(name, value or None, f"required with {_KEY}={_REGEX}")
+        raise ConfigError.invalid(name, value or None, f"required with {_KEY}={values[_KEY]}")
     return str(value)
 
 

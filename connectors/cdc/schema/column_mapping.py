@@ -86,7 +86,7 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
         mapper = _with_key_value(mapper)
         null_value = None if null_value is None else _keyed(null_value, None)
     placeholder = None if mapped.placeholder is None else mapper(mapped.placeholder)
-    decode = _composed(mapped.decode, mapper)
+    decode = _composed(mapped.decode, mapper, null_value)
     mapped = replace(mapped, decode=decode, placeholder=placeholder, inline=Inline.CALL, call_kind=TextKind.OTHER)
     return replace(
         column,
@@ -103,13 +103,18 @@ def source_parameters(column: str, source: SourceType) -> dict[str, str]:
     """Debezium's schema parameters with the type of a column."""
     prefix = "__debezium.source.column."
     parameters = {f"{prefix}type": source.name.upper()}
-    if source.length is not None:
-        parameters[f"{prefix}length"] = str(source.length)
-    return {**parameters, f"{prefix}scale": str(source.scale), f"{prefix}name": column}
+    for name, value in (("length", source.length), ("scale", source.scale), ("comment", source.comment or None)):
+        if value is not None:
+            parameters[f"{prefix}{name}"] = str(value)
+    return {**parameters, f"{prefix}name": column}
 
 
-def _composed(decode: Callable[[str], Any], mapper: Mapper) -> Callable[[str], Any]:
-    return lambda text: mapper(decode(text))
+def _composed(decode: Callable[[str], Any], mapper: Mapper, null_value: Any) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        value = decode(text)
+        return null_value if value is None else mapper(value)  # MySQL's 0000-00-00 is null
+
+    return convert
 
 
 def _constant(mask: str) -> Mapper:

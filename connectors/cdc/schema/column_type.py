@@ -11,7 +11,8 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.text_records import TextKind
 
-Decoder = Callable[[str], Any]
+Decoder = Callable[[Any], Any]
+"""Converts the server's text of a value; where a source says so, its bytes, or a value of its log."""
 
 CONVERSION_ERRORS = (DataError, ValueError, TypeError, ArithmeticError, LookupError)
 """The errors that decoders of values raise."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SourceType:
-    """``is_text``: the driver's type is a character type. ``length`` is None for a vector without a dimension."""
+    """``is_text``: the driver's type is a character type. ``length`` and ``scale`` are None if the type has none."""
 
     name: str
     length: int | None
-    scale: int
+    scale: int | None
     is_text: bool
+    comment: str | None = None

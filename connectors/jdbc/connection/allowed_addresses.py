@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -15,14 +14,14 @@ _HOST_IN_DSN = re.compile(
     r"(?:\(\s*HOST\s*=\s*|(?:^|[;,])\s*(?:Server|HostName|Data Source|Address)\s*=\s*(?:tcp:)?|//)([^\s;,/:()\[\]]+)",
     re.IGNORECASE,
 )
-_CANNOT_CONNECT = 2003
 
 
 def check_addresses(engine: Engine) -> None:
     """Checks the hosts of each new connection, with the arguments that earlier listeners have set. Raises ConfigError on
     ``connect``.
 
-    libpq gets the checked addresses, PyMySQL a socket (:func:`connect_pymysql`). Other drivers resolve names again themselves.
+    libpq gets the checked addresses, PyMySQL a socket (:mod:`connectors.databases.mysql.connections`). Other drivers resolve
+    names again themselves.
     """
     if engine.dialect.driver in ("psycopg", "psycopg2"):
         event.listen(engine, "do_connect", _connect_libpq)
@@ -40,25 +39,6 @@ def _connect_libpq(dialect: Any, record: Any, arguments: list[Any], keywords: di
         raise dialect.loaded_dbapi.OperationalError(f"failed to resolve host '{host}': {e}") from e
     # Not into ``keywords``, which serve the next connection too: its names are resolved anew, as after a failover.
     return dialect.connect(*arguments, **(keywords | pinned))
-
-
-def connect_pymysql(*arguments: Any, **keywords: Any) -> Any:
-    """Calls ``pymysql.connect``, over a socket to a checked address; TLS still verifies the name."""
-    import pymysql  # optional, and only loaded for MySQL
-
-    if keywords.get("unix_socket"):
-        return pymysql.connect(*arguments, **keywords)
-    connection = pymysql.connect(*arguments, **keywords, defer_connect=True)
-    source = None if connection.bind_address is None else (connection.bind_address, 0)
-    try:
-        link = address_rules().open_socket(connection.host, connection.port, connection.connect_timeout, source)
-    except OSError as e:
-        text = f"Can't connect to MySQL server on {connection.host!r} ({e})"
-        raise pymysql.err.OperationalError(_CANNOT_CONNECT, text) from e
-    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.connect(link)
-    return connection
 
 
 def _check_names(engine: Engine, arguments: list[Any], keywords: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from connectors.jdbc.connection.allowed_addresses import connect_pymysql
+from connectors.databases.mysql.connections import connect_pymysql
 
 CONNECT_TIMEOUT_S = 10
 """How long connecting and authenticating may take unless the URL sets it; the same as PostgreSQL's JDBC driver."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from connectors.mysql.binlog.json_diff import change_document
 from connectors.mysql.binlog.table_map import TableMap
 from connectors.mysql.binlog.wire import packed_int
 
+_SHOWN_BYTES = 40
 _Part = tuple[FixedCode, list[str]]
 """A value of fixed size and the names of its parts; no names: it is skipped."""
 
@@ -22,15 +23,17 @@ class ColumnReader:
     """How to read a column.
 
     ``unsigned``: whether an integer is; None takes it from TABLE_MAP, which has it with binlog_row_metadata=MINIMAL, too.
-    ``inline`` is an expression for the value, with ``{x}`` for the raw one and ``{c}`` for the function ``convert``; if empty,
-    ``convert`` is called, if there is one. It is not called for nulls. ``fraction_digits`` are those of TIME, DATETIME, and
-    TIMESTAMP in MariaDB's older format, whose TABLE_MAP does not have them.
+    ``inline`` is an expression for the value, with ``{x}`` for the raw one and ``{c}`` for ``convert``, which may be any object
+    then; if empty, ``convert`` is called, if there is one. It is not called for nulls. ``fraction_digits`` are those of TIME,
+    DATETIME, and TIMESTAMP in MariaDB's older format, whose TABLE_MAP does not have them. ``name`` is that of the column, for
+    messages; empty takes it from TABLE_MAP, which has it with binlog_row_metadata=FULL.
     """
 
     unsigned: bool | None = None
-    convert: Callable[[Any], Any] | None = None
+    convert: Any = None
     inline: str = ""
     fraction_digits: int | None = None
+    name: str = ""
 
 
 class ImageCode:
@@ -68,12 +71,22 @@ class RowCode:
     def add_finder(self, finder: FieldFinder) -> None:
         self._finders.append(finder)
 
+    def label(self, index: int) -> str:
+        """Returns a column's name for messages."""
+        reader = self.readers[index]
+        return reader.name if reader is not None and reader.name else self.table.column_label(index)
+
     def explain(self, error: BaseException) -> str:
         """Returns the error with its column, if it concerns one."""
+        reason = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            shown = error.object[:_SHOWN_BYTES]
+            more = "..." if len(error.object) > _SHOWN_BYTES else ""
+            reason = f"{shown!r}{more} is no text in {error.encoding}: {error.reason} at byte {error.start}"
         for finder in self._finders:
             if path := finder.path(error):
-                return f"column {path}: {error}"
-        return str(error)
+                return f"column {path}: {reason}"
+        return reason
 
 
 def compile_rows(
@@ -186,7 +199,7 @@ class _RowWriter:
                 size = self._unpack(body, parts, skipped)
                 self._fixed_values(body, values)
                 parts, values, skipped = [], [], 0
-                with self.source.labeled(self.code.table.column_label(i)):
+                with self.source.labeled(self.code.label(i)):
                     expression = length.expression.format(*names)
                     if name:
                         self.line(body, 2, f"j = i + {size}")
@@ -205,7 +218,7 @@ class _RowWriter:
         for i, name in values:
             code = self.code.codes[i]
             assert isinstance(code, FixedCode)
-            with self.source.labeled(self.code.table.column_label(i)):
+            with self.source.labeled(self.code.label(i)):
                 self._value(body, 2, i, name, code.expression.format(*self._parts(name, code)))
 
     def _parts(self, name: str, code: FixedCode) -> list[str]:
@@ -266,7 +279,7 @@ class _RowWriter:
         for number, i in enumerate(image.columns):
             code = self.code.codes[i]
             name = f"{prefix}{i}" if self.code.readers[i] is not None else ""
-            with self.source.labeled(self.code.table.column_label(i)):
+            with self.source.labeled(self.code.label(i)):
                 self.line(body, 2, f"if p & {1 << number}:")
                 if name:
                     self.line(body, 3, f"{name} = None")

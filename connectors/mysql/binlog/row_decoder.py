@@ -64,10 +64,11 @@ class RowDecoder:
             decode = self._decoders[key] = self._decoder(event)
         try:
             return decode(event.data, event.at)
-        except _ERRORS as e:
+        except (*_ERRORS, DataError) as e:
             name = f"{event.header.name} of {self.table}"
             where = f"at position {event.header.position}" if event.header.next_position else "without a position"
-            detail = self._code.explain(e)
+            # A reader's own errors name the column.
+            detail = e.message if isinstance(e, DataError) else self._code.explain(e)
             raise DataError(f"{name} {where} cannot be read: {detail}") from e
 
     def _decoder(self, event: RowsEvent) -> Callable[[bytes, int], list[Any]]:

@@ -1,1 +1,1 @@
-"""Tables of the database: their model, the catalog, DDL, and the schema history."""
+"""Tables of the database: their model, DDL, the checks against TABLE_MAP, and the schema history."""

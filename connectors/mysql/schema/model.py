@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+PRIMARY: Final = "PRIMARY"
+"""The name of the primary key among the indexes."""
+
+
+class TableId(NamedTuple):
+    """The names of a table. Also the keys of the mappings from names to tables."""
+
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +25,9 @@ class Column:
 
     ``type_name`` is the SQL type in capitals, with its attributes (``BIGINT UNSIGNED``), and ``type_expression`` the same without
     length and scale as the history stores it. ``length`` and ``scale`` are None if the declaration has none. ``default`` is the
-    expression of the default as text, None for NULL; it counts only with ``has_default``.
+    value of the default as text, None for NULL and for expressions; it counts only with ``has_default``. Like Debezium, a
+    nullable column without DEFAULT has the default NULL, and that of CURRENT_TIMESTAMP is ``1970-01-01 00:00:00``. The default of
+    a BIT is binary digits.
     """
 
     name: str
@@ -25,7 +41,9 @@ class Column:
     charset: str | None = None
     optional: bool = True
     is_auto_incremented: bool = False
+    """Debezium also sets it, and ``is_generated``, for columns with ON UPDATE CURRENT_TIMESTAMP."""
     is_generated: bool = False
+    """Whether the server assigns values by AUTO_INCREMENT or ON UPDATE. False for generated columns (``AS (expression)``)."""
     has_default: bool = False
     default: str | None = None
     enum_values: tuple[str, ...] = ()
@@ -34,9 +52,20 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A version of a table. ``key`` are the names of the primary key's columns, else those of the first unique index whose
-    columns are all NOT NULL."""
+class Index:
+    """An index. ``columns`` is empty if a part of it is an expression, so that it cannot be a key of events."""
+
+    name: str
+    is_unique: bool
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlTable:
+    """A version of a table.
+
+    ``key`` are the names of the primary key's columns, else those of the first unique index whose columns are all NOT NULL.
+    """
 
     database: str
     name: str
@@ -45,6 +74,20 @@ class Table:
     charset: str | None = None
     """The default character set of the table."""
     comment: str | None = field(default=None, compare=False)
+    indexes: tuple[Index, ...] = field(default=(), compare=False)
+    """The indexes by which ``key`` is found again after ALTER TABLE; the primary key is named PRIMARY. Empty if unknown:
+    Debezium's history has the key only."""
+    has_system_versioning: bool = field(default=False, compare=False)
+    """Whether MariaDB adds the invisible columns row_start and row_end, which are in the binary log but not in ``columns``."""
+
+    @property
+    def id(self) -> TableId:
+        return TableId(self.database, self.name)
+
+    def column(self, name: str) -> Column | None:
+        """Returns a column by name, in any case."""
+        folded = name.lower()
+        return next((column for column in self.columns if column.name.lower() == folded), None)
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"

@@ -24,10 +24,10 @@ from connectors.cdc.schema.column_mapping import RowColumn, find_rule, key_value
 from connectors.cdc.schema.contracts import Judgment
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
-from connectors.postgres.schema.lenient_columns import lenient_column
 from connectors.postgres.schema.source_block import SOURCE
 from connectors.postgres.types import ColumnType, column_type
 from connectors.postgres.types.catalog_type import CatalogType

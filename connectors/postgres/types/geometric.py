@@ -7,34 +7,14 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connectors.cdc.schema.column_type import ColumnType, refuse
+from connectors.cdc.schema.geometry import GEOMETRY, POINT, geometry_shape
 
-
-def _shape(name: str, doc: str, version: int = 1) -> SchemaBuilder:
-    return SchemaBuilder.struct().name(f"io.debezium.data.geometry.{name}").version(version).doc(doc)
-
-
-POINT = (
-    _shape("Point", "Geometry (POINT)")
-    .field("x", Schema.FLOAT64)
-    .field("y", Schema.FLOAT64)
-    .field("wkb", Schema.OPTIONAL_BYTES)
-    .field("srid", Schema.OPTIONAL_INT32)
-    .build()
-)
-GEOMETRY = (
-    _shape("Geometry", "Geometry", version=2)
-    .optional()
-    .field("wkb", Schema.BYTES)
-    .field("srid", Schema.OPTIONAL_INT32)
-    .field("extensions", Schema(Type.MAP, optional=True, key_schema=Schema.STRING, value_schema=Schema.STRING))
-    .build()
-)
-CIRCLE = _shape("Circle", "Geometry (CIRCLE)").optional().field("center", POINT).field("radius", Schema.FLOAT64).build()
+CIRCLE = geometry_shape("Circle", "Geometry (CIRCLE)").optional().field("center", POINT).field("radius", Schema.FLOAT64).build()
 LINE = (
-    _shape("Line", "Geometry (LINE)")
+    geometry_shape("Line", "Geometry (LINE)")
     .optional()
     .field("a", Schema.FLOAT64)
     .field("b", Schema.FLOAT64)

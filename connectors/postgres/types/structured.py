@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from connect.data.schema import Schema, SchemaBuilder
-from connect.data.struct import Struct
 from connectors.cdc.schema.column_type import ColumnType
+from connectors.cdc.schema.structured_types import (
+    STRUCTURED_DATE,
+    STRUCTURED_DURATION,
+    STRUCTURED_TIME,
+    STRUCTURED_TIMESTAMP,
+    STRUCTURED_ZONED_TIME,
+    STRUCTURED_ZONED_TIMESTAMP,
+    structured_type,
+)
 from connectors.databases.postgresql.dates import parse_timetz
 from connectors.postgres.config import TypeSettings
 from connectors.postgres.types.temporal import interval_parts
@@ -16,44 +22,6 @@ from connectors.postgres.types.temporal import interval_parts
 _NS = 1_000_000_000
 _MOST_DIGITS = 6
 _INFINITIES = {"infinity": "POSITIVE_INFINITY", "-infinity": "NEGATIVE_INFINITY"}
-_INT8, _INT32 = Schema.OPTIONAL_INT8, Schema.OPTIONAL_INT32
-_DATE = (("year", _INT32), ("month", _INT8), ("day", _INT8))
-_TIME = (("hour", _INT8), ("minute", _INT8), ("second", _INT8), ("nanos", _INT32))
-_OFFSET = ("offsetSeconds", _INT32)
-_SPECIAL, _PRECISION = ("specialValue", Schema.OPTIONAL_STRING), ("precision", _INT32)
-
-
-def _schema(name: str, *fields: tuple[str, Schema]) -> Schema:
-    builder = SchemaBuilder.struct().name(f"io.debezium.time.{name}").version(1)
-    for field, schema in fields:
-        builder = builder.field(field, schema)
-    return builder.build()
-
-
-_STRUCTURED_DATE = _schema("StructuredDate", *_DATE, _SPECIAL)
-_STRUCTURED_TIME = _schema("StructuredTime", *_TIME, _PRECISION)
-_STRUCTURED_TIMESTAMP = _schema("StructuredTimestamp", *_DATE, *_TIME, _SPECIAL, _PRECISION)
-_ZONED_TIMESTAMP = _schema(
-    "StructuredZonedTimestamp", *_DATE, *_TIME, _OFFSET, ("zoneId", Schema.OPTIONAL_STRING), _SPECIAL, _PRECISION
-)
-_ZONED_TIME = _schema("StructuredZonedTime", *_TIME, _OFFSET, _PRECISION)
-_DURATION = _schema(
-    "StructuredDuration",
-    *((name, _INT32) for name in ("years", "months", "days", "hours", "minutes")),
-    ("seconds", Schema.OPTIONAL_INT64),
-    ("nanos", _INT32),
-    _PRECISION,
-)
-
-
-def _type(schema: Schema, parts: Callable[[str], list[Any]], zero: str) -> ColumnType:
-    """A mapping whose values are structs of the ``parts`` of a text."""
-    return ColumnType(
-        schema,
-        lambda text: Struct(schema, parts(text)),
-        Struct(schema, parts(zero)),
-        rebuild=lambda other: _type(other, parts, zero),
-    )
 
 
 def _precision(typmod: int) -> int:
@@ -85,11 +53,11 @@ def date() -> ColumnType:
             return [None, None, None, infinite]
         return [*_date_parts(text.removesuffix(" BC"), is_bc=text.endswith(" BC")), None]
 
-    return _type(_STRUCTURED_DATE, parts, "1970-01-01")
+    return structured_type(STRUCTURED_DATE, parts, "1970-01-01")
 
 
 def time(typmod: int, settings: TypeSettings) -> ColumnType:
-    mapped = _type(_STRUCTURED_TIME, lambda text: [*_time_parts(text), _precision(typmod)], "00:00:00")
+    mapped = structured_type(STRUCTURED_TIME, lambda text: [*_time_parts(text), _precision(typmod)], "00:00:00")
     return _without_24_00(mapped) if "time_24_00" in settings.restored else mapped
 
 
@@ -109,7 +77,7 @@ def timestamp(typmod: int) -> ColumnType:
             return [*[None] * 7, infinite, _precision(typmod)]
         return [*_moment_parts(text), None, _precision(typmod)]
 
-    return _type(_STRUCTURED_TIMESTAMP, parts, "1970-01-01 00:00:00")
+    return structured_type(STRUCTURED_TIMESTAMP, parts, "1970-01-01 00:00:00")
 
 
 def timestamptz(typmod: int) -> ColumnType:
@@ -120,7 +88,7 @@ def timestamptz(typmod: int) -> ColumnType:
             return [*[None] * 9, infinite, _precision(typmod)]
         return [*_moment_parts(text), 0, "Z", None, _precision(typmod)]
 
-    return _type(_ZONED_TIMESTAMP, parts, "1970-01-01 00:00:00+00")
+    return structured_type(STRUCTURED_ZONED_TIMESTAMP, parts, "1970-01-01 00:00:00+00")
 
 
 def timetz(typmod: int) -> ColumnType:
@@ -131,7 +99,7 @@ def timetz(typmod: int) -> ColumnType:
         seconds, nanos = divmod(ns, _NS)
         return [seconds // 3600, seconds // 60 % 60, seconds % 60, nanos, offset_ns // _NS, _precision(typmod)]
 
-    return _type(_ZONED_TIME, parts, "00:00:00+00")
+    return structured_type(STRUCTURED_ZONED_TIME, parts, "00:00:00+00")
 
 
 def interval(typmod: int) -> ColumnType:
@@ -142,4 +110,4 @@ def interval(typmod: int) -> ColumnType:
         seconds, fraction = divmod(micros, 1_000_000)
         return [years, months, days, hours, minutes, sign * seconds, sign * fraction * 1000, precision]
 
-    return _type(_DURATION, parts, "PT0S")
+    return structured_type(STRUCTURED_DURATION, parts, "PT0S")

@@ -6,7 +6,6 @@ Values are compared with SELECT, and with mysql-replication as another reader wh
 from __future__ import annotations
 
 import datetime as dt
-import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from ipaddress import IPv6Address
@@ -18,7 +17,6 @@ import pytest
 
 from connectors.mysql.binlog import (
     ABSENT,
-    BinlogDecoder,
     ColumnReader,
     Event,
     FormatDescription,
@@ -36,8 +34,8 @@ from connectors.mysql.binlog import (
 )
 from connectors.mysql.binlog.temporal import date_text, datetime_text, pack_datetime, time_text
 from tests.support.mariadb import EmbeddedMariaDB
+from tests.support.mariadb_log import BinaryLog
 
-_DUMP, _NON_BLOCKING = 0x12, 1
 _POINTS = ("POINT(1, -2)", "ST_GeomFromText('POINT(0 1)', 4326)")
 _UUIDS = ("'00000000-0000-0000-0000-000000000000'", "'123e4567-e89b-12d3-a456-426655440000'")
 
@@ -140,33 +138,6 @@ def _inet6_text(value: bytes) -> str:
     return str(IPv6Address(value.ljust(16, b"\0")))
 
 
-class Log:
-    """Reads what the server logs from now on, as a replica does."""
-
-    def __init__(self, server: EmbeddedMariaDB, checksum: str) -> None:
-        self._server, self._checksum = server, checksum
-        with server.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SHOW MASTER STATUS")
-            self._file, self._position, *_ = cursor.fetchone()
-        self.raw: list[bytes] = []
-        self.file = ""
-
-    def events(self) -> Iterator[Event]:
-        decoder = BinlogDecoder(master_checksum=self._checksum)
-        with self._server.connect() as connection:
-            with connection.cursor() as cursor:
-                cursor.execute("SET @master_binlog_checksum = %s, @mariadb_slave_capability = 4", (self._checksum,))
-            request = struct.pack("<IHI", self._position, _NON_BLOCKING, 4242) + self._file.encode()
-            connection._execute_command(_DUMP, request)  # type: ignore[attr-defined]
-            while True:
-                packet = connection._read_packet().get_all_data()  # type: ignore[no-untyped-call]
-                if packet[0] == 0xFE:
-                    break
-                self.raw.append(packet)
-                yield decoder.decode(packet, 1)
-        self.file = decoder.file
-
-
 def rows_of(events: Iterator[Event], readers: list[ColumnReader | None] | None = None) -> list[tuple[RowsEvent, Any]]:
     decoders: dict[TableMap, RowDecoder] = {}
     found = []
@@ -208,7 +179,7 @@ def test_every_type_in_every_image(
     checksum: str,
 ) -> None:  # fmt: skip
     settings(binlog_checksum=checksum, binlog_row_metadata=metadata, log_bin_compress=compress, log_bin_compress_min_len="10")
-    log = Log(mariadb, checksum)
+    log = BinaryLog(mariadb, checksum)
     with mariadb.connect(mariadb_database, conv={}, charset="utf8mb4") as connection, connection.cursor() as cursor:
         cursor.execute(f"SET SESSION binlog_row_image = '{image}', time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES'")
         cursor.execute("SET SESSION sql_mode = ''")
@@ -314,7 +285,7 @@ def _as_second_reader(name: str, value: Any) -> Any:
 def test_another_reader_reads_the_same(mariadb: EmbeddedMariaDB, mariadb_database: str, settings: Callable[..., None]) -> None:
     settings(binlog_checksum="CRC32", binlog_row_metadata="FULL")
     names = [name for name in COLUMNS if name not in SECOND_READER_LACKS]
-    log = Log(mariadb, "CRC32")
+    log = BinaryLog(mariadb, "CRC32")
     with mariadb.connect(mariadb_database, charset="utf8mb4") as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = ''")
         cursor.execute(f"CREATE TABLE t ({', '.join(f'{name} {COLUMNS[name][0]}' for name in names)}) CHARACTER SET utf8mb4")
@@ -330,7 +301,7 @@ def test_another_reader_reads_the_same(mariadb: EmbeddedMariaDB, mariadb_databas
 def test_older_times_of_mariadb(mariadb: EmbeddedMariaDB, mariadb_database: str, settings: Callable[..., None]) -> None:
     """With mysql56_temporal_format=OFF, the reader must know the precision: the log does not have it."""
     settings(mysql56_temporal_format="OFF", binlog_checksum="NONE")
-    log = Log(mariadb, "CRC32")
+    log = BinaryLog(mariadb, "CRC32")
     with mariadb.connect(mariadb_database) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION time_zone = '+00:00'")
         cursor.execute("CREATE TABLE t (a TIME(3), b DATETIME(6), c TIMESTAMP(1) NULL, d TIME, e DATETIME, f TIMESTAMP NULL)")

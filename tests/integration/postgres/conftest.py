@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from connect.record import SourceRecord
-from connect.source import TopicReader
+from connect.source import OwnedTopic, OwnedTopicSettings, TopicReader
 from connectors.postgres import PostgresSource, PostgresSourceTask
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.support.postgres_options import postgres_options
@@ -43,6 +43,9 @@ class Context:
 
     def open_topic(self, topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
         return FirstPartitionReader(settings, topic, position)
+
+    def open_owned_topic(self, topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+        raise AssertionError("the PostgreSQL source keeps no topic")
 
 
 class Source:

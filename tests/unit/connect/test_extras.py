@@ -26,6 +26,8 @@ FOLDERS = {
     "connect/spool": {"spark"},
     "connectors/spark": {"spark"},
     "connectors/spark/verification": {"verify"},
+    "connectors/databases/mysql": {"mysql"},
+    "connectors/mysql": {"mysql"},
     "connectors/postgres": {"postgres"},
     "connectors/jdbc": {"jdbc", "duckdb"},
     "connectors/registry": {"registry"},

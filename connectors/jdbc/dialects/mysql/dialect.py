@@ -18,8 +18,8 @@ from connectors.jdbc.dialects.mysql import ddl, writer
 from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
 from connectors.jdbc.dialects.mysql.column_limits import column_limits
 from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
-from connectors.jdbc.dialects.mysql.protocol import kill_query
 from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache, open_reader
+from connectors.jdbc.dialects.mysql.statements import kill_query
 from connectors.jdbc.dialects.types import datetime_to_wall_ns, format_wall_ns, instant_to_wall_ns
 from connectors.jdbc.errors import ErrorKind
 from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOptions

@@ -12,12 +12,13 @@ from pymysql.cursors import Cursor
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
+from connectors.databases.mysql.protocol import ResultStream
+from connectors.databases.mysql.row_decoder import Decode, compile_row_decoder
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.dialect import Rows, unsupported_type
 from connectors.jdbc.dialects.mysql.catalog import MySqlColumnDetails
-from connectors.jdbc.dialects.mysql.protocol import ResultStream, begin
-from connectors.jdbc.dialects.mysql.row_decoder import Decode, compile_row_decoder
+from connectors.jdbc.dialects.mysql.statements import begin, kill_query
 from connectors.jdbc.dialects.mysql.types import MySqlColumnDecoder, MySqlResultColumn, column_decoder
 from connectors.jdbc.options import ReadOptions
 from connectors.jdbc.sql import Sql
@@ -87,7 +88,7 @@ def _build_plan(
     fields = tuple(
         (column.name, decoder.schema) for column, decoder in zip(columns, decoders, strict=True) if decoder is not None
     )
-    return MySqlReadPlan(fields, compile_row_decoder(columns, decoders, exact))
+    return MySqlReadPlan(fields, compile_row_decoder([column.name for column in columns], decoders, exact))
 
 
 def _as_column(column: MySqlResultColumn, table: JdbcTable | None) -> JdbcColumn:
@@ -131,7 +132,7 @@ class MySqlReader:
         return Rows(values, exact if self._exact else None)
 
     def close(self) -> None:
-        self._stream.stop(self._target)
+        self._stream.stop(lambda: kill_query(self._target, self._stream.driver))
 
 
 def open_reader(
@@ -160,7 +161,7 @@ def open_reader(
         columns = tuple(_result_column(field, table, options) for field in stream.fields)
         plan = plans.plan(columns, options, table, booleans=booleans, zero_dates=dialect.target.zero_dates)
     except BaseException:
-        stream.stop(dialect.target)
+        stream.stop(lambda: kill_query(dialect.target, driver))
         raise
     return MySqlReader(session, dialect.target, stream, plan, exact=bool(options.exact))
 

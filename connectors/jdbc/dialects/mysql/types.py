@@ -72,6 +72,10 @@ class MySqlColumnDecoder:
     """The exact value: an integer, or ns since 1970 UTC."""
     exact_is_value: bool = False
 
+    @property
+    def type_name(self) -> str:
+        return self.schema.type.value
+
 
 _INTEGERS: Final = {
     FIELD_TYPE.TINY: 8,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from connect.errors import DataError
+from connectors.databases.mysql.protocol import execute_all
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.dialects.mysql.literals import Build, RowBuilder
-from connectors.jdbc.dialects.mysql.protocol import begin, execute, execute_all
+from connectors.jdbc.dialects.mysql.statements import begin, execute
 from connectors.jdbc.errors import RowRejectedError
 from connectors.jdbc.options import SinkField, WriteOptions
 

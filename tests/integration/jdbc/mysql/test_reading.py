@@ -13,7 +13,8 @@ import pytest
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, DataError
-from connectors.jdbc.dialects.mysql.protocol import CONNECTION_ATTRIBUTES, RESULT_ATTRIBUTES, kill_query
+from connectors.databases.mysql.protocol import CONNECTION_ATTRIBUTES, RESULT_ATTRIBUTES
+from connectors.jdbc.dialects.mysql.statements import kill_query
 from connectors.jdbc.errors import AuthenticationError, DatabaseLostError, RowRejectedError, StatementError, TableChangedError
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql

@@ -87,7 +87,16 @@ class Scene(Listener):
         transaction = TransactionRuntime(cast(Transactions, FakeTransactions(self)), BoundarySettings(Boundary.POLL, 0))
         converters = cast(Converters, FakeProducer())  # closed, and never asked: there are no records
         return SourceTaskRuntime(
-            task, {}, converters, TransformationChain([]), producer, None, errors, rejected, no_topics, transaction
+            task,
+            {},
+            converters,
+            TransformationChain([]),
+            producer,
+            None,
+            errors,
+            rejected,
+            no_topics,
+            transaction=transaction,
         )
 
 

@@ -14,14 +14,14 @@ from pymysql.constants import FIELD_TYPE, FLAG
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
 from connect.errors import ConfigError, DataError
+from connectors.databases.mysql.protocol import ResultStream
+from connectors.databases.mysql.row_decoder import compile_row_decoder
 from connectors.jdbc.dialects.mysql.catalog import _column, _keys, _kind
 from connectors.jdbc.dialects.mysql.ddl import column_type
 from connectors.jdbc.dialects.mysql.dialect import MySqlDialect
 from connectors.jdbc.dialects.mysql.errors import classify_error, error_message
 from connectors.jdbc.dialects.mysql.literals import literal_for
-from connectors.jdbc.dialects.mysql.protocol import ResultStream
 from connectors.jdbc.dialects.mysql.reader import MySqlReadPlanCache
-from connectors.jdbc.dialects.mysql.row_decoder import compile_row_decoder
 from connectors.jdbc.dialects.mysql.types import VECTOR, MySqlResultColumn, column_decoder
 from connectors.jdbc.dialects.mysql.writer import needs_row_alias, split_rows, upsert_clause
 from connectors.jdbc.errors import ErrorKind
@@ -262,7 +262,7 @@ def test_rows_are_complete_wherever_blocks_end(rows: list[tuple[Any, ...]], size
     data = b"".join(len(packet).to_bytes(3, "little") + bytes([n % 256]) + packet for n, packet in enumerate(packets))
     text, number = result_column(FIELD_TYPE.VAR_STRING), result_column(FIELD_TYPE.LONGLONG)
     readings = [column_decoder(column, ReadOptions(), booleans=False) for column in (text, number, text)]
-    decode = compile_row_decoder((text, number, text), readings, [1])
+    decode = compile_row_decoder(("a", "b", "c"), readings, [1])
     stream = ResultStream(Given(data, sizes), "select")
     found: list[Any] = []
     exact: list[Any] = []
@@ -279,7 +279,9 @@ def test_rows_are_complete_wherever_blocks_end(rows: list[tuple[Any, ...]], size
 
 def test_an_undecodable_value_names_its_column() -> None:
     columns = (result_column(FIELD_TYPE.VAR_STRING), MySqlResultColumn("price", FIELD_TYPE.LONG, 0, 63, 11, 0))
-    decode = compile_row_decoder(columns, [column_decoder(column, ReadOptions(), booleans=False) for column in columns], [])
+    decode = compile_row_decoder(
+        [column.name for column in columns], [column_decoder(column, ReadOptions(), booleans=False) for column in columns], []
+    )
     packet = lenenc(b"fine") + lenenc(b"12x")
     data = len(packet).to_bytes(4, "little") + packet
     with pytest.raises(DataError, match=r"Column price: b'12x' cannot be decoded as int32"):

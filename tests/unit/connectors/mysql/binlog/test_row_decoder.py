@@ -242,7 +242,9 @@ def test_failed_conversion_names_table_column_and_position() -> None:
     columns = [(3, b""), (15, b"\x10\0")]
     names = field(4, b"\2id\4name")
     readers = [ColumnReader(), ColumnReader(inline="{x}.decode()")]
-    with pytest.raises(DataError, match=r"^WRITE_ROWS of db\.t at position \d+ cannot be read: column name: 'utf-8' codec"):
+    with pytest.raises(
+        DataError, match=r"^WRITE_ROWS of db\.t at position \d+ cannot be read: column name: b'\\xff' is no text in utf-8"
+    ):
         decode(columns, row([bytes(4), b"\1\xff"]), readers=readers, optional=names)
 
 

@@ -1,4 +1,4 @@
-"""Generates row decoders for the columns of a result.
+"""Generates decoders of rows in the text protocol for the columns of a result.
 
 Generated code avoids a call per row and most calls per value. Names from the database never enter the code; it refers to columns
 by number.
@@ -7,19 +7,43 @@ by number.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 from connect.errors import ConnectError, DataError
 from connect.generated_code import define_functions
-from connectors.jdbc.dialects.mysql.types import MySqlColumnDecoder, MySqlResultColumn
 
 Decode = Callable[[bytes, str, int, int, list[Any], list[Any]], int]
 """``decode(data, text, at, max_rows, rows, exact)`` appends the complete rows in ``data`` from ``at`` on, at most
 ``max_rows``, and returns where it stopped: at an incomplete row or another packet. ``text`` is ``data`` as Latin-1."""
 
 _LONG = 251
+
+
+class TextColumnDecoder(Protocol):
+    """How to decode a column."""
+
+    @property
+    def type_name(self) -> str:
+        """What values become, for messages."""
+
+    @property
+    def read(self) -> Callable[[bytes], Any]:
+        """Decodes the bytes of any value. May raise ValueError, ArithmeticError, or an error of its own."""
+
+    @property
+    def inline(self) -> str:
+        """Code for a value: ``{x}`` is its text as Latin-1, ``{b}`` its bytes, and ``{c}`` is ``read``. It may use ``Decimal``,
+        ``day``, ``date``, ``time``, ``stamp``, and ``from_bytes``, and may raise ValueError for a value that needs ``read``."""
+
+    @property
+    def exact(self) -> Callable[[bytes], Any] | None:
+        """Decodes the exact value, if the column has one."""
+
+    @property
+    def exact_is_value(self) -> bool:
+        """Whether the exact value is the value itself."""
 
 
 def read_length(data: bytes, at: int) -> tuple[int, int]:
@@ -35,10 +59,15 @@ def read_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def compile_row_decoder(
-    columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
+    names: Sequence[str],
+    decoders: Sequence[TextColumnDecoder | None],
+    exact: Sequence[int] = (),
+    constants: Mapping[str, Any] | None = None,
 ) -> Decode:
-    """Compiles the decoder of a result; it omits columns without a decoder. ``exact`` has the indexes of columns whose exact
-    values are also returned."""
+    """Compiles the decoder of a result with columns of these names; it omits columns without a decoder.
+
+    ``exact`` has the indexes of columns whose exact values are also returned. ``constants`` are further names for inline code.
+    """
     space: dict[str, Any] = {
         "Decimal": Decimal,
         "day": dt.date,
@@ -47,7 +76,8 @@ def compile_row_decoder(
         "stamp": dt.datetime.fromisoformat,
         "from_bytes": int.from_bytes,
         "length_at": read_length,
-        "explain": _explainer(columns, decoders, exact),
+        "explain": _explainer(names, decoders, exact),
+        **(constants or {}),
     }
     code = [
         "def decode(d, s, i, most, rows, exact):",
@@ -62,8 +92,8 @@ def compile_row_decoder(
         "            r = i",
         "            i += 4",
     ]
-    for number, (column, decoder) in enumerate(zip(columns, decoders, strict=True)):
-        code += _column_code(number, column, decoder, number in exact, space)
+    for number, (_, decoder) in enumerate(zip(names, decoders, strict=True)):
+        code += _column_code(number, decoder, number in exact, space)
     values = ", ".join(f"v{number}" for number, decoder in enumerate(decoders) if decoder is not None)
     code.append(f"            add([{values}])")
     if exact:
@@ -79,9 +109,7 @@ def compile_row_decoder(
     return decode
 
 
-def _column_code(
-    number: int, column: MySqlResultColumn, decoder: MySqlColumnDecoder | None, exact: bool, space: dict[str, Any]
-) -> list[str]:
+def _column_code(number: int, decoder: TextColumnDecoder | None, exact: bool, space: dict[str, Any]) -> list[str]:
     if decoder is None:
         value = "None"
     else:
@@ -112,12 +140,12 @@ def _column_code(
 
 
 def _explainer(
-    columns: Sequence[MySqlResultColumn], decoders: Sequence[MySqlColumnDecoder | None], exact: Sequence[int]
+    names: Sequence[str], decoders: Sequence[TextColumnDecoder | None], exact: Sequence[int]
 ) -> Callable[[bytes, int, Exception], None]:
     """Returns a function that decodes a row again, value by value, to find the column that fails."""
 
     def explain(data: bytes, at: int, error: Exception) -> None:
-        for number, (column, decoder) in enumerate(zip(columns, decoders, strict=True)):
+        for number, (name, decoder) in enumerate(zip(names, decoders, strict=True)):
             begin, at = read_length(data, at)
             if begin < 0 or decoder is None:
                 continue
@@ -129,9 +157,7 @@ def _explainer(
             except ConnectError:
                 raise
             except (ValueError, ArithmeticError) as e:
-                raise DataError(
-                    f"Column {column.name}: {value[:100]!r} cannot be decoded as {decoder.schema.type.value} ({e})"
-                ) from e
-        raise DataError(f"A row of columns {', '.join(column.name for column in columns)} cannot be decoded: {error}") from error
+                raise DataError(f"Column {name}: {value[:100]!r} cannot be decoded as {decoder.type_name} ({e})") from e
+        raise DataError(f"A row of columns {', '.join(names)} cannot be decoded: {error}") from error
 
     return explain

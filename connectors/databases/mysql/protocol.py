@@ -2,21 +2,18 @@
 
 PyMySQL's connection remains the owner: it sends the query, reads the column descriptions, and is idle again after the last row.
 :data:`CONNECTION_ATTRIBUTES` lists the internals that this module uses; a test pins them. If the connection has no file to read
-blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's; the session translates them.
+blocks from, packets are read one by one through PyMySQL. Errors are PyMySQL's; the caller translates them.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import pymysql
 from pymysql.constants import COMMAND, CR, SERVER_STATUS
 from pymysql.err import raise_mysql_exception
-
-from connectors.jdbc.connection.allowed_addresses import connect_pymysql
-from connectors.jdbc.connection.session import DriverSession
-from connectors.jdbc.urls.connection_url import ConnectionTarget
 
 CONNECTION_ATTRIBUTES: Final = ("_rfile", "_result", "_force_close", "_read_packet", "_execute_command")
 """Attributes of ``pymysql.connections.Connection``; ``_rfile`` may be missing."""
@@ -27,19 +24,6 @@ _BLOCK: Final = 1 << 18
 _MOST_IN_PACKET: Final = 0xFFFFFF
 _DRAINED: Final = 1 << 20
 """Number of unneeded bytes to read before asking the server to cancel the query."""
-_SIDE_TIMEOUT_S: Final = 10
-
-
-def begin(session: DriverSession) -> Any:
-    """Returns PyMySQL's connection within a transaction that SQLAlchemy knows about, so that it will end it."""
-    if not session.connection.in_transaction():
-        session.connection.begin()
-    return session.driver
-
-
-def execute(driver: Any, sql: bytes | str) -> int:
-    """Runs one statement; returns the number of affected rows."""
-    return int(driver.query(sql))
 
 
 class PacketReader:
@@ -170,14 +154,17 @@ class ResultStream(PacketReader):
             status = self.skip_result()
         self.data, self.text, self.at = b"", "", 0
 
-    def stop(self, target: ConnectionTarget) -> None:
-        """Ends the query before its last row. Afterwards, the connection can be used again, or is closed. Raises nothing."""
+    def stop(self, kill: Callable[[], None]) -> None:
+        """Ends the query before its last row. Afterwards, the connection can be used again, or is closed. Raises nothing.
+
+        ``kill`` cancels the connection's statement over another connection (:func:`kill_query`).
+        """
         if self.ended:
             return
         try:
             self._drain(_DRAINED)
             if not self.ended:
-                kill_query(target, self.driver)
+                kill()
                 self._drain(None)
                 # A KILL that arrives after the query ended cancels the next statement: this one.
                 with contextlib.suppress(pymysql.err.MySQLError):
@@ -225,14 +212,9 @@ def _set_multi_statements(driver: Any, *, on: bool) -> None:
     driver._read_packet()
 
 
-def kill_query(target: ConnectionTarget, driver: Any) -> None:
-    """Cancels the running statement of a connection over a new one. Thread-safe. Raises PyMySQL's errors."""
-    _, arguments = target.url.get_dialect()().create_connect_args(target.url)
-    arguments.update(target.connect_args)
-    arguments.update(connect_timeout=_SIDE_TIMEOUT_S, read_timeout=_SIDE_TIMEOUT_S, write_timeout=_SIDE_TIMEOUT_S)
-    number = int(driver.thread_id())
-    side = connect_pymysql(**arguments)
+def kill_query(side: Any, driver: Any) -> None:
+    """Cancels the running statement of a connection over another one, which it closes. Raises PyMySQL's errors."""
     try:
-        side.query(f"KILL QUERY {number:d}")
+        side.query(f"KILL QUERY {int(driver.thread_id()):d}")
     finally:
         side.close()

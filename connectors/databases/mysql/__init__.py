@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: connections, and rows as their protocol sends them."""

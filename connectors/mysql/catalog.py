@@ -1,0 +1,96 @@
+"""Reads the catalog: databases and tables, without views and the server's own databases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connect.errors import DataError
+from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
+
+BUILT_IN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
+"""The server's own databases."""
+_MOST_IN_QUERY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseInfo:
+    """A database, with the defaults of its tables."""
+
+    name: str
+    charset: str
+    collation: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """A table. ``rows`` is the server's estimate; None if it has none."""
+
+    database: str
+    name: str
+    engine: str | None
+    rows: int | None
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+def read_databases(connection: MySqlConnection) -> list[DatabaseInfo]:
+    """Reads the databases that the user may see."""
+    rows = connection.query(
+        "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata ORDER BY 1"
+    )
+    found = [DatabaseInfo(str(row[0]), str(row[1]), str(row[2])) for row in rows]
+    return [database for database in found if database.name.lower() not in BUILT_IN]
+
+
+def read_tables(connection: MySqlConnection, databases: Collection[str] | None = None) -> list[TableInfo]:
+    """Reads the tables of some databases, or of all. Without views, sequences, and temporary tables."""
+    if databases is not None and not databases:
+        return []
+    only = "" if databases is None else f" AND table_schema IN ({_list(databases)})"
+    rows = connection.query(
+        "SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables "
+        f"WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED'){only} ORDER BY 1, 2"
+    )
+    return [
+        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
+        for row in rows
+        if str(row[0]).lower() not in BUILT_IN
+    ]
+
+
+def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Reads the columns of the primary keys of tables (database, name), in their order; tables without one are missing."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for start in range(0, len(tables), _MOST_IN_QUERY):
+        part = tables[start : start + _MOST_IN_QUERY]
+        pairs = ", ".join(f"({quote_value(database)}, {quote_value(name)})" for database, name in part)
+        for database, name, column in connection.query(
+            "SELECT table_schema, table_name, column_name FROM information_schema.statistics WHERE index_name = 'PRIMARY' "
+            f"AND (table_schema, table_name) IN ({pairs}) ORDER BY table_schema, table_name, seq_in_index"
+        ):
+            found.setdefault((str(database), str(name)), []).append(str(column))
+    return {table: tuple(columns) for table, columns in found.items()}
+
+
+def read_create_database(connection: MySqlConnection, database: str) -> str:
+    """Returns the statement that creates a database."""
+    return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
+
+
+def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
+    """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
+    return _statement(connection, f"SHOW CREATE TABLE {quote_name(database, name)}", f"{database}.{name}")
+
+
+def _statement(connection: MySqlConnection, sql: str, what: str) -> str:
+    rows = connection.query(sql)
+    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
+        raise DataError(f"{connection.address.where} does not say how to create {what}; does the user have SELECT for it?")
+    return rows[0][1]
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(map(quote_value, names))

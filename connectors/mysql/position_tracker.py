@@ -1,0 +1,232 @@
+"""Follows the position in a stream of the binary log, and finds what was completed before a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from connectors.mysql.binlog import (
+    Event,
+    FormatDescription,
+    Gtid,
+    GtidSet,
+    HeartbeatEvent,
+    MariaDbGtid,
+    MariaDbGtidEvent,
+    MariaDbGtidPosition,
+    Query,
+    Rotate,
+    TransactionPayload,
+    XaPrepare,
+    Xid,
+)
+from connectors.mysql.binlog.events import EventHeader
+from connectors.mysql.offsets import BinlogPosition, Gtids
+
+_MOST_POSITION: Final = 0xFFFFFFFF
+_ENDS: Final = (b"COMMIT", b"ROLLBACK")
+_XA_ENDS: Final = (b"XA COMMIT", b"XA ROLLBACK")
+_XA_BEGINS: Final = (b"XA START", b"XA BEGIN")
+
+
+class BinlogPositionTracker:
+    """Follows the events of a stream, which begins at a position. Not thread-safe.
+
+    Use, in the order of the stream::
+
+        if isinstance(event, RowsEvent):
+            first = 0 if not tracker.is_replaying else tracker.skipped_rows(len(rows))
+            for number in range(first, len(rows)):
+                emit(rows[number], tracker.position_in_rows(number + 1))
+            tracker.finish_rows(event.header)
+        else:
+            if not tracker.is_completed:
+                ...                                    # handle the event; its records have tracker.position
+            tracker.track(event)
+
+    Track a TRANSACTION_PAYLOAD first, then each of its events.
+    """
+
+    def __init__(self, start: BinlogPosition, gtids: Gtids | None = None) -> None:
+        """``gtids`` are the transactions that are completed, which the tracker adds to; None if the server has no GTIDs."""
+        self._file, self._at, self._event_at = start.file, start.position, start.position
+        self._gtids = None if gtids is None else gtids.copy()
+        self._start = start if start.is_in_transaction else None
+        self._position = replace(start, gtids=self._gtids_text())
+        self._in_transaction = self._is_standalone = False
+        self._replays = False
+        self._events = 0
+        self._gtid: Gtid | MariaDbGtid | None = None
+
+    @property
+    def position(self) -> BinlogPosition:
+        """Where to continue after a restart, if all events that were tracked are completed."""
+        return self._position_at(self._events, 0) if self._in_transaction else self._position
+
+    @property
+    def file(self) -> str:
+        """The current file."""
+        return self._file
+
+    @property
+    def event_position(self) -> int:
+        """Where the event that was tracked last begins in its file; that of the payload for an event in one."""
+        return self._event_at
+
+    @property
+    def gtid(self) -> str | None:
+        """The GTID of the current transaction; None without GTIDs, and between transactions."""
+        return None if self._gtid is None else str(self._gtid) or None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return self._in_transaction
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a part of the current transaction was completed before the restart."""
+        return self._replays
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the next event, as a whole, was completed before the restart: it must not have records. Its rows need not be
+        decoded."""
+        return self._replays and self._start is not None and self._events < self._start.events
+
+    def skipped_rows(self, count: int) -> int:
+        """Returns how many of the next event's rows were completed before the restart."""
+        if not self._replays or self._start is None or self._events > self._start.events:
+            return 0
+        return count if self._events < self._start.events else min(count, self._start.rows)
+
+    def position_in_rows(self, done: int) -> BinlogPosition:
+        """The position after ``done`` rows of the current rows event."""
+        return self._position_at(self._events, done) if self._in_transaction else self._position
+
+    def finish_rows(self, header: EventHeader) -> None:
+        """The current rows event is completed."""
+        self._advance(header)
+        self._count()
+
+    def track(self, event: Event) -> None:
+        """Follows any other event, after it was handled."""
+        header = event.header
+        if isinstance(event, Rotate):
+            self._start_file(event)
+            return
+        if isinstance(event, HeartbeatEvent) or header.is_artificial:
+            return
+        if isinstance(event, FormatDescription):
+            # It is sent again, without a position, at the beginning of a stream.
+            if header.next_position > self._at:
+                self._advance(header)
+                self._move()
+            return
+        self._advance(header)
+        match event:
+            case MariaDbGtidEvent():
+                self._gtid = event.gtid
+                self._begin(is_standalone=event.is_standalone)
+            case Gtid():
+                self._gtid = event
+            case Query():
+                self._track_query(event.sql)
+            case Xid() | XaPrepare():
+                self._complete()
+            case TransactionPayload():
+                pass  # its own events count
+            case _:
+                self._count()
+
+    def _track_query(self, sql: bytes) -> None:
+        text = sql[:16].strip().upper() if len(sql) <= 16 else sql[:16].upper()
+        if not self._in_transaction:
+            if text == b"BEGIN" or text.startswith(_XA_BEGINS):
+                self._begin(is_standalone=False)
+            else:
+                self._complete()
+        elif self._is_standalone or text in _ENDS or text.startswith(_XA_ENDS):
+            self._complete()
+        else:
+            self._count()
+
+    def _start_file(self, event: Rotate) -> None:
+        """Continues in another file. A transaction never spans files: one without its end was lost in a crash of the server."""
+        self._file, self._at, self._event_at = event.file, event.position, event.position
+        self._in_transaction = self._replays = False
+        self._gtid = None
+        if not self._is_at_start():
+            self._move()
+
+    def _is_at_start(self) -> bool:
+        """Whether this is still where the stream began: its first event, a ROTATE, says so."""
+        return (self._file, self._at) == (self._position.file, self._position.position)
+
+    def _advance(self, header: EventHeader) -> None:
+        """Moves behind an event. Headers have 32 bits of positions; those in a payload have none."""
+        if header.next_position:
+            end = (self._at & ~_MOST_POSITION) + header.next_position
+            if end < self._at:
+                end += _MOST_POSITION + 1
+            self._at, self._event_at = end, max(end - header.event_size, 0)
+
+    def _begin(self, *, is_standalone: bool) -> None:
+        self._position = BinlogPosition(self._file, self._event_at, self._gtids_text())
+        self._in_transaction, self._is_standalone = True, is_standalone
+        self._events = 1
+        if self._start is not None:
+            if self._gtid is None and self._start.tx_gtid is not None and self._gtids is not None:
+                # The stream begins behind the GTID event of MySQL.
+                self._gtid = _parse_gtid(self._start.tx_gtid)
+            # Another transaction may come first after a failover; ours comes later, since it is not among the completed ones.
+            self._replays = self._start.tx_gtid is None or self.gtid is None or self._start.tx_gtid == self.gtid
+
+    def _count(self) -> None:
+        if self._in_transaction:
+            self._events += 1
+        elif self._gtid is None:
+            self._move()
+
+    def _complete(self) -> None:
+        if self._gtids is not None and self._gtid is not None:
+            _add(self._gtids, self._gtid)
+        if self._replays:
+            self._start, self._replays = None, False
+        was_in_transaction, self._in_transaction = self._in_transaction, False
+        self._gtid = None
+        if self._at > _MOST_POSITION and self._gtids is None and was_in_transaction:
+            # The protocol cannot start here. The file ends after this transaction, because it is too large.
+            self._position = self._position_at(self._events + 1, 0)
+        else:
+            self._move()
+
+    def _move(self) -> None:
+        """Sets the position between transactions. The one that was in progress at the restart may still come."""
+        if not self._in_transaction:
+            done = (0, 0, None) if self._start is None else (self._start.events, self._start.rows, self._start.tx_gtid)
+            self._position = BinlogPosition(self._file, self._at, self._gtids_text(), *done)
+
+    def _position_at(self, events: int, rows: int) -> BinlogPosition:
+        begin = self._position
+        if self._replays and self._start is not None:
+            events, rows = max((events, rows), (self._start.events, self._start.rows))
+        return BinlogPosition(begin.file, begin.position, begin.gtids, events, rows, self.gtid)
+
+    def _gtids_text(self) -> str | None:
+        return str(self._gtids) or None if self._gtids is not None else None
+
+
+def _add(gtids: Gtids, gtid: Gtid | MariaDbGtid) -> None:
+    if isinstance(gtids, GtidSet) and isinstance(gtid, Gtid):
+        if gtid.uuid:
+            gtids.add(gtid.uuid, gtid.tag, gtid.sequence)
+    elif isinstance(gtids, MariaDbGtidPosition) and isinstance(gtid, MariaDbGtid):
+        gtids.advance(gtid)
+
+
+def _parse_gtid(text: str) -> Gtid | MariaDbGtid:
+    if ":" not in text:
+        return MariaDbGtid.parse(text)
+    ((uuid, tag, sequence, _),) = GtidSet.parse(text)
+    header = EventHeader(0, 0, 0, 0, 0, 0)
+    return Gtid(header, uuid, tag, sequence, 0, None, None, None, None, None, None, None, None)

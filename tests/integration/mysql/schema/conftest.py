@@ -1,0 +1,128 @@
+"""A database of the server, and the tables in it as DDL says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+
+from connectors.mysql.schema.ddl import DdlContext, apply, apply_changes, parse_create_table
+from connectors.mysql.schema.model import MySqlTable, TableId
+from tests.support.mariadb import EmbeddedMariaDB
+
+
+class ModeledDatabase:
+    """Runs statements on the server, and applies those that it wrote to its binary log to the model."""
+
+    def __init__(self, connection: Connection[Any], name: str) -> None:
+        self._connection = connection
+        self.name = name
+        self.tables: dict[TableId, MySqlTable] = {}
+        self.charsets = {name: "utf8mb4"}
+        self.context = DdlContext(
+            is_mariadb=True, server_version=110400, server_charset="utf8mb4", database_charsets=self.charsets
+        )
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def execute(self, sql: str) -> None:
+        """Runs DDL. Raises PyMySQL's error if the server refuses it; CREATE OR REPLACE may have dropped the table by then."""
+        ((file, position, *_),) = self.query("SHOW MASTER STATUS")
+        try:
+            self.query(sql)
+        except pymysql.err.MySQLError as e:
+            self._apply_log(file, position, int(e.args[0]))
+            raise
+        self._apply_log(file, position, 0)
+
+    def _apply_log(self, file: str, position: int, error_code: int) -> None:
+        for event in self.query(f"SHOW BINLOG EVENTS IN '{file}' FROM {position}"):
+            if event[2] == "Query":
+                statement = event[5].removeprefix(f"use `{self.name}`; ")
+                apply_changes(
+                    apply(self.tables, statement, self.name, self.context, error_code=error_code), self.tables, self.charsets
+                )
+
+    def table(self, name: str) -> MySqlTable:
+        return self.tables[TableId(self.name, name)]
+
+    def server_table(self, name: str) -> MySqlTable:
+        """The table as SHOW CREATE TABLE has it."""
+        ((_, text),) = self.query(f"SHOW CREATE TABLE `{name}`")
+        return parse_create_table(text, self.name, self.context)
+
+    def assert_equal(self, name: str) -> None:
+        model, server = normalized(self.table(name)), normalized(self.server_table(name))
+        for ours, theirs in zip(model["columns"], server["columns"], strict=False):
+            assert ours == theirs
+        assert model == server
+
+
+_SYNONYMS = {
+    "INTEGER": "INT", "MIDDLEINT": "MEDIUMINT", "INT1": "TINYINT", "INT2": "SMALLINT", "INT3": "MEDIUMINT", "INT4": "INT",
+    "INT8": "BIGINT", "DEC": "DECIMAL", "FIXED": "DECIMAL", "NUMERIC": "DECIMAL", "REAL": "DOUBLE", "DOUBLE PRECISION": "DOUBLE",
+    "FLOAT8": "DOUBLE", "FLOAT4": "FLOAT", "BOOL": "TINYINT", "BOOLEAN": "TINYINT", "CHARACTER": "CHAR",
+    "CHARACTER VARYING": "VARCHAR", "CHAR VARYING": "VARCHAR", "NCHAR": "CHAR", "NATIONAL CHAR": "CHAR",
+    "NATIONAL VARCHAR": "VARCHAR", "NVARCHAR": "VARCHAR", "LONG VARCHAR": "MEDIUMTEXT", "LONG VARBINARY": "MEDIUMBLOB",
+    "LONG": "MEDIUMTEXT", "JSON": "LONGTEXT", "GEOMCOLLECTION": "GEOMETRYCOLLECTION",
+}  # fmt: skip
+_WIDTHS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR"}
+
+
+def normalized(table: MySqlTable) -> dict[str, Any]:
+    """What a table is, without what SHOW CREATE TABLE writes in other words: synonyms, and sizes that do not matter."""
+    columns = []
+    for column in table.columns:
+        name = column.type_name.removesuffix(" BINARY")
+        base, *rest = name.split(" ") if name not in _SYNONYMS else _SYNONYMS[name].split(" ")
+        base = _SYNONYMS.get(base, base)
+        rest = [word for word in rest if word != "SIGNED"]
+        length, scale = column.length, column.scale
+        if base in _WIDTHS:
+            length = None
+        elif base in ("CHAR", "BINARY"):
+            length = length or 1
+        elif base in ("FLOAT",) and scale is None:
+            base, length = ("DOUBLE" if (length or 0) > 24 else "FLOAT"), None
+        elif base.endswith(("TEXT", "BLOB")):
+            length = None
+        elif base in ("TIME", "DATETIME", "TIMESTAMP"):
+            length = length or 0
+        charset = "utf8" if column.charset == "utf8mb3" else column.charset
+        if column.type_name == "JSON":
+            charset = "utf8mb4"
+        columns.append(
+            {
+                "name": column.name,
+                "position": column.position,
+                "type": " ".join([base, *rest]),
+                "length": length,
+                "scale": scale,
+                "charset": charset,
+                "optional": column.optional,
+                "default": column.default if column.has_default else None,
+                "enum": column.enum_values,
+                "assigned": column.is_auto_incremented and base in _WIDTHS,  # else it depends on how ON UPDATE is written
+                "comment": column.comment or "",
+            }
+        )
+    indexes = sorted((index.name, index.is_unique, index.columns) for index in table.indexes)
+    return {"columns": columns, "key": table.key, "charset": table.charset, "indexes": indexes, "comment": table.comment or ""}
+
+
+@pytest.fixture
+def modeled(mariadb: EmbeddedMariaDB, mariadb_database: str) -> Iterator[ModeledDatabase]:
+    connection = mariadb.connect(mariadb_database)
+    try:
+        database = ModeledDatabase(connection, mariadb_database)
+        (charset,) = database.query("SELECT @@character_set_database")[0]
+        database.charsets[mariadb_database] = charset
+        yield database
+    finally:
+        connection.close()

@@ -1,0 +1,335 @@
+"""Connections, the state of the server, and the stream of the binary log of a real MariaDB."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from connect.config.parsing import Password
+from connect.errors import ConfigError, UnreachableError
+from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError, WaitInterrupted
+from connectors.cdc.interrupt import Interrupt
+from connectors.mysql.binlog import (
+    MariaDbGtidEvent,
+    MariaDbGtidPosition,
+    Query,
+    Rotate,
+    RowDecoder,
+    RowsEvent,
+    RowsQuery,
+    TableMap,
+)
+from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, BinlogStart, FilePosition
+from connectors.mysql.catalog import read_create_table, read_databases, read_primary_keys, read_tables
+from connectors.mysql.config import MySqlAddress, TlsSettings, parse_config
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.errors import DuplicateServerIdError, MySqlServerError, ServerReplacedError
+from connectors.mysql.offsets import BinlogPosition
+from connectors.mysql.position_tracker import BinlogPositionTracker
+from connectors.mysql.server import (
+    check_server,
+    describe_replicas,
+    find_lost_position,
+    read_executed,
+    read_files,
+    read_position,
+    read_replication_source,
+    read_server,
+)
+from connectors.mysql.sessions import MySqlSessions
+from tests.support.mariadb import EmbeddedMariaDB
+
+WAIT_S = 60.0
+
+
+class Rig:
+    def __init__(self, server: EmbeddedMariaDB, database: str, interrupt: Interrupt) -> None:
+        self.server, self.database, self.interrupt = server, database, interrupt
+        self._opened: list[MySqlConnection | BinlogClient] = []
+        self.sql = self.connect()
+
+    def address(self, **changes: Any) -> MySqlAddress:
+        given: dict[str, Any] = {"host": self.server.host, "port": self.server.port, "user": self.server.user} | changes
+        given.setdefault("password", Password(self.server.password))
+        return MySqlAddress(product="MariaDB", connect_timeout_s=WAIT_S, **given)
+
+    def connect(self, **changes: Any) -> MySqlConnection:
+        connection = MySqlConnection.open(self.address(**changes), self.interrupt)
+        self._opened.append(connection)
+        return connection
+
+    def stream(self, start: BinlogStart, *, server_id: int = 4711, **settings: Any) -> BinlogClient:
+        settings = {"ends_at_end": True, **settings}
+        client = BinlogClient.open(self.connect(), start, BinlogClientSettings(server_id=server_id, **settings))
+        self._opened.append(client)
+        return client
+
+    def events(self, start: BinlogStart, **settings: Any) -> list[Any]:
+        return [event for part in read_all(self.stream(start, **settings)) for event in part]
+
+    def close(self) -> None:
+        for one in self._opened:
+            one.close()
+
+
+def read_all(client: BinlogClient) -> Iterator[list[Any]]:
+    decoder = client.decoder()
+    while not client.ended:
+        yield [decoder.decode(data) for data in client.read(WAIT_S)]
+
+
+def read_on(client: BinlogClient) -> None:
+    """Reads until an error ends the stream."""
+    while True:
+        client.read(WAIT_S)
+
+
+def kill_until_gone(connection: MySqlConnection, thread: int) -> None:
+    while True:
+        connection.execute(f"KILL {thread}")
+
+
+def wait_for_end_of(connection: MySqlConnection, thread: int) -> None:
+    """Waits until the server has ended a connection. Each look is a round trip."""
+    deadline = time.monotonic() + WAIT_S
+    while connection.query("SELECT 1 FROM information_schema.processlist WHERE id = %s", (thread,)):
+        assert time.monotonic() < deadline, "the server still runs the query"
+
+
+def purge(connection: MySqlConnection, file: str) -> None:
+    """Removes the files before this one. The server keeps them until a checkpoint, which it writes soon."""
+    deadline = time.monotonic() + WAIT_S
+    while read_files(connection)[0].name != file:
+        connection.execute(f"PURGE BINARY LOGS TO '{file}'")
+        assert time.monotonic() < deadline, "the server keeps old files"
+
+
+def rows_of(events: list[Any]) -> list[tuple[Any, ...]]:
+    decoders: dict[TableMap, RowDecoder] = {}
+    found: list[tuple[Any, ...]] = []
+    for event in events:
+        if isinstance(event, RowsEvent) and event.table is not None:
+            decoder = decoders.setdefault(event.table, RowDecoder(event.table))
+            found += decoder.rows(event)
+    return found
+
+
+@pytest.fixture
+def rig(mariadb: EmbeddedMariaDB, mariadb_database: str) -> Iterator[Rig]:
+    interrupt = Interrupt()
+    rig = Rig(mariadb, mariadb_database, interrupt)
+    rig.sql.execute(f"USE {mariadb_database}")
+    rig.sql.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
+    yield rig
+    rig.close()
+    interrupt.close()
+
+
+def test_state_and_catalog_are_read(rig: Rig) -> None:
+    server = read_server(rig.sql)
+    check_server(rig.sql, server)
+    assert (server.is_mariadb, server.version[0], server.server_id, server.uses_gtids) == (True, 11, 1, True)
+    assert (server.row_image, server.has_full_metadata, server.lower_case_table_names) == ("FULL", False, 0)
+    position = read_position(rig.sql, server)
+    assert read_files(rig.sql)[-1].name == position.file
+    assert str(read_executed(rig.sql, server)) == position.gtids
+    assert read_replication_source(rig.sql, server) is None
+    rig.sql.execute("CREATE VIEW w AS SELECT id FROM t")
+    rig.sql.execute("CREATE TABLE `two``keys` (b INT, a INT, PRIMARY KEY (a, b)) ENGINE=InnoDB")
+    tables = read_tables(rig.sql, [rig.database])
+    assert [(table.name, table.engine) for table in tables] == [("t", "InnoDB"), ("two`keys", "InnoDB")]
+    keys = read_primary_keys(rig.sql, [(table.database, table.name) for table in tables])
+    assert keys == {(rig.database, "t"): ("id",), (rig.database, "two`keys"): ("a", "b")}
+    assert read_create_table(rig.sql, rig.database, "two`keys").startswith("CREATE TABLE `two``keys` (")
+    databases = {database.name: database.charset for database in read_databases(rig.sql)}
+    assert databases[rig.database] == "utf8mb4"
+    assert "mysql" not in databases
+
+
+def test_session_does_not_depend_on_the_server(rig: Rig) -> None:
+    rows = rig.sql.query("SELECT @@time_zone, @@sql_mode, @@character_set_results, %s, %s, %s", ("a'b\\c\0", None, 7))
+    assert rows == [("+00:00", "STRICT_ALL_TABLES", "utf8mb4", "a'b\\c\0", None, "7")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "message"),
+    [
+        ({"password": Password("wrong")}, ConfigError, "rejected the password of user sluice"),
+        ({"port": 1}, UnreachableError, "cannot reach MariaDB at 127.0.0.1:1.*database.port"),
+        ({"tls": TlsSettings("required")}, ConfigError, "no TLS connection.*database.ssl.mode"),
+        ({"host": "169.254.169.254"}, ConfigError, "not allowed on this worker"),
+        ({"initial_statements": ("SELECT nothing",)}, MySqlServerError, "rejected SELECT nothing"),
+    ],
+)
+def test_failed_connections_say_what_to_do(rig: Rig, changes: dict[str, Any], expected: type[Exception], message: str) -> None:
+    with pytest.raises(expected, match=message):
+        rig.connect(**changes)
+
+
+def test_missing_privileges_are_named(rig: Rig, unique_name: Callable[[str], str]) -> None:
+    user = unique_name("u")
+    rig.sql.execute(f"CREATE USER {user} IDENTIFIED BY 'pass'")
+    try:
+        weak = {"user": user, "password": Password("pass")}
+        with pytest.raises(ConfigError, match=f"GRANT BINLOG MONITOR ON .* TO '{user}'"):
+            rig.connect(**weak).query("SHOW MASTER STATUS")
+        with pytest.raises(ConfigError, match=f"GRANT SELECT ON .*TO '{user}'"):
+            rig.connect(**weak).query(f"SELECT * FROM {rig.database}.t")
+        with pytest.raises(ConfigError, match="REPLICATION SLAVE"):
+            BinlogClient.open(rig.connect(**weak), FilePosition(""), BinlogClientSettings(4712))
+    finally:
+        rig.sql.execute(f"DROP USER {user}")
+
+
+def test_queries_end_at_their_timeout_and_when_interrupted(rig: Rig) -> None:
+    connection = rig.connect()
+    with pytest.raises(QueryTimeoutError, match=r"database\.query\.timeout\.ms"):
+        connection.query("SELECT SLEEP(1000)", timeout_s=0.01)
+    assert connection.is_closed
+    wait_for_end_of(rig.sql, connection.thread_id)
+    connection = rig.connect()
+    threading.Timer(0.05, rig.interrupt.set).start()
+    with pytest.raises(WaitInterrupted):
+        connection.query("SELECT SLEEP(1000)")
+    other = Interrupt()
+    watching = MySqlConnection.open(rig.address(), other)
+    wait_for_end_of(watching, connection.thread_id)
+    watching.close()
+    other.close()
+
+
+def test_lost_connections_are_retriable(rig: Rig) -> None:
+    connection = rig.connect()
+    rig.sql.execute(f"KILL {connection.thread_id}")
+    with pytest.raises(ConnectionLostError):
+        connection.query("SELECT 1")
+
+
+def test_rows_are_read_as_a_stream_and_stopped(rig: Rig) -> None:
+    stream = rig.sql.stream("SELECT seq FROM seq_1_to_500000")
+    with rig.sql.guarded("reading"):
+        stream.advance()
+    assert stream.data
+    rig.sql.stop(stream)
+    assert rig.sql.query("SELECT 1") == [("1",)]
+
+
+def test_stream_by_position_and_by_gtid(rig: Rig) -> None:
+    server = read_server(rig.sql)
+    start = read_position(rig.sql, server)
+    rig.sql.execute("INSERT INTO t VALUES (1, 'a'), (2, REPEAT('x', 17000000))")
+    rig.sql.execute("FLUSH BINARY LOGS")
+    rig.sql.execute("INSERT INTO t VALUES (3, 'c')")
+    events = rig.events(FilePosition(start.file, start.position))
+    assert [(row[0], len(row[1])) for row in rows_of(events)] == [(1, 1), (2, 17_000_000), (3, 1)]
+    assert not [event for event in events if isinstance(event, RowsQuery)]
+    assert len({event.file for event in events if isinstance(event, Rotate)}) == 2
+    tracker = BinlogPositionTracker(start, MariaDbGtidPosition.parse(start.gtids or ""))
+    for event in events:
+        if isinstance(event, RowsEvent):
+            tracker.finish_rows(event.header)
+        else:
+            tracker.track(event)
+    assert tracker.position == read_position(rig.sql, server)
+
+    middle = next(str(event.gtid) for event in events if isinstance(event, MariaDbGtidEvent))
+    assert [row[0] for row in rows_of(rig.events(MariaDbGtidPosition.parse(middle), annotates=True))] == [3]
+    annotated = rig.events(MariaDbGtidPosition.parse(middle), annotates=True)
+    assert [event.sql for event in annotated if isinstance(event, RowsQuery)] == [b"INSERT INTO t VALUES (3, 'c')"]
+
+
+def test_lost_positions_are_told_apart(rig: Rig) -> None:
+    server = read_server(rig.sql)
+    start = read_position(rig.sql, server)
+    rig.sql.execute("INSERT INTO t VALUES (1, 'a')")
+    rig.sql.execute("FLUSH BINARY LOGS")
+    end = read_position(rig.sql, server)
+    # Since 11.4, MariaDB keeps files as long as fewer replicas are connected.
+    rig.sql.execute("SET GLOBAL slave_connections_needed_for_purge = 0")
+    purge(rig.sql, end.file)
+    rig.sql.execute("SET GLOBAL slave_connections_needed_for_purge = DEFAULT")
+    for lost, expected in (
+        (FilePosition(start.file, start.position), PositionLostError),
+        (MariaDbGtidPosition.parse(start.gtids or ""), PositionLostError),
+        (FilePosition(end.file, 1 << 30), ServerReplacedError),
+        (MariaDbGtidPosition.parse("0-1-999999999"), ServerReplacedError),
+    ):
+        with pytest.raises(PositionLostError, match=r"snapshot\.mode=when_needed") as e:
+            rig.events(lost)
+        assert type(e.value) is expected, lost
+    assert type(find_lost_position(rig.sql, server, start, by_gtid=False)) is PositionLostError
+    ahead = BinlogPosition(end.file, 1 << 30)
+    assert type(find_lost_position(rig.sql, server, ahead, by_gtid=False)) is ServerReplacedError
+    assert type(find_lost_position(rig.sql, server, end, by_gtid=False, server_uuid="other")) is ServerReplacedError
+    assert find_lost_position(rig.sql, server, end, by_gtid=False) is None
+
+
+def test_second_replica_with_the_same_id_ends_the_first(rig: Rig) -> None:
+    first = rig.stream(FilePosition(""), ends_at_end=False)
+    assert first.read(WAIT_S)
+    second = rig.stream(FilePosition(""), ends_at_end=False, heartbeat_s=0.01)
+    assert second.read(WAIT_S)
+    with pytest.raises(DuplicateServerIdError, match="another replica with the server ID"):
+        read_on(first)
+    assert "server ID 4711 on host" in describe_replicas(rig.sql, 4711)
+    # Heartbeats keep the stream alive; closing it over another connection ends the server's thread.
+    types = {data[4] for _ in range(50) for data in second.read(WAIT_S)}
+    assert 27 in types
+    thread = second.thread_id
+    second.close(over=rig.sql)
+    with pytest.raises(MySqlServerError, match="Unknown thread id"):
+        kill_until_gone(rig.sql, thread)
+
+
+def test_sessions_of_a_task_share_the_configuration(rig: Rig) -> None:
+    config = {
+        "topic.prefix": "shop",
+        "database.hostname": rig.server.host,
+        "database.port": str(rig.server.port),
+        "database.user": rig.server.user,
+        "database.password": rig.server.password,
+        "database.server.id": "4714",
+        "database.initial.statements": "SET @mine = 5",
+        "schema.history.internal.kafka.topic": "history",
+        "include.query": "true",
+    }
+    sessions = MySqlSessions(parse_config(config, is_mariadb=True))
+    try:
+        assert sessions.catalog().query("SELECT @mine") == [("5",)]
+        position = read_position(rig.sql, read_server(rig.sql))
+        rig.sql.execute("INSERT INTO t VALUES (1, 'a')")
+        client = sessions.stream(FilePosition(position.file, position.position), ends_at_end=True)
+        events = [event for part in read_all(client) for event in part]
+        assert [event.sql for event in events if isinstance(event, RowsQuery)] == [b"INSERT INTO t VALUES (1, 'a')"]
+        other = rig.stream(FilePosition(""), server_id=4714, ends_at_end=False)
+        assert other.read(WAIT_S)
+        error = sessions.explain_duplicate(DuplicateServerIdError("ended"))
+        assert "database.server.id=4714 is used twice; the server lists server ID 4714 on host" in str(error)
+        sessions.catalog().close()
+        assert sessions.catalog().query("SELECT 1") == [("1",)]
+    finally:
+        sessions.close_catalog()
+        sessions.interrupt.close()
+
+
+def test_stream_ends_when_the_server_restarts_or_the_task_stops(rig: Rig) -> None:
+    server = read_server(rig.sql)
+    position = read_position(rig.sql, server)
+    client = rig.stream(FilePosition(position.file, position.position), ends_at_end=False)
+    client.read(WAIT_S)
+    rig.server.stop()
+    with pytest.raises(ConnectionLostError):
+        read_on(client)
+    rig.server.start()
+    rig.sql = rig.connect()
+    rig.sql.execute(f"CREATE TABLE {rig.database}.after_restart (id INT)")
+    events = rig.events(FilePosition(position.file, position.position))
+    assert [event.sql for event in events if isinstance(event, Query)][-1].endswith(b"after_restart (id INT)")
+    client = rig.stream(FilePosition(""), ends_at_end=False)
+    threading.Timer(0.05, rig.interrupt.set).start()
+    with pytest.raises(WaitInterrupted):
+        read_on(client)

@@ -1,0 +1,90 @@
+"""A topic that a task keeps, on a real broker: created, written, read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from connect.errors import ConnectError, UnreachableError
+from connect.source import OwnedTopicSettings
+from connectors.mysql.schema.ddl import DdlContext, apply
+from connectors.mysql.schema.history.history import SchemaHistory, open_store
+from connectors.mysql.schema.history.positions import PositionComparison
+from connectors.mysql.schema.history.settings import SchemaHistorySettings
+from connectors.mysql.schema.model import TableId
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.ports import free_ports
+from worker.kafka.admin import KafkaAdmin
+from worker.kafka.owned_topic import KafkaOwnedTopic
+
+
+def opened(bootstrap: str, topic: str, *, query_timeout_s: float = 10.0) -> KafkaOwnedTopic:
+    client = {"bootstrap.servers": bootstrap}
+    return KafkaOwnedTopic(topic, OwnedTopicSettings(client, {**client, "delivery.timeout.ms": "30000"}, query_timeout_s))
+
+
+def test_topic_is_created_once_with_one_partition_and_the_configs(
+    broker: EmbeddedBroker, unique_name: Callable[[str], str]
+) -> None:
+    name = unique_name("owned")
+    topic = opened(broker.bootstrap, name)
+    try:
+        assert (topic.exists(), topic.is_empty(), list(topic.read())) == (False, True, [])
+        topic.create({"retention.ms": "9223372036854775807", "cleanup.policy": "delete"})
+        topic.create({})
+        assert (topic.exists(), topic.is_empty()) == (True, True)
+        found = KafkaAdmin({"bootstrap.servers": broker.bootstrap}).describe_topic(name)
+        assert len(found.partitions) == 1
+        assert found.configs["retention.ms"] == "9223372036854775807"
+        topic.append([b"1", b"2"])
+        topic.append([b"3"])
+        assert [(r.offset, r.key, r.value) for r in topic.read()] == [(0, None, b"1"), (1, None, b"2"), (2, None, b"3")]
+        assert not topic.is_empty()
+    finally:
+        topic.close()
+
+
+def test_topic_with_more_partitions_is_refused(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+    name = unique_name("wide")
+    KafkaAdmin({"bootstrap.servers": broker.bootstrap}).create_topic(name, 2, 1, {})
+    topic = opened(broker.bootstrap, name)
+    try:
+        with pytest.raises(ConnectError, match=f"topic {name} has 2 partitions; expected one"):
+            list(topic.read())
+    finally:
+        topic.close()
+
+
+def test_broker_that_does_not_answer_is_named() -> None:
+    (free_port,) = free_ports(1)
+    topic = opened(f"127.0.0.1:{free_port}", "history", query_timeout_s=0.5)
+    try:
+        with pytest.raises(UnreachableError, match=f"no Kafka broker answers at 127.0.0.1:{free_port}"):
+            topic.exists()
+    finally:
+        topic.close()
+
+
+def test_schema_history_is_recovered_from_its_topic(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
+    config = {
+        "schema.history.internal.kafka.topic": unique_name("history"),
+        "schema.history.internal.kafka.bootstrap.servers": broker.bootstrap,
+        "schema.history.internal.kafka.query.timeout.ms": "10000",
+    }
+
+    def history() -> SchemaHistory:
+        store = open_store(config, KafkaOwnedTopic)
+        return SchemaHistory(store, {"server": "shop"}, SchemaHistorySettings.parse(config), PositionComparison(is_mariadb=True))
+
+    first = history()
+    first.initialize_storage()
+    assert not first.exists()
+    ddl = "CREATE TABLE t (a INT)"
+    first.record({"file": "b.000001", "pos": 4}, "d", ddl, apply({}, ddl, "d"), ts_ms=1)
+    first.close()
+    second = history()
+    assert second.exists()
+    recovered = second.recover({"file": "b.000001", "pos": 4}, DdlContext(is_mariadb=True))
+    assert list(recovered.tables) == [TableId("d", "t")]
+    second.close()
