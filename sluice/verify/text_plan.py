@@ -55,7 +55,6 @@ class _Mark:
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __len__ = __iter__ = __str__ = __repr__ = _refuse
     __int__ = __float__ = __bytes__ = __index__ = __getitem__ = __contains__ = __add__ = __mul__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)

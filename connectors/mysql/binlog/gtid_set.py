@@ -22,7 +22,6 @@ class GtidSet:
     """A mutable set of GTIDs. ``uuid`` and ``tag`` are in lower case; the tag of an untagged GTID is empty."""
 
     __slots__ = ("_intervals",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, intervals: Iterable[tuple[str, str, int, int]] = ()) -> None:
         """Creates a set of ``(uuid, tag, first, last)``."""

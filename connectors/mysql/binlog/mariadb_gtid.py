@@ -39,7 +39,6 @@ class MariaDbGtidPosition:
     """A mutable position: the last GTID of each domain, like gtid_slave_pos."""
 
     __slots__ = ("_last",)
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, gtids: Iterable[MariaDbGtid] = ()) -> None:
         """Creates a position from GTIDs in the order of their execution; of a domain, the last one counts."""

@@ -30,16 +30,20 @@ def binary(column: str, padded_length: int | None, settings: MySqlTypeSettings) 
     match settings.binary_mode:
         case "hex":
             reader = ColumnReader(inline=f"{{x}}{pad}.hex()")
-            to_hex: Decoder = lambda data: data.ljust(size, b"\0").hex()  # noqa: E731
-            return mapping(column, Schema.STRING, to_hex, "", reader=reader, placeholder=placeholder.hex(), is_bytes=True)
+            return mapping(
+                column, Schema.STRING, lambda data: data.ljust(size, b"\0").hex(), "", reader=reader,
+                placeholder=placeholder.hex(), is_bytes=True,
+            )  # fmt: skip
         case "base64":
             encode: Callable[[bytes], bytes] = base64.b64encode
         case "base64-url-safe":
             encode = base64.urlsafe_b64encode
         case _:
             reader = ColumnReader(inline=f"{{x}}{pad}" if pad else "")
-            to_bytes: Decoder = lambda data: bytes(data).ljust(size, b"\0")  # noqa: E731
-            return mapping(column, Schema.BYTES, to_bytes, b"", reader=reader, placeholder=placeholder, is_bytes=True)
+            return mapping(
+                column, Schema.BYTES, lambda data: bytes(data).ljust(size, b"\0"), b"", reader=reader, placeholder=placeholder,
+                is_bytes=True,
+            )  # fmt: skip
     reader = ColumnReader(convert=encode, inline=f"{{c}}({{x}}{pad}).decode()")
     return mapping(
         column, Schema.STRING, lambda data: encode(data.ljust(size, b"\0")).decode(), "", reader=reader,

@@ -40,7 +40,7 @@ class MySqlColumnType:
 
     def raw(self) -> ColumnType:
         """Returns the mapping of raw values of the binary log in the form that masks and truncation of columns apply to."""
-        decode: Decoder = lambda value: value  # noqa: E731
+        decode: Decoder = _same
         if self.reader.inline:
             expression = self.reader.inline.format(x="x", c="c")
             decode = evaluate(f"lambda x: {expression}", {"c": self.reader.convert}, title="raw value of a column")
@@ -51,6 +51,10 @@ class MySqlColumnType:
     def read_by(self, raw: ColumnType) -> ColumnReader:
         """Returns the reader that converts as ``raw`` does: the result of :meth:`raw`, masked, truncated, or lenient."""
         return replace(self.reader, inline="", convert=raw.decode)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def named_decoder(column: str, decode: Decoder) -> Decoder:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -93,12 +92,10 @@ def exact_decimal(column: str, precision: int, scale: int, settings: MySqlTypeSe
     reader: ColumnReader
     match settings.decimal_mode:
         case "string":
-            to_text: Callable[[int], str] = lambda unscaled: decimal_text(unscaled, scale)  # noqa: E731
             plain: Decoder = (lambda text: f"{Decimal(text):f}") if zerofill else str
+            reader = ColumnReader(convert=lambda unscaled: decimal_text(unscaled, scale))
             inline = Inline.CALL if zerofill else Inline.TEXT
-            return mapping(
-                column, Schema.STRING, plain, decimal_text(0, scale), reader=ColumnReader(convert=to_text), inline=inline
-            )
+            return mapping(column, Schema.STRING, plain, decimal_text(0, scale), reader=reader, inline=inline)
         case "double":
             # The quotient of integers is rounded once, like the text.
             reader = ColumnReader(inline=f"{{x}} / {10**scale}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def sluice(capsys: pytest.CaptureFixture[str]) -> Sluice:
         return code, shown.out, shown.err
 
     return call
+
+
+def _has_lines(file: Path, count: int) -> bool:
+    return len(file.read_text().splitlines()) == count
 
 
 def test_dead_letters_are_found_fixed_and_replayed(
@@ -116,6 +121,5 @@ def test_dead_letters_are_found_fixed_and_replayed(
         assert (code, out.splitlines()[1]) == (0, '    replay ~ value.amount = "y" -> "0"'), err
         code, out, err = sluice("dlq", "replay", name, "--yes", "--limit", 1, *changes, *options)
         assert (code, out) == (0, "1 of 1 dead letters were replayed\n"), err
-        count = 8 + number
-        eventually(lambda expected=count: len(target.read_text().splitlines()) == expected, "the changed record", 60)  # type: ignore[misc]
+        eventually(partial(_has_lines, target, 8 + number), "the changed record", 60)
     assert target.read_text().splitlines()[7:] == ["{amount=0}"] * 2
