@@ -29,9 +29,10 @@ from connectors.cdc.config.source_keys import (
     define_topic_prefix,
 )
 from connectors.cdc.config.topic_naming import DATABASE_STRATEGIES, define_topic_naming_keys
+from connectors.cdc.config.unsupported_keys import define_ignored_keys, define_unsupported_keys
 from connectors.cdc.config.validators import RegexList, SupportedValues
 from connectors.mysql.history_keys import define_history_keys
-from connectors.mysql.unsupported_keys import define_ignored_keys, define_unsupported_keys
+from connectors.mysql.unsupported_keys import IGNORED, unsupported_keys
 
 WORD: Final = "database"
 """What contains tables."""
@@ -86,8 +87,8 @@ def config_def(*, is_mariadb: bool = False) -> ConfigDef:
     define_contract_keys(keys, WORD)
     define_post_processor_keys(keys)
     define_topic_naming_keys(keys, WORD, DATABASE_STRATEGIES)
-    define_ignored_keys(keys)
-    define_unsupported_keys(keys, is_mariadb=is_mariadb)
+    define_ignored_keys(keys, IGNORED)
+    define_unsupported_keys(keys, unsupported_keys(is_mariadb=is_mariadb))
     return keys
 
 

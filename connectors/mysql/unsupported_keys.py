@@ -1,20 +1,12 @@
-"""Debezium's keys that have no effect: ignored keys, and unsupported keys that are rejected.
-
-A key is ignored if leaving it out gives the same records; it is rejected if ignoring it would give different records.
-"""
+"""Debezium's keys that have no effect, and those that are rejected: see :mod:`connectors.cdc.config.unsupported_keys`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
-from connect.errors import ConfigError
-from connectors.cdc.config.column_rules import find_rule_errors
-from connectors.cdc.config.post_processor_keys import check_post_processors
-from connectors.cdc.config.signal_keys import find_notification_errors
-from connectors.cdc.config.topic_naming import find_topic_naming_errors
-from connectors.cdc.config.validators import SupportedValues
+from connect.config.definition import ConfigValue
+from connectors.cdc.config.unsupported_keys import Unsupported, check_shared_keys
 from connectors.mysql.history_keys import CLIENT_PREFIXES, PREFIX, find_history_errors
 
 OPEN_PREFIXES: Final = (
@@ -22,7 +14,7 @@ OPEN_PREFIXES: Final = (
 )  # fmt: skip
 """What keys without a fixed name begin with."""
 
-_IGNORED: Final = {
+IGNORED: Final = {
     "max.queue.size": "8192",
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
@@ -47,64 +39,31 @@ _IGNORED: Final = {
     f"{PREFIX}memory.optimization": "false",
     f"{PREFIX}kafka.buffer.batch.size": "1024",
 }
+_EXCLUSIVE: Final = [
+    *((f"{what}.include.list", f"{what}.exclude.list") for what in ("database", "table", "column")),
+    ("gtid.source.includes", "gtid.source.excludes"),
+]
 
 
-def define_ignored_keys(keys: ConfigDef) -> None:
-    for name, default in _IGNORED.items():
-        keys.define(
-            name,
-            ConfigType.STRING,
-            default,
-            importance=Importance.LOW,
-            group="Without effect",
-            doc="A key of Debezium that is accepted and ignored.",
-        )
-
-
-_REASON = "this connector does not support the feature yet; remove the key"
-
-
-def define_unsupported_keys(keys: ConfigDef, *, is_mariadb: bool) -> None:
+def unsupported_keys(*, is_mariadb: bool) -> dict[str, Unsupported]:
+    """Returns the keys that are rejected."""
     package, name = ("mariadb", "MariaDbSourceInfoStructMaker") if is_mariadb else ("mysql", "MySqlSourceInfoStructMaker")
     maker = f"io.debezium.connector.{package}.{name}"
-    unsupported: dict[str, tuple[str | None, tuple[str, ...], str]] = {
-        "converters": (None, ("",), _REASON),
-        "sourceinfo.struct.maker": (maker, (maker.lower(),), _REASON),
-        "snapshot.mode.custom.name": (None, (), _REASON),
-        "snapshot.locking.mode.custom.name": (None, (), _REASON),
-        "snapshot.query.mode.custom.name": (None, (), _REASON),
-        "binlog.buffer.size": (
+    return {
+        "converters": Unsupported(None, ("",)),
+        "sourceinfo.struct.maker": Unsupported(maker, (maker.lower(),)),
+        "snapshot.mode.custom.name": Unsupported(None),
+        "snapshot.locking.mode.custom.name": Unsupported(None),
+        "snapshot.query.mode.custom.name": Unsupported(None),
+        "binlog.buffer.size": Unsupported(
             "0",
             ("0",),
             "changes are not buffered until their transaction ends: servers since MySQL 5.6 and MariaDB 10 log only committed "
             "changes of transactional tables; remove the key",
         ),
     }
-    for key, (default, allowed, reason) in unsupported.items():
-        keys.define(
-            key,
-            ConfigType.STRING,
-            default,
-            importance=Importance.LOW,
-            group="Not supported",
-            validator=SupportedValues(allowed, reason),
-            doc="A key of Debezium for an unsupported feature; only its default is accepted.",
-        )
 
 
 def check_dynamic_keys(config: Mapping[str, str]) -> list[ConfigValue]:
-    """Checks keys without a fixed name (``column.mask.with.N.chars``), and mutually exclusive keys. Those without an error may be
-    left out."""
-    found = find_rule_errors(config)
-    found += find_topic_naming_errors(config)
-    found += find_notification_errors(config)
-    found += check_post_processors(config)
-    found += find_history_errors(config)
-    pairs = [(f"{what}.include.list", f"{what}.exclude.list") for what in ("database", "table", "column")]
-    for include, exclude in (*pairs, ("gtid.source.includes", "gtid.source.excludes")):
-        if config.get(include) and config.get(exclude):
-            reason = f"{include} and {exclude} are mutually exclusive: set only one"
-            found.append(
-                ConfigValue(exclude, config[exclude], errors=[str(ConfigError.invalid(exclude, config[exclude], reason))])
-            )
-    return found
+    """Checks keys without a fixed name, and mutually exclusive keys. Those without an error may be left out."""
+    return check_shared_keys(config, _EXCLUSIVE) + find_history_errors(config)

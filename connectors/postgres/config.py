@@ -10,20 +10,9 @@ from typing import Any
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
-from connectors.cdc.config.capture import CaptureSettings, parse_key_columns, parse_overrides, parse_statements
-from connectors.cdc.config.contract_keys import ContractSettings, parse_contracts
-from connectors.cdc.config.event_settings import RESTORED_EVENTS, EventSettings, parse_event_settings
-from connectors.cdc.config.post_processor_keys import ReselectSettings, parse_post_processors
-from connectors.cdc.config.signal_keys import (
-    IncrementalSettings,
-    NotificationSettings,
-    SignalSettings,
-    parse_incremental,
-    parse_notifications,
-    parse_signals,
-)
-from connectors.cdc.config.topic_naming import TopicNaming, parse_topic_naming
-from connectors.cdc.streaming.heartbeat import HeartbeatSettings
+from connectors.cdc.config.capture import parse_statements
+from connectors.cdc.config.event_settings import RESTORED_EVENTS
+from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options
 from connectors.postgres.unsupported_keys import check_dynamic_keys
@@ -90,20 +79,10 @@ class SlotSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotSettings:
+class SnapshotSettings(SourceSnapshotSettings):
     """Settings of the snapshot. ``mode`` uses new names only: no_data instead of never."""
 
-    mode: str
-    include: tuple[str, ...]
-    overrides: Mapping[str, str]
-    delay_s: float
-    streaming_delay_s: float
-    order: str
     lock_timeout_s: float | None
-    max_threads: int
-    threads_multiplier: int
-    table_per_thread: bool
-    resumes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,42 +101,17 @@ class SafetySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresConfig:
+class PostgresConfig(SourceSettings):
     """The whole configuration."""
 
-    topic_prefix: str
-    topic_delimiter: str
-    topic_naming: TopicNaming
     address: Address
     primary: Address | None
-    query_timeout_s: float
-    capture: CaptureSettings
     types: TypeSettings
-    events: EventSettings
     slot: SlotSettings
     snapshot: SnapshotSettings
-    signals: SignalSettings
-    incremental: IncrementalSettings
-    notifications: NotificationSettings
     safety: SafetySettings
-    contracts: ContractSettings
-    reselection: ReselectSettings | None
-    tombstones: bool
     null_key_tombstones: bool
     """Whether tombstones follow the deletes of tables without a key, too."""
-    skipped: frozenset[str]
-    skip_unchanged: bool
-    extended_headers: bool
-    heartbeat: HeartbeatSettings
-    max_batch: int
-    max_batch_bytes: int
-    poll_interval_s: float
-    max_retries: int
-    max_backoff_s: float
-
-
-_MAX_BATCH_BYTES = 8 << 20
-"""A record takes several times the memory of its change, and a batch lives until its bytes are sent."""
 
 
 def parse_config(config: Mapping[str, str]) -> PostgresConfig:
@@ -167,30 +121,14 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    def regexes(name: str) -> tuple[str, ...]:
-        return tuple(split_list(v[name]))
-
-    mode = v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, "schema"), v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
-    signals = parse_signals(v, config)
+    shared["heartbeat"] = replace(shared["heartbeat"], interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000)
     return PostgresConfig(
-        topic_prefix=v["topic.prefix"],
-        topic_delimiter=v["topic.delimiter"],
-        topic_naming=parse_topic_naming(v),
+        **shared,
         address=address,
         primary=_primary(v, address),
-        query_timeout_s=v["database.query.timeout.ms"] / 1000,
-        capture=CaptureSettings(
-            schema_include=regexes("schema.include.list"),
-            schema_exclude=regexes("schema.exclude.list"),
-            table_include=regexes("table.include.list"),
-            table_exclude=regexes("table.exclude.list"),
-            column_include=regexes("column.include.list"),
-            column_exclude=regexes("column.exclude.list"),
-            key_columns=parse_key_columns(v["message.key.columns"]),
-            signal_table=signals.table,
-        ),
         types=TypeSettings(
             decimal_mode=v["decimal.handling.mode"],
             time_mode=v["time.precision.mode"],
@@ -202,7 +140,6 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             placeholder=v["unavailable.value.placeholder"],
             restored=frozenset(v[RESTORED_EVENTS]),
         ),
-        events=parse_event_settings(v, config),
         slot=SlotSettings(
             name=v["slot.name"],
             publication=v["publication.name"],
@@ -226,21 +163,10 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             xmin_interval_s=v["xmin.fetch.interval.ms"] / 1000,
         ),
         snapshot=SnapshotSettings(
+            **shared_snapshot_settings(v, config),
             mode="no_data" if mode == "never" else mode,
-            include=regexes("snapshot.include.collection.list"),
-            overrides=parse_overrides(v["snapshot.select.statement.overrides"], config),
-            delay_s=v["snapshot.delay.ms"] / 1000,
-            streaming_delay_s=v["streaming.delay.ms"] / 1000,
-            order=v["snapshot.tables.order.by.row.count"],
             lock_timeout_s=v["snapshot.lock.timeout.ms"] / 1000 if v["snapshot.locking.mode"].lower() == "shared" else None,
-            max_threads=v["snapshot.max.threads"],
-            threads_multiplier=v["snapshot.max.threads.multiplier"],
-            table_per_thread=v["legacy.snapshot.max.threads"],
-            resumes=v["snapshot.resume.enabled"],
         ),
-        signals=signals,
-        incremental=parse_incremental(v),
-        notifications=parse_notifications(v),
         safety=SafetySettings(
             interval_s=v["source.check.interval.ms"] / 1000,
             warn_bytes=v["slot.lag.warn.bytes"],
@@ -252,23 +178,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             tables_max=v["guardrail.collections.max"],
             tables_limit_action=v["guardrail.collections.limit.action"].lower(),
         ),
-        contracts=parse_contracts(v),
-        reselection=parse_post_processors(config),
-        tombstones=v["tombstones.on.delete"],
         null_key_tombstones=v["tombstones.on.delete"] and "null_key_tombstones" in v[RESTORED_EVENTS],
-        skipped=frozenset(split_list(v["skipped.operations"])) - {"none"},
-        skip_unchanged=v["skip.messages.without.change"],
-        extended_headers=v["extended.headers.enabled"],
-        heartbeat=HeartbeatSettings(
-            interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000,
-            topic=v["topic.heartbeat.name"] or v["topic.heartbeat.prefix"] + v["topic.delimiter"] + v["topic.prefix"],
-            query=v["heartbeat.action.query"],
-        ),
-        max_batch=v["max.batch.size"],
-        max_batch_bytes=min(v["max.queue.size.in.bytes"] or _MAX_BATCH_BYTES, _MAX_BATCH_BYTES),
-        poll_interval_s=min(v["poll.interval.ms"] / 1000, 1.0),
-        max_retries=v["errors.max.retries"],
-        max_backoff_s=v["retriable.restart.connector.wait.ms"] / 1000,
     )
 
 

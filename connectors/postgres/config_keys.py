@@ -26,10 +26,11 @@ from connectors.cdc.config.source_keys import (
     define_topic_prefix,
 )
 from connectors.cdc.config.topic_naming import define_topic_naming_keys
+from connectors.cdc.config.unsupported_keys import define_ignored_keys, define_unsupported_keys
 from connectors.cdc.config.validators import PatternText, SupportedValues
 from connectors.postgres.config_validators import SLOT_NAME, PluginOptions
 from connectors.postgres.safety_keys import define_safety_keys
-from connectors.postgres.unsupported_keys import define_ignored_keys, define_unsupported_keys
+from connectors.postgres.unsupported_keys import IGNORED, UNSUPPORTED
 
 SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
 
@@ -60,8 +61,8 @@ def config_def() -> ConfigDef:
     define_contract_keys(keys)
     define_post_processor_keys(keys)
     define_topic_naming_keys(keys)
-    define_ignored_keys(keys)
-    define_unsupported_keys(keys)
+    define_ignored_keys(keys, IGNORED)
+    define_unsupported_keys(keys, UNSUPPORTED)
     return keys
 
 

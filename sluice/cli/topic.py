@@ -302,14 +302,14 @@ def _ids(numbers: tuple[int, ...]) -> str:
 
 
 if TYPE_CHECKING:
-    from worker.kafka.console import ConsoleRecord
+    from worker.kafka.stored_records import KafkaRecord
 
 _FLAGS = ("print.timestamp", "print.partition", "print.offset", "print.headers", "print.key", "print.value")
 _CONSUME = {*_FLAGS, "key.separator", "line.separator", "headers.separator", "null.literal"}
 _PRODUCE = {"parse.key", "key.separator", "null.marker"}
 
 
-def formatter(output: str, properties: Mapping[str, str]) -> Callable[[ConsoleRecord], bytes]:
+def formatter(output: str, properties: Mapping[str, str]) -> Callable[[KafkaRecord], bytes]:
     """Returns a function from record to bytes for stdout: Kafka's DefaultMessageFormatter, or JSON lines.
 
     Fields have the order of Kafka's tool: timestamp, partition, offset, headers, key, value. Values are written as raw bytes.
@@ -327,14 +327,14 @@ def formatter(output: str, properties: Mapping[str, str]) -> Callable[[ConsoleRe
     def or_null(data: bytes | None) -> bytes:
         return null if data is None else data
 
-    def headers(record: ConsoleRecord) -> bytes:
+    def headers(record: KafkaRecord) -> bytes:
         pairs = [name.encode() + b":" + or_null(value) for name, value in record.headers]
         return between_headers.join(pairs) if pairs else b"NO_HEADERS"
 
-    def timestamp(record: ConsoleRecord) -> bytes:
+    def timestamp(record: KafkaRecord) -> bytes:
         return b"NO_TIMESTAMP" if record.timestamp_ms is None else f"CreateTime:{record.timestamp_ms}".encode()
 
-    fields: dict[str, Callable[[ConsoleRecord], bytes]] = {
+    fields: dict[str, Callable[[KafkaRecord], bytes]] = {
         "print.timestamp": timestamp,
         "print.partition": lambda record: f"Partition:{record.partition}".encode(),
         "print.offset": lambda record: f"Offset:{record.offset}".encode(),
@@ -346,7 +346,7 @@ def formatter(output: str, properties: Mapping[str, str]) -> Callable[[ConsoleRe
     return lambda record: separator.join([field(record) for field in chosen]) + end
 
 
-def _json_line(record: ConsoleRecord) -> bytes:
+def _json_line(record: KafkaRecord) -> bytes:
     value = {
         "topic": record.topic,
         "partition": record.partition,

@@ -13,7 +13,8 @@ from connect.verification import VerifiableSink, VerifiableSource
 from rest.client import ConnectClient
 from rest.polling import wait_until
 from worker.kafka.admin import KafkaAdmin
-from worker.kafka.console import ConsoleRecord, PartitionReader, consume
+from worker.kafka.console import PartitionReader, consume
+from worker.kafka.stored_records import KafkaRecord
 
 _INTERVAL_S = 0.25
 _LAST_MARKERS = 1000
@@ -127,7 +128,7 @@ class PipelineProgress:
 
     def _find_later(self, reader: PartitionReader, position: int, found: Offsets) -> None:
         """Adds the offsets of records that are behind the position, so that everything before it precedes them."""
-        newest: dict[TopicPartition, list[ConsoleRecord]] = {}
+        newest: dict[TopicPartition, list[KafkaRecord]] = {}
         for record in reader.read(_INTERVAL_S):
             newest.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         for key, records in newest.items():

@@ -11,7 +11,7 @@ from sluice.verify.canonical import Form
 from sluice.verify.positions import Offsets
 from sluice.verify.record_path import RecordPath
 from sluice.verify.table_rows import FormKey, TableReader
-from worker.kafka.stored_records import TopicRecord, read_stored, topic_ranges
+from worker.kafka.stored_records import KafkaRecord, read_stored, topic_ranges
 
 Versions = dict[FormKey, list[tuple[Form, ...] | None]]
 """By key: the rows in their order; None where the row was deleted."""
@@ -41,7 +41,7 @@ def read_history(
 
 
 def _add(
-    found: Versions, path: RecordPath, reader: TableReader, messages: Sequence[TopicRecord], keys: Collection[FormKey]
+    found: Versions, path: RecordPath, reader: TableReader, messages: Sequence[KafkaRecord], keys: Collection[FormKey]
 ) -> None:
     for record in path.read_messages([(m.topic, m.partition, m.offset, m.key, m.value) for m in messages]):
         rows = [] if record.value is None else list(reader.expected_of([record]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from worker.kafka.stored_records import TopicRecord  # not at run time: the control process parses requests too
+    from worker.kafka.stored_records import KafkaRecord  # not at run time: the control process parses requests too
 
 PREFIX: Final = "__connect.errors."
 REPLAYED: Final = "__sluice.replayed"
@@ -77,11 +77,11 @@ _MEMBERS = {
 class DeadLetter:
     """One record of a dead letter queue."""
 
-    stored: TopicRecord
+    stored: KafkaRecord
     context: LetterContext
 
     @classmethod
-    def of(cls, stored: TopicRecord) -> DeadLetter:
+    def of(cls, stored: KafkaRecord) -> DeadLetter:
         """Reads the context headers. A header that occurs several times counts last: the last failure is the current one."""
         found = {
             member: data.decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from connect.errors import ConnectError
 from connect.record import TopicPartition
 from worker.dead_letters.letters import REPLAYED, DeadLetter
 from worker.kafka.dead_letter_topic import RecordToWrite
-from worker.kafka.stored_records import TopicRecord, read_stored, topic_ranges
+from worker.kafka.stored_records import KafkaRecord, read_stored, topic_ranges
 
 _Key = tuple[TopicPartition, bytes]
 
@@ -57,7 +57,7 @@ class NewerRecords:
                         "Use sluice dlq replay --bootstrap-server, or replay without looking (include_superseded)"
                     )
 
-    def _note(self, partition: TopicPartition, record: TopicRecord) -> None:
+    def _note(self, partition: TopicPartition, record: KafkaRecord) -> None:
         if record.key is None or any(name == REPLAYED for name, _ in record.headers):
             return
         key = partition, _digest(record.key)
@@ -86,7 +86,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _content(record: TopicRecord) -> bytes:
+def _content(record: KafkaRecord) -> bytes:
     value = b"\0" if record.value is None else b"\1" + record.value
     head = f"{record.timestamp_ms}\0{len(record.key or b'')}\0".encode()
     return _digest(head + (record.key or b"") + value)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
-    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
     KafkaException,
@@ -20,22 +18,10 @@ from confluent_kafka import (
 from connect.errors import NotFoundError
 from worker.kafka.admin import KafkaAdmin, consumer, require_reachable, translated, unreachable
 from worker.kafka.clients import make_producer
+from worker.kafka.stored_records import KafkaRecord, kafka_record
 
 _POLL_S = 0.1
 _READ_RECORDS = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleRecord:
-    """One record as bytes. ``timestamp_ms`` is None when the record has none."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
 
 
 def consume(
@@ -48,7 +34,7 @@ def consume(
     max_messages: int | None = None,
     timeout_ms: int | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> Iterator[ConsoleRecord]:
+) -> Iterator[KafkaRecord]:
     """Yields records of ``topic`` as they arrive, in the order of each partition.
 
     Starts at the end, at the start, or for one ``partition`` at ``offset``. Ends after ``max_messages``, or when no record
@@ -80,9 +66,9 @@ class PartitionReader:
         self._client = consumer({**properties, "auto.offset.reset": "earliest"})
         self._client.assign([TopicPartition(topic, number, start) for (topic, number), start in starts.items()])
 
-    def read(self, timeout_s: float) -> list[ConsoleRecord]:
+    def read(self, timeout_s: float) -> list[KafkaRecord]:
         """Returns some records that have arrived; waits this long at most. Errors of the connection are left to other clients."""
-        return [_record(message) for message in self._client.consume(_READ_RECORDS, timeout_s) if message.error() is None]
+        return [kafka_record(message) for message in self._client.consume(_READ_RECORDS, timeout_s) if message.error() is None]
 
     def close(self) -> None:
         self._client.close()
@@ -90,33 +76,20 @@ class PartitionReader:
 
 def _poll(
     client: Consumer, bootstrap: str, topic: str, max_messages: int | None, timeout_ms: int | None
-) -> Iterator[ConsoleRecord]:
+) -> Iterator[KafkaRecord]:
     seen = 0
     last = time.monotonic()
     while max_messages is None or seen < max_messages:
         room = 500 if max_messages is None else min(500, max_messages - seen)
         for message in client.consume(room, _POLL_S):
             if (error := message.error()) is None:
-                yield _record(message)
+                yield kafka_record(message)
                 seen += 1
                 last = time.monotonic()
             elif error.code() != KafkaError._PARTITION_EOF and (error.fatal() or not error.retriable()):
                 raise translated(error, f"topic '{topic}'", bootstrap)
         if timeout_ms is not None and (time.monotonic() - last) * 1000 > timeout_ms:
             return
-
-
-def _record(message: Message) -> ConsoleRecord:
-    kind, timestamp_ms = message.timestamp()
-    return ConsoleRecord(
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp_ms=None if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        key=message.key(),
-        value=message.value(),
-        headers=message.headers() or [],
-    )
 
 
 def produce(

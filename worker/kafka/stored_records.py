@@ -37,7 +37,7 @@ MOVING = frozenset(
 """Errors while a coordinator or a leader is moving or being elected, which the client does not always call retriable."""
 
 
-class TopicRecord(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A record as it is stored in a topic."""
 
     topic: str
@@ -91,7 +91,7 @@ def _list_offsets(admin: Any, wanted: Sequence[Position]) -> dict[TopicPartition
         pause.wait(_SLICE_S)
 
 
-def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[TopicRecord]]:
+def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[KafkaRecord]]:
     """Yields the records of one partition from offset ``first`` to below ``end``. Raises ConnectError.
 
     Reads committed records only, and fails when no broker answers. Continues after records that retention deletes meanwhile: dead
@@ -101,7 +101,7 @@ def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, 
         try:
             for messages in read_range(reader_settings(java), OffsetRange(partition, first, end), _MAX_MESSAGES, _SILENCE_S):
                 first = (messages[-1].offset() or 0) + 1
-                yield [_stored(message) for message in messages]
+                yield [kafka_record(message) for message in messages]
             return
         except OffsetGoneError:
             earliest, _ = topic_ranges(java, [partition.topic])[partition]
@@ -110,9 +110,10 @@ def read_stored(java: Mapping[str, str], partition: TopicPartition, first: int, 
             first = earliest
 
 
-def _stored(message: Message) -> TopicRecord:
+def kafka_record(message: Message) -> KafkaRecord:
+    """Returns the record of a message that a consumer has read."""
     kind, timestamp_ms = message.timestamp()
-    return TopicRecord(
+    return KafkaRecord(
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,

@@ -1,14 +1,15 @@
-"""Questions of REST about the system behind a configuration: resolves references, asks an executor, and masks secrets."""
+"""Questions of REST about the system behind a configuration: asks an executor, and masks secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask, mask_error
+from worker.config.secrets import SecretMask
 from worker.executor import Executor
 from worker.model import SystemQuestion
+from worker.operations.config_questions import ask_about_config
 
 
 def ask_about_system(
@@ -16,19 +17,9 @@ def ask_about_system(
 ) -> dict[str, Any]:
     """As :meth:`worker.herder.ExternalSystemOperations.external_system`. A table whose name contains a secret of the
     configuration is left out: its masked name would select nothing (promise 9)."""
-    resolution = configs.resolve_for_validation(config)
-    own = SecretMask()
-    own.add_provided(resolution.secrets)
-    for each in (own, mask):
-        each.add(resolution.values)
-    try:
-        answer = executor.external_system(resolution.values, question)
-    except Exception as e:
-        raise mask_error(e, own) from e
+    answer, own = ask_about_config(configs, mask, config, lambda values: executor.external_system(values, question))
     if question is SystemQuestion.DATA_COLLECTIONS:
         found = answer["collections"]
         shown = [one for one in found if own.mask(one["name"]) == one["name"] and own.mask(one["entry"]) == one["entry"]]
         answer = {**answer, "collections": shown, "hidden": answer["hidden"] + len(found) - len(shown)}
-    masked = own.mask_json(answer)
-    assert isinstance(masked, dict)
-    return masked
+    return cast("dict[str, Any]", own.mask_json(answer))

@@ -1,4 +1,4 @@
-"""Previews of a configuration for REST: resolves its references, has an executor run the records, and masks secrets."""
+"""Previews of a configuration for REST: has an executor run the records, and masks secrets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from worker.config.resolved_config import ResolvedConfigs
-from worker.config.secrets import SecretMask, mask_error
+from worker.config.secrets import SecretMask
 from worker.executor import Executor
 from worker.model import PreviewRequest
+from worker.operations.config_questions import ask_about_config
 
 
 def preview_config(
@@ -16,13 +17,5 @@ def preview_config(
 ) -> dict[str, Any]:
     """Returns what the transformations of a configuration do to records. Neither the answer nor an error has secrets of the
     configuration (promise 9), such as one that a transformation inserts."""
-    resolution = configs.resolve_for_validation(config)
-    own = SecretMask()
-    own.add_provided(resolution.secrets)
-    for each in (own, mask):
-        each.add(resolution.values)
-    try:
-        answer = executor.preview(resolution.values, request)
-    except Exception as e:
-        raise mask_error(e, own) from e
+    answer, own = ask_about_config(configs, mask, config, lambda values: executor.preview(values, request))
     return cast("dict[str, Any]", own.mask_json(answer))

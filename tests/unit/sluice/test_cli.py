@@ -23,12 +23,12 @@ from sluice.cli.group import plan_offsets
 from sluice.cli.output import _note_yaml
 from sluice.cli.topic import formatter, parse_lines
 from sluice.online.diagnosis import Diagnosis
-from worker.kafka.console import ConsoleRecord
 from worker.kafka.settings import ClientKind, librdkafka_settings
+from worker.kafka.stored_records import KafkaRecord
 from worker.observability.diagnosis.problem import Problem
 
-RECORD = ConsoleRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])
-TOMBSTONE = ConsoleRecord("t", 0, 8, None, b"k", None, [])
+RECORD = KafkaRecord("t", 2, 7, 1700000000000, b"k", "grün".encode(), [("h", b"1"), ("n", None)])
+TOMBSTONE = KafkaRecord("t", 0, 8, None, b"k", None, [])
 
 
 def test_help_imports_no_client_and_no_command() -> None:
@@ -169,7 +169,7 @@ def test_missing_parts_of_a_record_are_printed_as_such() -> None:
 
 
 def test_binary_values_are_printed_unchanged() -> None:
-    assert formatter("text", {})(ConsoleRecord("t", 0, 0, None, None, b"\xff\x00", [])) == b"\xff\x00\n"
+    assert formatter("text", {})(KafkaRecord("t", 0, 0, None, None, b"\xff\x00", [])) == b"\xff\x00\n"
 
 
 def test_json_lines_have_all_parts() -> None:

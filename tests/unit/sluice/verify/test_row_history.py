@@ -14,7 +14,7 @@ from sluice.verify import row_history
 from sluice.verify.record_path import RecordPath
 from sluice.verify.row_history import Versions, read_history
 from sluice.verify.table_rows import TableReader
-from worker.kafka.stored_records import TopicRecord
+from worker.kafka.stored_records import KafkaRecord
 
 PARTITION = TopicPartition("t", 0)
 
@@ -42,12 +42,12 @@ class Log:
         self.failing_at = failing_at
         self.asked: list[tuple[int, int]] = []
 
-    def read(self, java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[TopicRecord]]:
+    def read(self, java: Mapping[str, str], partition: TopicPartition, first: int, end: int) -> Iterator[list[KafkaRecord]]:
         self.asked.append((first, end))
         for offset in range(first, end):
             if offset == self.failing_at:
                 raise RetriableError("no broker answers")
-            yield [TopicRecord("t", 0, offset, 0, b"k", f"v{offset}".encode(), [])]
+            yield [KafkaRecord("t", 0, offset, 0, b"k", f"v{offset}".encode(), [])]
 
 
 def _read(log: Log, monkeypatch: pytest.MonkeyPatch, start: int, end: int) -> Versions:

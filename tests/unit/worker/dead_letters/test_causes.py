@@ -17,7 +17,7 @@ from worker.dead_letters.letters import (
     parse_offsets,
     shown_bytes,
 )
-from worker.kafka.stored_records import TopicRecord
+from worker.kafka.stored_records import KafkaRecord
 
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"
 CONFIG = {"transforms": "a, b", "transforms.a.type": "Cast$Value", "transforms.b.type": "org.apache...InsertField$Value"}
@@ -32,7 +32,7 @@ def letter(at: int = 0, *, value: bytes | None = b"{}", at_ms: int | None = 5, *
     found |= {name.replace("_", "."): text for name, text in context.items()}
     headers: list[tuple[str, bytes | None]] = [("mine", b"\x00")]
     headers += [(PREFIX + name, None if text is None else text.encode()) for name, text in found.items()]
-    return DeadLetter.of(TopicRecord("dlq", 0, at, at_ms, b"k", value, headers))
+    return DeadLetter.of(KafkaRecord("dlq", 0, at, at_ms, b"k", value, headers))
 
 
 def test_headers_are_read_and_removed() -> None:
@@ -42,7 +42,7 @@ def test_headers_are_read_and_removed() -> None:
     assert (one.context.task, one.context.stage) == (None, "TRANSFORMATION")
     assert one.is_of("sink")
     assert not one.is_of("other")
-    bare = DeadLetter.of(TopicRecord("dlq", 0, 1, None, None, None, []))
+    bare = DeadLetter.of(KafkaRecord("dlq", 0, 1, None, None, None, []))
     assert (bare.origin, bare.is_of("any")) == (None, True)
     assert letter(partition='{"file": "a"}').origin is None
 

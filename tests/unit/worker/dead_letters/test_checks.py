@@ -10,23 +10,15 @@ import pytest
 
 from connect.errors import BadRequestError, ConfigError
 from connect.plugins import Plugins
+from tests.unit.worker.dead_letters.configs import SINK, SOURCE
 from worker.config.secrets import SecretMask
 from worker.dead_letters.checks import LetterChecks, Verdict, check_json, letter_json, make_checks, record_to_write
 from worker.dead_letters.letters import PREFIX, DeadLetter
 from worker.dead_letters.requests import ReplayRequest, parse_selection
 from worker.kafka.dead_letter_topic import RecordToWrite
-from worker.kafka.stored_records import TopicRecord
+from worker.kafka.stored_records import KafkaRecord
 
 SECRET = "hunter2hunter2"
-SINK = {
-    "errors.deadletterqueue.topic.name": "dlq", "topics": "orders", "key.converter": "String", "value.converter": "Json",
-    "value.converter.schemas.enable": "false", "transforms": "a", "transforms.a.type": "CastValue",
-    "transforms.a.spec": "amount:int32",
-}  # fmt: skip
-SOURCE = {
-    "errors.deadletterqueue.source.topic.name": "dlq", "key.converter": "String", "value.converter": "Json",
-    "value.converter.schemas.enable": "false",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +29,7 @@ def plugins() -> Plugins:
 def letter(value: bytes | None, stage: str = "TRANSFORMATION", partition: str = "1", key: bytes | None = b"k") -> DeadLetter:
     context = {"topic": "orders", "partition": partition, "offset": "7", "stage": stage}
     headers = [("mine", b"1"), *((PREFIX + name, text.encode()) for name, text in context.items())]
-    return DeadLetter.of(TopicRecord("dlq", 0, 3, 1_700_000_000_000, key, value, headers))
+    return DeadLetter.of(KafkaRecord("dlq", 0, 3, 1_700_000_000_000, key, value, headers))
 
 
 def checks(config: Mapping[str, str], plugins: Plugins, mask: SecretMask | None = None) -> LetterChecks:
@@ -68,7 +60,7 @@ def test_a_replay_writes_the_bytes_of_a_sinks_record_as_they_were() -> None:
     expected = RecordToWrite("orders", 1, 1_700_000_000_000, b"k", b"\x00\xff", (("mine", b"1"),))
     assert record_to_write(one, None, None) == expected
     assert record_to_write(one, None, "other") == expected._replace(topic="other")
-    bare = DeadLetter.of(TopicRecord("dlq", 0, 3, 5, None, b"v", []))
+    bare = DeadLetter.of(KafkaRecord("dlq", 0, 3, 5, None, b"v", []))
     assert record_to_write(bare, None, "other") == RecordToWrite("other", None, 5, None, b"v", ())
     with pytest.raises(ConfigError, match="at offset 3 of dlq-0 does not name its original topic; name one with --to"):
         record_to_write(bare, None, None)

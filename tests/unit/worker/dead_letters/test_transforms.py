@@ -18,6 +18,7 @@ from connect.record import ConnectRecord, TopicPartition
 from connect.transforms.api import Transformation
 from connectors.registry.avro.converter import AvroConverter
 from tests.unit.connectors.registry.conftest import MemoryRegistry
+from tests.unit.worker.dead_letters.configs import SINK, SOURCE
 from worker.config.secrets import SecretMask
 from worker.dead_letters import replay as replays
 from worker.dead_letters.checks import LetterChecks, record_to_write
@@ -28,19 +29,10 @@ from worker.dead_letters.requests import ReplayRequest
 from worker.dead_letters.superseded import NewerRecords, mark_replayed
 from worker.dead_letters.transforms import LetterTransforms
 from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite
-from worker.kafka.stored_records import TopicRecord
+from worker.kafka.stored_records import KafkaRecord
 
 AT = 1_700_000_000_000
 HERE = "tests.unit.worker.dead_letters.test_transforms"
-SINK = {
-    "errors.deadletterqueue.topic.name": "dlq", "topics": "orders", "key.converter": "String", "value.converter": "Json",
-    "value.converter.schemas.enable": "false", "transforms": "a", "transforms.a.type": "CastValue",
-    "transforms.a.spec": "amount:int32",
-}  # fmt: skip
-SOURCE = {
-    "errors.deadletterqueue.source.topic.name": "dlq", "key.converter": "String", "value.converter": "Json",
-    "value.converter.schemas.enable": "false",
-}  # fmt: skip
 TEXT = {"transforms": "t", "transforms.t.type": f"{HERE}:Rewrite"}
 
 
@@ -97,7 +89,7 @@ def plugins() -> Plugins:
 def letter(value: bytes | None, offset: int = 3, key: bytes | None = b"k") -> DeadLetter:
     context = {"topic": "orders", "partition": "1", "offset": str(offset + 4), "stage": "TRANSFORMATION"}
     headers = [("mine", b"\x00\xff"), *((PREFIX + name, text.encode()) for name, text in context.items())]
-    return DeadLetter.of(TopicRecord("dlq", 0, offset, AT, key, value, headers))
+    return DeadLetter.of(KafkaRecord("dlq", 0, offset, AT, key, value, headers))
 
 
 def transforms(plugins: Plugins, keys: Mapping[str, str] = TEXT, config: Mapping[str, str] = SINK) -> LetterTransforms:
