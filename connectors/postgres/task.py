@@ -145,7 +145,7 @@ class PostgresSourceTask(SourceTask):
         capture.disconnect()
         wait_s = self._retries.connection_lost(error)
         capture.state = CaptureState.RECONNECTING
-        self.pending_work.begin(_DATABASE, "the source has lost its connection to the database and tries again")
+        self.pending_work.begin(_DATABASE, f"the source has no connection to the database and tries again: {error.message}")
         log.warning("%s; retrying in %.1f s", error.message, wait_s)
 
     def _wait_for_slot(self, capture: ChangeCapture, error: SlotInUseError) -> None:
@@ -153,4 +153,6 @@ class PostgresSourceTask(SourceTask):
         if self._retries.slot_in_use(error):
             log.warning("%s; waiting until the slot is free", error.message)
         capture.state = CaptureState.WAITING_FOR_SLOT
-        self.pending_work.begin(_DATABASE, "the replication slot is in use, and the source waits until it is free")
+        self.pending_work.begin(
+            _DATABASE, f"the replication slot is in use, and the source waits until it is free: {error.message}"
+        )

@@ -82,6 +82,24 @@ def test_lag_is_that_of_the_server_while_the_task_is_paused(watched: Any) -> Non
         wait_for(watched, lambda _: watched.task.pending_work.oldest() is None or watched.task.pending_work.oldest() > stuck)
 
 
+def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_before(watched: Any) -> None:
+    watched.kill()
+    watched.start(retriable_restart_connector_wait_ms="600000")
+    watched.until("streaming")
+    pending = watched.task.pending_work
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+        watched.read(1000)
+        wait_for(watched, lambda _: pending.oldest() is not None)
+        assert "does not advance from" in pending.oldest().message
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = %s",
+            [watched.database],
+        )
+        watched.until("reconnecting")
+        assert "no connection to the database" in pending.oldest().message
+
+
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
     with watched.sql() as db:
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
