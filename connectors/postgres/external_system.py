@@ -11,9 +11,11 @@ from connect.external_system import (
     ConnectionStep,
     DataCollection,
     error_finding,
+    parse_leniently,
     regex_entry,
     warning_finding,
 )
+from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, parse_config
@@ -65,7 +67,9 @@ class PostgresSystem:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         """Raises ConfigError if a key of the connection is missing or wrong."""
-        self._settings, self._problems = _parse_leniently(config)
+        self._settings, self._problems = parse_leniently(
+            config, config_def(), parse_config, _is_of_connection, {"topic.prefix": "unset"}
+        )
         self._interrupt = Interrupt()
         self._connection: Connection | None = None
 
@@ -141,24 +145,6 @@ class PostgresSystem:
         finally:
             primary.close()
         return f"{address} is a primary"
-
-
-def _parse_leniently(config: Mapping[str, str]) -> tuple[PostgresConfig, list[Finding]]:
-    """Parses what is right. Returns findings about other keys than those of the connection; raises ConfigError for those."""
-    wrong = {value.name: value.errors[0] for value in config_def().validate(config) if value.errors}
-    for name, error in wrong.items():
-        if _is_of_connection(name):
-            raise ConfigError(error, key=name)
-    usable = {key: value for key, value in config.items() if key not in wrong}
-    findings = [error_finding("invalid-config", error, name) for name, error in wrong.items()]
-    usable.setdefault("topic.prefix", "unset")
-    try:
-        return parse_config(usable), findings
-    except ConfigError as e:
-        if e.key is None or _is_of_connection(e.key):
-            raise
-        kept = {key: value for key, value in usable.items() if _is_of_connection(key)}
-        return parse_config({**kept, "topic.prefix": "unset"}), [*findings, error_finding("invalid-config", e.message, e.key)]
 
 
 def _is_of_connection(key: str) -> bool:
@@ -294,7 +280,7 @@ def _creation_problem(sql: Connection, settings: PostgresConfig, tables: Sequenc
         return _may_not_create(user, name, reason, grant + own + "TABLE ...")
     others = sql.query(_OF_OTHERS, [_oids(tables)])
     if mode == "filtered" and others:
-        listed = _named([f"{table} of {owner}" for table, owner in others])
+        listed = list_names([f"{table} of {owner}" for table, owner in others])
         return _may_not_create(user, name, f"it does not own {listed}", own + "TABLE ...")
     return None
 
@@ -311,7 +297,7 @@ def _may_not_create(user: str, name: str, reason: str, advice: str) -> Finding:
 def _unpublished_finding(
     sql: Connection, publication: Publication, settings: PostgresConfig, unpublished: Sequence[CapturedTable]
 ) -> Finding | None:
-    listed = _named([str(table) for table in unpublished])
+    listed = list_names([str(table) for table in unpublished])
     sql_names = ", ".join(quote_name(table.schema, table.name) for table in unpublished[:_MOST_NAMED])
     add = f"ALTER PUBLICATION {publication.name} ADD TABLE {sql_names}"
     if settings.slot.autocreate != "filtered":
@@ -342,7 +328,7 @@ def _tables_step(sql: Connection, settings: PostgresConfig, filters: Filters, ta
         report = error_finding if is_listed else warning_finding
         suggestion = f"Change {key}: its entries are regular expressions for schema.table"
         return ConnectionStep("Tables", findings=(report("no-table", message, key, suggestion),))
-    detail = f"{len(tables)} captured: {_named([str(table) for table in tables])}"
+    detail = f"{len(tables)} captured: {list_names([str(table) for table in tables])}"
 
     def check() -> str:
         check_topics(tables, settings)
@@ -370,7 +356,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
         findings.append(
             warning_finding(
                 "no-primary-key",
-                f"{_named([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
+                f"{list_names([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
                 "message.key.columns",
                 "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
             )
@@ -380,7 +366,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
         findings.append(
             warning_finding(
                 "no-replica-identity",
-                f"{_named([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
+                f"{list_names([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
                 "rejects UPDATE and DELETE in every application",
                 "replica.identity.autoset.values",
                 "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:_MOST_NAMED]),
@@ -430,11 +416,6 @@ def _collection(row: Sequence[str | None], database: str, publication: Publicati
         details,
         findings,
     )
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _have(tables: Sequence[CapturedTable]) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
+from connect.pending_work import Pending
 from connect.record import RawBatch, TopicPartition
 from connect.sink import OffsetRange, RangeBatch
 from connect.testing import ManualClock
@@ -134,6 +135,10 @@ class Sink:
     def engine(self) -> str:
         return str(self.task.progress()["engine"]["in_use"])
 
+    def pending(self) -> Pending | None:
+        assert self.task.pending_work is not None
+        return self.task.pending_work.oldest()
+
     def table(self) -> Any:
         return self.task.delivery.scheduler.tables["t"].writer
 
@@ -225,12 +230,12 @@ def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Call
     sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
     sink.put()
     assert len(sink.runner.jobs) == 1
-    waiting = sink.task.pending_work.oldest()
+    waiting = sink.pending()
     assert waiting is not None  # as long as it fails
     assert "a job of Spark's executors" in waiting.message
     sink.clock.advance(60.0)
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
-    assert sink.task.pending_work.oldest() is None
+    assert sink.pending() is None
     sink.runner.errors = [ConnectError("host a lacks a package")]
     sink.context.ends = {P0: 20}
     sink.clock.advance(60.0)
@@ -244,11 +249,11 @@ def test_failed_job_is_no_pending_work_after_the_worker_took_over(create: Callab
     sink.runner.errors = [RetriableError("an executor was lost")]
     sink.put()
     sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
-    assert sink.task.pending_work.oldest() is not None
+    assert sink.pending() is not None
     sink.context.ends = {P0: 10}
     sink.clock.advance(60.0)
     sink.until(lambda: sink.engine == "worker")
-    assert sink.task.pending_work.oldest() is None
+    assert sink.pending() is None
 
 
 def test_job_is_cancelled_when_partitions_are_taken_away(create: Callable[..., Sink]) -> None:
