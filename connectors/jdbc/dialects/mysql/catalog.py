@@ -148,7 +148,8 @@ _STATISTICS = (
     "SELECT t.table_schema, t.table_name, t.table_rows, t.data_length + t.index_length, k.constraint_name "
     "FROM information_schema.tables t LEFT JOIN information_schema.table_constraints k ON k.table_schema = t.table_schema "
     "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' "
-    "WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND t.table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    "WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "
+    "AND t.table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
 )
 
 
