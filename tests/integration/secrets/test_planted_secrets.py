@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from mcp import Client, StdioServerParameters
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page, Request, expect, sync_playwright
+from playwright.sync_api import Page, Request, expect
 
 from connect.config.properties import write_properties
 from rest.client import ConnectClient
@@ -36,7 +36,7 @@ from tests.cluster.topics import read_topic
 from tests.cluster.worker_process import SLUICE, WorkerProcess
 from tests.integration.secrets.planting import Planted
 from tests.integration.secrets.plugins import SINK, SOURCE
-from tests.support.chromium import ARGUMENTS, require_chromium
+from tests.support.chromium import TIMEOUT_MS, chromium
 from tests.support.span_collector import SpanCollector
 
 AROUND = "/+ %\"\\'é&x"
@@ -418,17 +418,14 @@ def look_at_page(site: Site, role: str, page: Page) -> None:
 
 def open_pages(site: Site) -> None:
     token = (site.folder / "viewer").read_text()
-    expect.set_options(timeout=30_000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(ARGUMENTS))
+    with chromium() as browser:
         for role, header in (("viewer", f"Bearer {token}"), ("admin", site.admin.authorization() or "")):
             context = browser.new_context(extra_http_headers={"Authorization": header})
-            context.set_default_timeout(30_000)
+            context.set_default_timeout(TIMEOUT_MS)
             page = context.new_page()
             page.on("console", lambda message: site.show("console", message.text))
             look_at_page(site, role, page)
             context.close()
-        browser.close()
 
 
 async def ask_assistant(site: Site, files: Path) -> None:
