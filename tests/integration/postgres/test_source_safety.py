@@ -116,8 +116,9 @@ def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_be
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
     with watched.sql() as db:
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
-        records: list[Any] = []
-        wait_for(watched, lambda _: records or records.extend(watched.poll()) or records, polling=False)
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not (records := watched.poll()):
+            assert time.monotonic() < deadline, "no records"
         assert len(records) < 5000
         assert wait_for(watched, lambda p: p["lag_bytes"] > 2_000_000, polling=False)
         watched.quiet()
