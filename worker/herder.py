@@ -149,7 +149,7 @@ class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
         """Asks Kafka about topics and groups of connectors. Blocks a few seconds at most; an error is part of the answer."""
 
     def rebalance_times_ms(self) -> Sequence[int]:
-        """Returns when the last rebalances of the worker group ended, in ms since 1970."""
+        """Returns when the last rebalances of the worker group ended that no new configuration has caused, in ms since 1970."""
 
     def mask_secrets(self, text: str) -> str:
         """Masks every known secret in a text (promise 9)."""
