@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from worker.cancellation import Cancellation
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -193,7 +194,9 @@ class PreviewOperations(Protocol):
 class ExternalSystemOperations(Protocol):
     """Connection tests, and lists of the tables that a configuration can name."""
 
-    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation
+    ) -> dict[str, Any]:
         """Answers as :func:`worker.validation.external_systems.answer_about_system` does, without secrets. The configuration
         need not be in use."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -15,7 +16,8 @@ from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import ConfigMask
+from rest.security.masking import mask_of
+from worker.cancellation import Cancellation
 from worker.herder import Herder
 from worker.model import SystemQuestion
 
@@ -31,37 +33,56 @@ async def _read_config(request: Request) -> Config:
     return as_config(body.get("config"), '"config"')
 
 
+async def _cancel_on_disconnect(request: Request) -> AsyncIterator[Cancellation]:
+    """Cancels the call when the client goes away, as the web page does for its Cancel."""
+    await request.body()  # what comes after it is the end of the connection
+    cancellation = Cancellation()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        cancellation.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield cancellation
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+        cancellation.cancel()
+
+
 GivenConfig = Annotated[Config, Depends(_read_config)]
+OnDisconnect = Annotated[Cancellation, Depends(_cancel_on_disconnect)]
 
 
 def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
     """Adds connection tests and lists of tables."""
-    mask = ConfigMask(herder)
 
-    def ask(config: Mapping[str, str | None], question: SystemQuestion) -> Response:
+    def ask(config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation) -> Response:
         try:
-            return json_response(herder.external_system(config, question))
+            return json_response(herder.external_system(config, question, cancellation))
         except (ConfigError, UnsupportedError) as e:
             raise BadRequestError(e.message) from e
 
-    def ask_about(request: Request, config: Config, question: SystemQuestion) -> Response:
+    def ask_about(request: Request, config: Config, question: SystemQuestion, cancellation: Cancellation) -> Response:
         name = config.get("name")
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask.keep_secrets(name, config)
-        return ask(config, question)
+            config, _ = mask_of(request).keep_secrets(name, config)
+        return ask(config, question, cancellation)
 
     @router.post("/sluice/connection-test", tags=["sluice"], summary="Test the connection of a configuration")
-    def test_connection(request: Request, config: GivenConfig) -> Response:
-        return ask_about(request, config, SystemQuestion.CONNECTION_TEST)
+    def test_connection(request: Request, config: GivenConfig, cancellation: OnDisconnect) -> Response:
+        return ask_about(request, config, SystemQuestion.CONNECTION_TEST, cancellation)
 
     @router.post("/sluice/data-collections", tags=["sluice"], summary="List the tables that a configuration can name")
-    def list_data_collections(request: Request, config: GivenConfig) -> Response:
-        return ask_about(request, config, SystemQuestion.DATA_COLLECTIONS)
+    def list_data_collections(request: Request, config: GivenConfig, cancellation: OnDisconnect) -> Response:
+        return ask_about(request, config, SystemQuestion.DATA_COLLECTIONS, cancellation)
 
     @router.post("/sluice/connectors/{connector}/connection-test", tags=["sluice"], summary="Test the connection of a connector")
-    def test_connection_of(connector: str) -> Response:
-        return ask(herder.connector_info(connector).config, SystemQuestion.CONNECTION_TEST)
+    def test_connection_of(connector: str, cancellation: OnDisconnect) -> Response:
+        return ask(herder.connector_info(connector).config, SystemQuestion.CONNECTION_TEST, cancellation)
 
     @router.get(
         "/sluice/connector-plugins/{plugin}/external-system",
@@ -69,4 +90,4 @@ def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
         summary="Whether a plugin has connection tests, and which keys select tables",
     )
     def describe_external_system(plugin: str) -> Response:
-        return ask({"connector.class": plugin}, SystemQuestion.CAPABILITIES)
+        return ask({"connector.class": plugin}, SystemQuestion.CAPABILITIES, Cancellation())
