@@ -37,6 +37,7 @@ _ENCODED_LENGTH = 6
 """The base64 text of a shorter value may be in any word by chance."""
 _PRIVATE_KEY_LINE_LENGTH = 24
 _URL = re.compile(r"\s*(?:jdbc:|[\w.+-]+://)", re.I)
+_AFTER_SCHEME = re.compile(r"(?:jdbc:[\w+-]+:(?://)?|[\w.+-]+://)(.+)", re.I | re.S)
 _JAAS_VALUE = re.compile(r"""(?:([\w.-]+)\s*=\s*)?(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')|([\w.-]+)\s*=\s*([^\s;"']+)""")
 _JAAS_OPEN = frozenset({"username", "clientid", "scope", "principal", "servicename", "keytab"})
 """JAAS options that are not secret. A user may be named worker, and logs must stay readable."""
@@ -84,6 +85,12 @@ class SecretMask:
         """Each is for more secrets than all after it, so that learning them one by one compiles each a few times only."""
         self._listeners: list[Callable[[Set[str]], None]] = []
 
+    @property
+    def learned(self) -> frozenset[str]:
+        """The secrets known so far."""
+        with self._lock:
+            return frozenset(self._values)
+
     def on_learned(self, listener: Callable[[Set[str]], None]) -> frozenset[str]:
         """Calls ``listener`` with new secrets before the call that adds them returns. Returns the secrets known so far.
 
@@ -109,11 +116,14 @@ class SecretMask:
         self._learn(found)
 
     def add_provided(self, values: Collection[str]) -> None:
-        """Adds values from config providers, which are all secret regardless of their keys.
+        """Adds values from config providers, which are all secret regardless of their keys, and of URLs also what follows the
+        scheme: a connector may show it alone.
 
         Numbers of up to three digits are skipped: masking them everywhere would make logs unreadable.
         """
-        self._learn({text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT_LENGTH)})
+        found = {text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT_LENGTH)}
+        rests = {url[1] for value in found if (url := _AFTER_SCHEME.fullmatch(value))}
+        self._learn(found | {rest for rest in rests if len(rest) >= _SHORT_LENGTH})
 
     def _learn(self, found: Set[str]) -> None:
         found = found - {"", "true", "false"}
