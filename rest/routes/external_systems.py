@@ -16,7 +16,7 @@ from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import mask_of
+from rest.security.masking import keep_secrets, mask_of
 from worker.cancellation import Cancellation
 from worker.herder import Herder
 from worker.model import SystemQuestion
@@ -69,7 +69,7 @@ def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
         name = config.get("name")
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask_of(request).keep_secrets(name, config)
+            config, _ = keep_secrets(mask_of(request), herder, name, config)
         return ask(config, question, cancellation)
 
     @router.post("/sluice/connection-test", tags=["sluice"], summary="Test the connection of a configuration")

@@ -12,7 +12,7 @@ from connect.config.connector_file import NAME, ConnectorFile, files_below, pars
 from connect.config.parsing import HIDDEN
 from connect.errors import ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
-from sluice.online.secret_keys import shown_value
+from rest.security.config_mask import shown_value
 from worker.config.secrets import is_secret_name
 from worker.lint.worker import is_worker
 

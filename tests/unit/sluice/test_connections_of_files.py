@@ -88,7 +88,7 @@ def test_plugins_and_address_rules_come_from_the_file_of_the_worker(
     plugins = tmp_path / "plugins"
     plugins.mkdir()
     (plugins / "shop_of_a_plugin_path.py").write_text("from connectors.jdbc.source.connector import JdbcSource as Shop\n")
-    installed = []
+    installed: list[AddressRules] = []
     monkeypatch.setattr("connect.addresses.install_address_rules", installed.append)
     monkeypatch.setattr("sys.path", [*sys.path])
     worker = tmp_path / "worker.properties"

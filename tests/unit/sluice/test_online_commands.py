@@ -323,6 +323,16 @@ def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None
     assert "Json" in sluice("plugins", "--all").out
 
 
+def test_secret_keys_of_transformations_are_hidden_too(sluice: Sluice, herder: Herder) -> None:
+    config = {"connector.class": "Source", "transforms": "sign", "transforms.sign.type": "Sign", "transforms.sign.code": SECRET}
+    herder.put_connector("signed", {"name": "signed", **config}, replace=False)
+    (described,) = json.loads(sluice("describe", "signed", "-o", "json").out)
+    assert described["config"] == {"name": "signed", **config, "transforms.sign.code": "[hidden]"}
+    herder.versions["signed"] = [ConfigVersion(1, 1_764_155_122_000, Origin.REST, config)]
+    shown = json.loads(sluice("history", "signed", "--version", "1", "-o", "json").out)
+    assert shown == {**config, "transforms.sign.code": "[hidden]"}
+
+
 def test_history_is_listed_and_restored_without_secrets(sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {"connector.class": "Source", "password": SECRET}
     herder.versions["s"] = [
