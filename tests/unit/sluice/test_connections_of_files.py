@@ -53,6 +53,16 @@ def test_doctor_tests_the_connection_of_a_file(connector: Path, capsys: pytest.C
     assert (code, out) == (FAILED, "shop: File\n")
 
 
+def test_doctor_shows_the_results_of_other_files_when_one_fails(connector: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong, absent = connector.with_name("wrong.properties"), connector.with_name("absent.properties")
+    wrong.write_text("name=wrong\ntopic=x\n")
+    code, out, err = sluice(capsys, "doctor", str(wrong), str(connector), str(absent), "-o", "json")
+    assert code == BAD_USAGE
+    assert [(one["connector"], one["state"]) for one in json.loads(out)] == [("shop", "passed")]
+    assert "absent.properties" in err
+    assert f"{wrong} has no connector.class" in json.loads(err.splitlines()[-1])["error"]["message"]
+
+
 def test_tables_are_listed_as_entries_of_the_include_list(connector: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sluice(capsys, "tables", str(connector), "-o", "name")[:2] == (OK, "a\\(b\\)\norders\n")
     code, out, _ = sluice(capsys, "tables", str(connector), "--search", "ORD", "-o", "json")
