@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConfigError, UnsupportedError
-from rest.errors import UnreadableBodyError
+from rest.errors import UnreadableBodyError, blaming_request
 from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
@@ -60,10 +60,8 @@ def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
     """Adds connection tests and lists of tables."""
 
     def ask(config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation) -> Response:
-        try:
+        with blaming_request(ConfigError, UnsupportedError):
             return json_response(herder.external_system(config, question, cancellation))
-        except (ConfigError, UnsupportedError) as e:
-            raise BadRequestError(e.message) from e
 
     def ask_about(request: Request, config: Config, question: SystemQuestion, cancellation: Cancellation) -> Response:
         name = config.get("name")

@@ -64,11 +64,7 @@ class PluginQueries:
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.validate`."""
-        try:
-            environment = parse_isolation(values, self._environments).environment
-        except ConfigError as e:
-            raise BadRequestError(e.message) from e  # it is unknown which process could answer
-        asked = self._processes.for_query(environment).call("validate", config=config, values=values)
+        asked = self._processes.for_query(self._environment(values)).call("validate", config=config, values=values)
         answer = _answer(asked, _QUERY_TIMEOUT_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("configs"), list):
             raise ConnectError("The executor returned an invalid validation result")
@@ -101,7 +97,7 @@ class PluginQueries:
         try:
             return parse_isolation(values, self._environments).environment
         except ConfigError as e:
-            raise BadRequestError(e.message) from e
+            raise BadRequestError(e.message) from e  # it is unknown which process could answer
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         """As :meth:`worker.executor.Executor.plugins`."""
@@ -115,8 +111,9 @@ class PluginQueries:
 
     def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.dead_letters`."""
-        environment = parse_isolation(spec.config, self._environments).environment
-        asked = self._processes.for_query(environment).call("dead_letters", spec=connector_to_plain(spec), request=dict(request))
+        asked = self._processes.for_query(self._environment(spec.config)).call(
+            "dead_letters", spec=connector_to_plain(spec), request=dict(request)
+        )
         (found,) = json_objects([_answer(asked, _QUERY_TIMEOUT_S)])
         return found
 
