@@ -293,7 +293,8 @@ class LogOperations(Protocol):
     def connectors(self) -> list[str]: ...
 
     def other_workers(self) -> list[str]:
-        """Returns the IDs of the other workers of the cluster that statuses name, sorted. Does not block."""
+        """Returns the IDs of the other workers of the cluster, sorted: those that statuses name, some of which may be gone, the
+        leader, and, on the leader, all members. Does not block."""
 
 
 class Herder(

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _WORKER_SCOPE = "worker"
 _OTHERS_TIMEOUT_S = 2.0
-"""Statuses also name workers that are gone."""
+"""Some of the other workers may be gone."""
 _LOGIN = "/sluice/auth/login"
 _NO_SIGN_IN = "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
@@ -102,7 +103,11 @@ class DistributedHerder(HerderOperations):
         return find_health(self._parts.loop, self._parts.group)
 
     def other_workers(self) -> list[str]:
-        return sorted(self._parts.status_store.workers() - {self.worker_id})
+        # Only the leader knows all members. Workers without connectors and tasks have no status.
+        current = self._parts.group.current
+        urls = self._parts.leader.member_urls if current.is_leader else {current.leader_url}
+        members = {urlsplit(url).netloc for url in urls}
+        return sorted((self._parts.status_store.workers() | members) - {self.worker_id, ""})
 
     # --- reading
 
