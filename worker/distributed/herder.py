@@ -103,11 +103,7 @@ class DistributedHerder(HerderOperations):
         return find_health(self._parts.loop, self._parts.group)
 
     def other_workers(self) -> list[str]:
-        # Only the leader knows all members. Workers without connectors and tasks have no status.
-        current = self._parts.group.current
-        urls = self._parts.leader.member_urls if current.is_leader else {current.leader_url}
-        members = {urlsplit(url).netloc for url in urls}
-        return sorted((self._parts.status_store.workers() | members) - {self.worker_id, ""})
+        return sorted((self._parts.status_store.workers() | _known_members(self._parts)) - {self.worker_id, ""})
 
     # --- reading
 
@@ -363,3 +359,10 @@ def _is_removed(state: ConfigState, task: TaskId) -> bool:
     """Whether a connector does not have this task any more. The last status of its worker may follow the record that deletes its
     status, and would stay until the next rebalance."""
     return state.contains(task.connector) and task.task >= state.task_count(task.connector)
+
+
+def _known_members(parts: WorkerComponents) -> set[str]:
+    """Returns the IDs of members that may have no connectors and tasks, and thus no status. Only the leader knows all."""
+    current = parts.group.current
+    urls = parts.leader.member_urls if current.is_leader else {current.leader_url}
+    return {urlsplit(url).netloc for url in urls}
