@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConfigError, UnsupportedError
+from rest.disconnection import calling_on_disconnect
 from rest.errors import UnreadableBodyError, blaming_request
 from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
@@ -34,22 +34,13 @@ async def _read_config(request: Request) -> Config:
 
 
 async def _cancel_on_disconnect(request: Request) -> AsyncIterator[Cancellation]:
-    """Cancels the call when the client goes away, as the web page does for its Cancel."""
-    await request.body()  # what comes after it is the end of the connection
+    """Cancels the call when the client disconnects, as the web page does for its Cancel, or when the request times out."""
     cancellation = Cancellation()
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        cancellation.cancel()
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield cancellation
-    finally:
-        watching.cancel()
-        await asyncio.wait({watching})
-        cancellation.cancel()
+    async with calling_on_disconnect(request, cancellation.cancel):
+        try:
+            yield cancellation
+        finally:
+            cancellation.cancel()
 
 
 GivenConfig = Annotated[Config, Depends(_read_config)]
