@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from connect.errors import UnsupportedError
 from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RejectedRecords
@@ -35,10 +34,6 @@ OpenOwnedTopic = Callable[[str, OwnedTopicSettings], OwnedTopic]
 """See :meth:`connect.source.SourceTaskContext.open_owned_topic`."""
 
 
-def no_owned_topic(topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
-    raise UnsupportedError(f"topic {topic} cannot be written: tasks have no topics here")
-
-
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
     """What a task's producer may do."""
@@ -63,7 +58,7 @@ class SourceTaskRuntime:
     rejected: RejectedRecords | None
     """None if the producer accepts every record."""
     open_topic: OpenTopic
-    open_owned_topic: OpenOwnedTopic = no_owned_topic
+    open_owned_topic: OpenOwnedTopic
     transaction: TransactionRuntime | None = None
     """Set for a task that writes records and offsets in transactions."""
     lingers_for_backlog: bool = False
