@@ -14,7 +14,7 @@ from connect.tls import Store
 from connectors.cdc.config.capture import parse_statements
 from connectors.cdc.config.event_settings import EventSettings
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
-from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, config_def
+from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, WORD, config_def
 from connectors.mysql.history_keys import HistorySettings, parse_history
 from connectors.mysql.types.config import MySqlTypeSettings
 from connectors.mysql.unsupported_keys import check_dynamic_keys
@@ -126,7 +126,7 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, "database"), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, WORD), v["snapshot.mode"].lower()
     shared["events"] = _with_old_failure_mode(shared["events"], v, config)
     return MySqlConfig(
         **shared,

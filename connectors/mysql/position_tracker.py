@@ -204,7 +204,7 @@ class BinlogPositionTracker:
             self._move()
 
     def _move(self) -> None:
-        """Sets the position between transactions: that of the transaction in progress at the restart until the stream is past it."""
+        """Sets the position between transactions. It stays at the one in progress at the restart until that is passed."""
         if self._in_transaction:
             return
         if self._start is not None and self._is_behind(self._start):

@@ -19,12 +19,6 @@ NOTIFICATION_CHANNELS = ("log", "sink")
 _SINK_TOPIC = "notification.sink.topic.name"
 
 BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
-_BACKFILL_OF_PUBLICATIONS = (
-    "Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
-    "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
-    "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
-    "none: never, as in Debezium. A key of Sluice."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +90,10 @@ def _table_name(name: str, value: Any) -> None:
         raise ConfigError.invalid(name, value, "expected schema.table")
 
 
-def define_signal_keys(keys: ConfigDef, word: str = "schema", backfill_doc: str = _BACKFILL_OF_PUBLICATIONS) -> None:
-    """``word`` is what contains tables; ``backfill_doc`` says when tables are captured later."""
+def define_signal_keys(keys: ConfigDef, word: str, *, example: str, backfill_doc: str) -> None:
+    """``word`` is what contains tables, ``example`` the name of a table. ``backfill_doc`` says when tables are captured later."""
     group = "Signals"
     low = Importance.LOW
-    example = "public.orders" if word == "schema" else "shop.orders"
     keys.define(
         "signal.data.collection",
         ConfigType.STRING,
