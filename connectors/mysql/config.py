@@ -27,8 +27,8 @@ class TlsSettings:
     """TLS to the database. ``mode`` is one of MySQL's: disabled, preferred, required, verify_ca, verify_identity."""
 
     mode: str = "preferred"
-    key_store: Store = field(default_factory=lambda: Store(KEY_STORE))
-    trust_store: Store = field(default_factory=lambda: Store(TRUST_STORE))
+    key_store: Store = field(default_factory=lambda: Store(KEY_STORE, key_is_location=True))
+    trust_store: Store = field(default_factory=lambda: Store(TRUST_STORE, key_is_location=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _address(v: Mapping[str, Any], *, is_mariadb: bool) -> MySqlAddress:
 
 def _store(v: Mapping[str, Any], key: str) -> Store:
     password = v[f"{key}.password"]
-    return Store(key, v[key], None if password is None else password.value)
+    return Store(key, v[key], None if password is None else password.value, key_is_location=True)
 
 
 def _with_old_failure_mode(events: EventSettings, v: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:

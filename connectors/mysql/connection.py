@@ -236,15 +236,19 @@ def build_tls_context(tls: TlsSettings) -> ssl.SSLContext | None:
     """Builds the TLS context of ``database.ssl.mode``; None for disabled. Raises ConfigError for stores that cannot be used."""
     if tls.mode == "disabled":
         return None
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # The certificates that MySQL generates itself have no key usage, which Python 3.13 rejects.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     context.check_hostname = tls.mode == "verify_identity"
     context.verify_mode = ssl.CERT_REQUIRED if tls.mode.startswith("verify") else ssl.CERT_NONE
     if tls.key_store.is_given:
         load_identity(context, tls.key_store)
-    if tls.trust_store.is_given and tls.mode.startswith("verify"):
-        load_trust(context, tls.trust_store)
+    if context.verify_mode == ssl.CERT_REQUIRED:
+        # As in Java, the store replaces the system's certificates.
+        if tls.trust_store.is_given:
+            load_trust(context, tls.trust_store)
+        else:
+            context.load_default_certs()
     return context
 
 
