@@ -21,7 +21,7 @@ from connectors.mysql.binlog import (
     Xid,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids, file_order
+from connectors.mysql.offsets import BinlogPosition, Gtids, split_file_name
 
 _MOST_POSITION: Final = 0xFFFFFFFF
 _ENDS: Final = (b"COMMIT", b"ROLLBACK")
@@ -213,8 +213,10 @@ class BinlogPositionTracker:
 
     def _is_behind(self, place: BinlogPosition) -> bool:
         """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""
-        (base, number), (other_base, other_number) = file_order(self._file), file_order(place.file)
-        return base != other_base or (number, self._at) > (other_number, place.position)
+        if self._file == place.file:
+            return self._at > place.position
+        ours, other = split_file_name(self._file), split_file_name(place.file)
+        return ours is None or other is None or ours[0] != other[0] or ours[1] > other[1]
 
     def _position_at(self, events: int, rows: int) -> BinlogPosition:
         begin = self._position
