@@ -77,7 +77,7 @@ class Channels:
 
 
 def parse_table_name(text: str) -> tuple[str, str] | None:
-    """Parses ``schema.table``, each with or without double quotes; None for anything else."""
+    """Parses the name of a table in a schema or database, each with or without double quotes; None for anything else."""
     parts = re.fullmatch(r'\s*("(?:[^"]|"")+"|[^".]+)\.("(?:[^"]|"")+"|[^".]+)\s*', text)
     if parts is None:
         return None
@@ -85,9 +85,18 @@ def parse_table_name(text: str) -> tuple[str, str] | None:
     return schema, name
 
 
-def _table_name(name: str, value: Any) -> None:
-    if value and parse_table_name(value) is None:
-        raise ConfigError.invalid(name, value, "expected schema.table")
+@dataclass(frozen=True, slots=True)
+class TableNameText:
+    """Accepts the name of a table with that of what contains it, ``word``."""
+
+    word: str
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value and parse_table_name(value) is None:
+            raise ConfigError.invalid(name, value, f"expected {self}")
+
+    def __str__(self) -> str:
+        return f"{self.word}.table"
 
 
 def define_signal_keys(keys: ConfigDef, word: str, *, example: str, backfill_doc: str) -> None:
@@ -99,7 +108,7 @@ def define_signal_keys(keys: ConfigDef, word: str, *, example: str, backfill_doc
         ConfigType.STRING,
         None,
         group=group,
-        validator=_table_name,
+        validator=TableNameText(word),
         doc=f"Signal table ({word}.table) with the columns id, type, and data: inserted rows are signals to the connector. "
         "Incremental snapshots write their watermarks to it, unless read.only=true. Its changes are captured too.",
     )
