@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect.errors import DataError
-from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
+from connectors.mysql.connection import MySqlConnection, quote_name, quote_value
 
-BUILT_IN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
-"""The server's own databases."""
 _MOST_IN_QUERY: Final = 500
 
 
@@ -42,7 +40,7 @@ def read_databases(connection: MySqlConnection) -> list[DatabaseInfo]:
         "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata ORDER BY 1"
     )
     found = [DatabaseInfo(str(row[0]), str(row[1]), str(row[2])) for row in rows]
-    return [database for database in found if database.name.lower() not in BUILT_IN]
+    return [database for database in found if database.name.lower() not in BUILT_IN_DATABASES]
 
 
 def read_tables(connection: MySqlConnection, databases: Collection[str] | None = None) -> list[TableInfo]:
@@ -57,7 +55,7 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
     return [
         TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
         for row in rows
-        if str(row[0]).lower() not in BUILT_IN
+        if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
 
 
@@ -75,21 +73,9 @@ def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, s
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def read_create_database(connection: MySqlConnection, database: str) -> str:
-    """Returns the statement that creates a database."""
-    return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
-
-
 def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
     """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
-    return _statement(connection, f"SHOW CREATE TABLE {quote_name(database, name)}", f"{database}.{name}")
-
-
-def _statement(connection: MySqlConnection, sql: str, what: str) -> str:
-    rows = connection.query(sql)
-    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
-        raise DataError(f"{connection.address.where} does not say how to create {what}; does the user have SELECT for it?")
-    return rows[0][1]
+    return str(connection.query(f"SHOW CREATE TABLE {quote_name(database, name)}")[0][1])
 
 
 def _list(names: Iterable[str]) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-_SYSTEM = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def _matching(column: str, catalog: str | None, schema: str | None) -> Sql:
 
 
 def _kind(space: str, type: str) -> str:
-    system = space.lower() in _SYSTEM
+    system = space.lower() in BUILT_IN_DATABASES
     match type:
         case "BASE TABLE" | "SYSTEM VERSIONED":
             return "SYSTEM TABLE" if system else "TABLE"
@@ -149,7 +148,7 @@ _STATISTICS = (
     "FROM information_schema.tables t LEFT JOIN information_schema.table_constraints k ON k.table_schema = t.table_schema "
     "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' "
     "WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "
-    "AND t.table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    f"AND t.table_schema NOT IN ({', '.join(map(repr, BUILT_IN_DATABASES))})"
 )
 
 
