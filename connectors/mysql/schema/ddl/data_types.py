@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
 from connectors.mysql.schema.type_names import without_synonym
@@ -126,6 +127,12 @@ def parse_charset(cursor: Cursor) -> str | None:
     token = cursor.peek()
     name = cursor.string() if token.kind is TokenKind.STRING else cursor.name()
     return None if token.upper == "DEFAULT" else name.lower()
+
+
+def parse_collation_charset(cursor: Cursor) -> str | None:
+    """Consumes the name after COLLATE. Returns its character set; None if it is one of any."""
+    cursor.accept("=")
+    return charset_of_collation(parse_charset(cursor) or "")
 
 
 def accept_charset_words(cursor: Cursor) -> bool:
