@@ -84,7 +84,7 @@ class SnapshotLock:
             ) from e
 
     def _acquire_table_locks(self, connection: MySqlConnection, tables: Iterable[TableId]) -> None:
-        locked = [id for id in tables]
+        locked = list(tables)
         while locked:
             try:
                 self._lock(connection, "LOCK TABLES " + ", ".join(f"{quote_name(*id)} READ" for id in locked))
