@@ -159,7 +159,8 @@ def replay(records: Iterable[SourceRecord], table: str, *names: str) -> list[tup
         if after is None:
             rows.pop(key, None)
         else:
-            rows[key] = tuple(None if after[name] is None else str(after[name]) for name in names or ("id", "v"))
+            values = after.as_dict()
+            rows[key] = tuple(None if values.get(name) is None else str(values[name]) for name in names or ("id", "v"))
     return sorted(rows.values(), key=repr)
 
 

@@ -225,7 +225,7 @@ def test_user_without_any_lock_is_told_what_to_grant(source: SnapshotSource, use
 
 def test_backup_lock_is_percona_servers(source: SnapshotSource) -> None:
     attempt = source.attempt(snapshot_locking_mode="minimal_percona")
-    with pytest.raises(ConfigError, match="snapshot.locking.mode=minimal"):
+    with pytest.raises(ConfigError, match=r"snapshot\.locking\.mode=minimal"):
         attempt.snapshot.start()
 
 
