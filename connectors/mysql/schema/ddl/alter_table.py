@@ -208,14 +208,14 @@ def _parse_alter(cursor: Cursor, alteration: Alteration, context: DdlContext) ->
         alteration.defaults.append((name, drop_default, if_exists))
     elif cursor.accept("SET", "DEFAULT"):
         start = cursor.position
-        parse_default(cursor, ColumnDefinition(name, DataType("", OTHER)))
+        parse_default(cursor, ColumnDefinition(name, DataType("", OTHER)), context)
         stop = cursor.position
 
         def set_default(column: Column) -> Column:
             end = cursor.position
             cursor.rewind(start)
             declared = ColumnDefinition(name, DataType(column.type_name, column.jdbc_type))
-            parse_default(cursor, declared)
+            parse_default(cursor, declared, context)
             assert cursor.position == stop
             cursor.rewind(end)
             return replace(column, has_default=declared.has_default or column.optional, default=declared.default)
