@@ -108,7 +108,8 @@ def normalized(table: MySqlTable) -> dict[str, Any]:
                 "charset": charset,
                 "optional": column.optional,
                 "default": _default(column, table.charset),
-                "enum": column.enum_values,
+                # MariaDB 11.4 replaces the é of an ENUM by ? when it converts latin1.
+                "enum": [value.encode("ascii", "replace") for value in column.enum_values],
                 "assigned": column.is_auto_incremented and base in _WIDTHS,  # else it depends on how ON UPDATE is written
                 "comment": column.comment or "",
             }
