@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from connect.errors import UnsupportedError
 from connect.record import SourceRecord
 from connect.source import OwnedTopic, OwnedTopicSettings
 from connect.text_records import LazyRecords
@@ -37,6 +36,7 @@ from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.session import MySqlSnapshotSession
 from connectors.mysql.startup import MySqlStart, plan_mysql_start
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
@@ -44,20 +44,6 @@ from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
 
 log = logging.getLogger(__name__)
-
-
-class MySqlSnapshot(Protocol):
-    """A snapshot in progress."""
-
-    @property
-    def done(self) -> bool: ...
-    @property
-    def position(self) -> BinlogPosition:
-        """What the rows are as of: streaming begins there."""
-
-    def read(self) -> Sequence[SourceRecord]: ...
-    def progress(self) -> Mapping[str, Any]: ...
-    def close(self) -> None: ...
 
 
 class _NoSignals:
@@ -100,7 +86,7 @@ class MySqlCapture:
         self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
         self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
         self._offsets: OffsetTracker[str] = OffsetTracker(source_partition(settings.topic_prefix), with_server)
-        self._snapshot: MySqlSnapshot | None = None
+        self._snapshot: MySqlSnapshotSession | None = None
         self._snapshot_done = False
         self._snapshot_state = None if stored is None or settings.snapshot.mode == "always" else stored.snapshot_state
         """What an interrupted snapshot has completed; None if the next one starts over."""
@@ -255,17 +241,26 @@ class MySqlCapture:
                 self.state = CaptureState.DONE
             case MySqlStart.SNAPSHOT | MySqlStart.STRUCTURE:
                 self._start_over()
-                snapshot = self._start_snapshot(server, reads_rows=action is MySqlStart.SNAPSHOT)
+                self._structures.history.initialize_storage()
+                snapshot = self._open_snapshot(server)
+                if action is MySqlStart.SNAPSHOT:
+                    snapshot.start()
+                else:
+                    snapshot.start_structure()
                 # After a lost connection, the snapshot continues from here.
                 self._stream.skip_to(snapshot.position)
                 self._structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.REBUILD:
-                self._start_snapshot(server, reads_rows=False)
+                assert known is not None
+                self._structures.history.initialize_storage()
+                self._open_snapshot(server).start_structure(known.position, known.extras)
+                self._structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.CATCH_UP:
                 assert known is not None
-                snapshot = self._start_snapshot(server, reads_rows=True)
+                snapshot = self._open_snapshot(server)
+                snapshot.start(self._snapshot_state, records_structure=False)
                 self._start_stream(server, known, snapshot.position)
             case MySqlStart.STREAM:
                 assert known is not None
@@ -297,12 +292,22 @@ class MySqlCapture:
                 members[SNAPSHOT_STATE] = self._snapshot_state
         self.observers.set_offset_extras(self, members)
 
-    def _start_snapshot(self, server: ServerInfo, *, reads_rows: bool) -> MySqlSnapshot:
-        raise UnsupportedError("this connector takes no snapshots yet: it continues from a stored offset")
+    def _open_snapshot(self, server: ServerInfo) -> MySqlSnapshotSession:
+        observers = self.observers
+        self._snapshot = MySqlSnapshotSession(
+            self._settings,
+            self._tables,
+            self._structures,
+            self.sessions,
+            server,
+            sluice_version(),
+            lambda: observers.offset_extras,
+        )
+        return self._snapshot
 
     # --- snapshot and stream --------------------------------------------------------------------------------------------------
 
-    def _read_snapshot(self, snapshot: MySqlSnapshot) -> Sequence[SourceRecord]:
+    def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
         records = snapshot.read()
         if snapshot.done:
             self._snapshot_done = True
@@ -310,8 +315,7 @@ class MySqlCapture:
             if self._settings.snapshot.mode == "initial_only":
                 self.state = CaptureState.DONE
             else:
-                if self._settings.snapshot.mode != "recovery" or self._stored is None:
-                    self._stream.skip_to(snapshot.position)
+                self._stream.skip_to(snapshot.position)
                 self.state = CaptureState.SNAPSHOT_COMPLETED
         return records
 
@@ -331,6 +335,7 @@ class MySqlCapture:
         if self._stream.is_at_stop:
             assert self._snapshot is not None
             self._stream.skip_to(self._snapshot.position)
+            self._snapshot.restart_clock()
             self._require_snapshot(False)
             self.state = CaptureState.SNAPSHOT
         return records

@@ -8,16 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.cdc.interrupt import Interrupt
 from connectors.mysql import MariaDbSourceTask
-from connectors.mysql.catalog import read_create_table, read_tables
-from connectors.mysql.config import parse_config
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.offsets import stream_offset, with_server
-from connectors.mysql.schema.history.history import SchemaHistory
-from connectors.mysql.schema.history.store import FileHistoryStore
-from connectors.mysql.schema.tables import TableStructures
-from connectors.mysql.server import read_position, read_server
 from tests.support.mariadb import EmbeddedMariaDB
 from tests.support.source_runner import RunningSource
 
@@ -58,29 +49,8 @@ class MariaDbRunningSource(RunningSource):
 
     def begin(self, **changes: str) -> None:
         """Starts to stream from now on."""
-        self._store_structure()
-        self.start(**changes)
+        self.start(snapshot_mode="no_data", **changes)
         self.until("streaming")
-
-    def _store_structure(self) -> None:
-        settings = parse_config(self.config, is_mariadb=True)
-        interrupt = Interrupt()
-        connection = MySqlConnection.open(settings.address, interrupt)
-        try:
-            server, position = read_server(connection), None
-            position = read_position(connection, server)
-            offset = with_server(stream_offset(position, 0, 0), server.uuid)
-            history = SchemaHistory(FileHistoryStore(Path(settings.history.file)), {"server": "shop"}, settings.history)
-            structures = TableStructures(history, lambda ddl, database, tables: True)
-            structures.set_server(server)
-            for table in read_tables(connection, [self.database]):
-                ddl = read_create_table(connection, table.database, table.name)
-                structures.record(structures.changes_of(ddl, self.database), offset, self.database, ddl, ts_ms=0)
-            self.offsets.stored = offset
-            history.initialize_storage()
-        finally:
-            connection.close()
-            interrupt.close()
 
 
 @pytest.fixture
