@@ -11,11 +11,11 @@ import ssl
 from typing import Any
 
 from connect.errors import ConfigError, ConnectError, MissingExtraError, UnreachableError, UnsupportedError
-from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError
+from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError, RejectedStatementError
 from connectors.mysql.config import MySqlAddress
 
 
-class MySqlServerError(ConnectError):
+class MySqlServerError(RejectedStatementError):
     """An error that the server reported; ``number`` is its number."""
 
     def __init__(self, message: str, number: int) -> None:
