@@ -20,6 +20,7 @@ from connectors.cdc.signals.file import SignalFile
 from connectors.cdc.signals.topic import SignalTopic, stored_position
 from connectors.cdc.source_settings import SourceSettings
 from connectors.cdc.streaming.observers import ChangeObservers
+from connectors.cdc.streaming.offset_tracker import OffsetPairs
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class SignalSession(Generic[ObserversT, BlockingT]):
             reader = context.open_topic(topic.name, topic.consumer, position)
             self._channels.append(SignalTopic(reader, topic.name, self._prefix, self.observers, position))
 
-    def offsets_stored(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+    def offsets_stored(self, offsets: OffsetPairs) -> None:
         """Offsets are durable."""
         for channel in self._channels:
             channel.offsets_stored([offset for _, offset in offsets])
