@@ -1,0 +1,355 @@
+"""Reads chunks of tables: the next rows in key order, as of one point in time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from connect.errors import DataError
+from connect.record import SourceRecord
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
+from connectors.cdc.incremental.context import DataCollection, TableScan
+from connectors.cdc.incremental.java_keys import Position
+from connectors.cdc.incremental.keyset import order_by
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.databases.mysql.protocol import ResultStream
+from connectors.databases.mysql.row_decoder import Decode, compile_row_decoder
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
+from connectors.mysql.errors import MySqlServerError
+from connectors.mysql.incremental.events import IncrementalRowEvents
+from connectors.mysql.incremental.order_columns import KeysetColumn, keyset_column, rows_after, rows_up_to
+from connectors.mysql.incremental.signal_writer import MySqlSignalWriter
+from connectors.mysql.incremental.visibility import SnapshotContents, StreamPosition, start_transaction
+from connectors.mysql.incremental.window import ErrantRow, RowWindow
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.model import TableId
+from connectors.mysql.schema.table_rows import MySqlTableRows, QueryColumnDecoder
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo, read_position, read_server
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.streaming.observers import BinlogMark
+from connectors.mysql.types import MYSQL_JAVA_KEYS
+
+log = logging.getLogger(__name__)
+
+_SESSION: Final = "SET SESSION transaction_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
+_SESSION_OLD: Final = "SET SESSION tx_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
+_UNKNOWN_VARIABLE: Final = 1193
+_LOCKED: Final = 1205
+_TABLE_CHANGED: Final = 1412
+_ALL: Final = 1 << 30
+_RAW: Final = QueryColumnDecoder("bytes", bytes, "{b}")
+"""Leaves the value of a query as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedStream:
+    """The stream that chunks are put into: its position, and the server that it comes from. Both are known while it runs."""
+
+    position: Callable[[], StreamPosition]
+    server: Callable[[], ServerInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkQuery:
+    """The parts of the queries of a table. ``is_unique``: no two rows have the same values of ``order``."""
+
+    table: MySqlTableRows
+    order: Sequence[KeysetColumn]
+    conditions: Sequence[str]
+    is_unique: bool
+
+    def select(self, expressions: Sequence[str], bounds: Sequence[str], limit: str, *, descending: bool = False) -> str:
+        where = " AND ".join([*self.conditions, *bounds])
+        order = order_by([column.sql_name for column in self.order], descending=descending)
+        name = quote_name(self.table.table.database, self.table.table.name)
+        return f"SELECT {', '.join(expressions)} FROM {name}{f' WHERE {where}' if where else ''} ORDER BY {order}{limit}"
+
+    @property
+    def positions(self) -> list[str]:
+        """The expressions of a position."""
+        return [column.select for column in self.order]
+
+    def position_of(self, cells: Sequence[bytes | None]) -> Position:
+        """The position of a row. Raises TableSkipped for a text that cannot be decoded."""
+        try:
+            pairs = zip(self.order, cells, strict=True)
+            return tuple(None if cell is None else column.to_text(cell) for column, cell in pairs)
+        except CONVERSION_ERRORS as e:
+            raise TableSkipped("SQL_EXCEPTION", f"the key of a row of {self.table.table} cannot be read: {e}") from e
+
+
+class BinlogChunkReader:
+    """Reads chunks on a connection of its own (a ChunkSource)."""
+
+    java_keys = MYSQL_JAVA_KEYS
+    crash_point = "mysql.chunk"
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        structures: TableStructures,
+        sessions: MySqlSessions,
+        stream: FollowedStream,
+        writer: MySqlSignalWriter,
+        version: str,
+    ) -> None:
+        """``writer`` writes the watermarks."""
+        self._settings = settings
+        self._tables = tables
+        self._structures = structures
+        self._sessions = sessions
+        self._stream = stream
+        self._writer = writer
+        self._events = IncrementalRowEvents(settings, version)
+        self._connection: MySqlConnection | None = None
+
+    def find_tables(self) -> list[tuple[str, str]]:
+        is_signal_table = self._tables.filters.is_signal_table
+        found = sorted(id for id in self._structures.tables if self._tables.captures(id))
+        return [(id.database, id.name) for id in found if not is_signal_table(id.database, id.name)]
+
+    def read(self, collection: DataCollection, scan: TableScan) -> Chunk[RowWindow, BinlogMark]:
+        connection = self._session()
+        rows = self._current_version(TableId(collection.schema, collection.name))
+        if rows is None:
+            raise TableSkipped("UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
+        query = self._query(rows, collection)
+        try:
+            with _transaction(connection, self._stream.server()) as contents:
+                self._check_visibility(contents)
+                return self._read(connection, query, scan, contents)
+        except MySqlServerError as e:
+            if e.number in (_LOCKED, _TABLE_CHANGED) or not self._is_at_end(connection):
+                # The stream may be about to tell what has happened to the table.
+                raise ChunkDelayed(e.message) from e
+            raise TableSkipped("SQL_EXCEPTION", e.message) from e
+
+    def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
+        return self._events.records(window.table, window.rows(), before, after)
+
+    def finish(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    # --- before the rows --------------------------------------------------------------------------------------------------------
+
+    def _session(self) -> MySqlConnection:
+        if self._connection is not None and not self._connection.is_closed:
+            return self._connection
+        connection = self._sessions.open()
+        try:
+            try:
+                connection.execute(_SESSION)
+            except MySqlServerError as e:
+                if e.number != _UNKNOWN_VARIABLE:
+                    raise
+                connection.execute(_SESSION_OLD)  # MariaDB before 11.1, MySQL before 5.7.20
+            ours, streamed = read_server(connection), self._stream.server()
+            if (ours.uuid, ours.server_id) != (streamed.uuid, streamed.server_id):
+                raise ChunkDelayed(
+                    f"{connection.address.where} leads to server {ours.server_id} now, and the binary log is read from server "
+                    f"{streamed.server_id}"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _current_version(self, id: TableId) -> MySqlTableRows | None:
+        """The version of a table at the position of the stream; None if it does not exist there, or is not captured."""
+        table = self._structures.tables.get(id)
+        return None if table is None or not self._tables.captures(id) else self._tables.snapshot_rows(table)
+
+    def _query(self, rows: MySqlTableRows, collection: DataCollection) -> _ChunkQuery:
+        names: Sequence[str] = rows.key
+        if collection.surrogate_key:
+            names = [collection.surrogate_key]
+        if not names:
+            raise TableSkipped(
+                "NO_PRIMARY_KEY",
+                f"table {rows.table} has no key; name a column that orders its rows in surrogate-key of the signal",
+            )
+        captured = {column.name.lower() for column in rows.columns}
+        order: list[KeysetColumn] = []
+        for name in names:
+            column = rows.table.column(name)
+            if column is None or name.lower() not in captured:
+                raise TableSkipped("UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {name} (surrogate-key)")
+            try:
+                order.append(keyset_column(rows.table, column))
+            except DataError as e:
+                raise TableSkipped("NO_PRIMARY_KEY", f"table {rows.table}: {e.message}") from e
+        is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.name for column in order}
+        conditions = [f"({collection.condition})"] if collection.condition else []
+        return _ChunkQuery(rows, order, conditions, is_unique)
+
+    def _check_visibility(self, contents: SnapshotContents) -> None:
+        if contents.contains(self._stream.position()):
+            return
+        if contents.position is not None or contents.executed is not None:
+            raise ChunkDelayed("a streamed transaction is not visible yet")
+        if not self._writer.has_written:
+            raise TableSkipped(
+                "SQL_EXCEPTION",
+                "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON), or let the connector "
+                "write to a signal table (signal.data.collection, read.only=false)",
+            )
+
+    def _is_at_end(self, connection: MySqlConnection) -> bool:
+        """Whether the stream has everything that the server has logged by now."""
+        end = read_position(connection, self._stream.server())
+        return BinlogMark.at(end).is_at_or_before(self._stream.position().position)
+
+    # --- rows -------------------------------------------------------------------------------------------------------------------
+
+    def _read(
+        self, connection: MySqlConnection, query: _ChunkQuery, scan: TableScan, contents: SnapshotContents
+    ) -> Chunk[RowWindow, BinlogMark]:
+        rows, order = query.table, query.order
+        columns, types = tuple(column.name for column in order), tuple(column.type_name for column in order)
+        bounds: list[str] | None = None
+        with contextlib.suppress(DataError, ValueError):
+            bounds = _bounds(order, scan, columns)
+        if bounds is None:
+            log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
+            scan = TableScan()
+        if scan.maximum is None:
+            scan = TableScan(columns, types, None, self._maximum(connection, query))
+            bounds = _bounds(order, scan, columns)
+        elif not scan.columns:
+            scan = TableScan(columns, types, scan.end, scan.maximum)
+        # Without a key, a change does not say which row it replaces, but the rows are exact.
+        is_exact = contents.position is not None and not rows.key
+        window = RowWindow(rows, lambda: self._current_version(rows.id), is_exact=is_exact)
+        end, count, is_last = None, 0, True
+        if scan.maximum is not None:
+            end, count, is_last = self._fill(connection, query, bounds or [], window)
+        position = contents.position if is_exact else None
+        mark = BinlogMark.at(position or read_position(connection, self._stream.server()))
+        return Chunk(window, scan, end, count, is_last, mark)
+
+    def _maximum(self, connection: MySqlConnection, query: _ChunkQuery) -> Position | None:
+        """The highest key; None if there are no rows."""
+        return self._position(connection, query, query.select(query.positions, [], " LIMIT 1", descending=True))
+
+    def _position(self, connection: MySqlConnection, query: _ChunkQuery, sql: str) -> Position | None:
+        """The position that a query returns; None if it returns no row."""
+        with _open_rows(connection, sql, len(query.order)) as rows:
+            cells = next(rows, None)
+        return None if cells is None else query.position_of(cells)
+
+    def _fill(
+        self, connection: MySqlConnection, query: _ChunkQuery, bounds: Sequence[str], window: RowWindow
+    ) -> tuple[Position | None, int, bool]:
+        """Reads rows; returns the position of the last one, their number, and whether no others follow."""
+        size, order = self._settings.incremental.chunk_size, query.order
+        limit, max_bytes = f" LIMIT {size}", float(self._settings.max_batch_bytes)
+        if not query.is_unique:
+            # Rows with the same values cannot be divided.
+            limit, max_bytes = "", math.inf
+            last = self._position(connection, query, query.select(query.positions, bounds, f" LIMIT 1 OFFSET {size - 1}"))
+            if last is not None:
+                bounds = [*bounds, rows_up_to(order, last)]
+        columns = query.table.columns
+        expressions = [column.select.format(name=quote_identifier(column.name)) for column in columns]
+        reads = [column.query_decoder().read for column in columns]
+        nulls = [column.text.null_value for column in columns]
+        width, count, size_bytes, end = len(columns), 0, 0, None
+        sql = query.select([*expressions, *query.positions], bounds, limit)
+        cells: Sequence[bytes | None] = ()
+        is_complete = True
+        with _open_rows(connection, sql, width + len(order)) as found:
+            for cells in found:
+                self._add(window, cells[:width], reads, nulls)
+                count += 1
+                size_bytes += sum(len(cell) for cell in cells if cell is not None)
+                if size_bytes >= max_bytes:
+                    is_complete = False
+                    break
+        if count:
+            end = query.position_of(cells[width:])
+        return end, count, count < size and is_complete
+
+    def _add(
+        self,
+        window: RowWindow,
+        cells: Sequence[bytes | None],
+        reads: Sequence[Callable[[bytes], Any]],
+        nulls: Sequence[Any],
+    ) -> None:
+        """Converts a row. One that cannot be converted does not keep the others."""
+        rows = window.table
+        try:
+            rows.judgment.raise_error()
+            values = [null if cell is None else read(cell) for cell, read, null in zip(cells, reads, nulls, strict=True)]
+            window.add_row(values)
+        except CONVERSION_ERRORS as e:
+            error = e if isinstance(e, DataError) else DataError(str(e))
+            named = DataError(f"table {rows.table}: {error.message}")
+            named.__cause__ = e
+            shown = [None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in cells]
+            window.add_errant(ErrantRow(shown, named))
+
+
+def _bounds(order: Sequence[KeysetColumn], scan: TableScan, columns: tuple[str, ...]) -> list[str] | None:
+    """The conditions for the rows that are left; None if the scan is of other columns."""
+    if scan.columns not in ((), columns):
+        return None
+    bounds: list[str] = []
+    if scan.end is not None:
+        bounds.append(rows_after(order, scan.end))
+    if scan.maximum is not None:
+        bounds.append(rows_up_to(order, scan.maximum))
+    return bounds
+
+
+@contextlib.contextmanager
+def _transaction(connection: MySqlConnection, server: ServerInfo) -> Iterator[SnapshotContents]:
+    """A transaction whose snapshot is that of its start."""
+    try:
+        yield start_transaction(connection, server)
+    finally:
+        if not connection.is_closed:
+            with contextlib.suppress(ConnectionLostError):  # the next statement reports it
+                connection.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def _open_rows(connection: MySqlConnection, sql: str, width: int) -> Iterator[Iterator[Sequence[bytes | None]]]:
+    """Yields the rows of a query, as the server sends their values. Ends the query if the caller stops early."""
+    stream = connection.stream(sql)
+    try:
+        with connection.guarded(sql):
+            yield _rows_of(stream, width)
+    finally:
+        connection.stop(stream)
+
+
+def _rows_of(stream: ResultStream, width: int) -> Iterator[Sequence[bytes | None]]:
+    decode = _raw_decoder(width)
+    while not stream.ended:
+        rows: list[list[bytes | None]] = []
+        stream.at = decode(stream.data, stream.text, stream.at, _ALL, rows, [])
+        yield from rows
+        if not rows:
+            stream.advance()
+
+
+@lru_cache(maxsize=64)
+def _raw_decoder(width: int) -> Decode:
+    """The decoder of rows that leaves their values as they are."""
+    return compile_row_decoder([str(i) for i in range(width)], [_RAW] * width)
