@@ -55,7 +55,7 @@ class ChangeObservers(OffsetExtras, Generic[KeyT, TableT, ChangeT, MarkT]):
 
     @property
     def awaits_mark(self) -> bool:
-        return self.mark != self._no_mark
+        return self.mark is not self._no_mark
 
     def clear_mark(self) -> None:
         """Awaits no position."""

@@ -47,7 +47,9 @@ class KeysetColumn:
 def keyset_column(table: MySqlTable, column: Column) -> KeysetColumn:
     """Returns how a column orders rows. Raises DataError for a type without an order, and a character set that is unknown."""
     name, quoted = sql_type(column).name, quote_identifier(column.name)
-    select, to_text, literal = quoted, bytes.decode, quote_value
+    select = quoted
+    to_text: Callable[[bytes], str] = _decode_utf8
+    literal: Callable[[str], str] = quote_value
     if name in _TEXTS:
         mapped = column_type(column, _EXACT, table.charset)
         assert mapped is not None
@@ -85,6 +87,10 @@ def _bounds(columns: Sequence[KeysetColumn], position: Position) -> list[BoundCo
         BoundColumn(column.sql_name, None if text is None else column.literal(text), column.is_nullable)
         for column, text in zip(columns, position, strict=True)
     ]
+
+
+def _decode_utf8(data: bytes) -> str:
+    return data.decode()
 
 
 def _bit_text(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """Decides whether a chunk may be used: whether its snapshot has everything that the stream has sent.
 
-The stream sends a transaction as soon as it is in the log, a little before others see its rows. A chunk without them would overwrite
-newer values. Three things tell:
+The stream sends a transaction as soon as it is in the log, a little before others see its rows. A chunk without them would
+overwrite newer values. Three things tell:
 
 - MariaDB says which position of the log a snapshot has, exactly.
 - MySQL's ``gtid_executed`` has a transaction only after its rows are visible, so what it has before the snapshot is part of it.
@@ -16,8 +16,9 @@ from typing import Protocol
 
 from connectors.mysql.binlog import GtidSet
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.offsets import BinlogPosition, Gtids, file_order, parse_gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
 from connectors.mysql.server import ServerInfo, read_executed
+from connectors.mysql.streaming.observers import is_place_at_or_before
 
 
 class StreamPosition(Protocol):
@@ -37,8 +38,8 @@ class StreamPosition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContents:
-    """What a snapshot has: transactions up to ``position`` exactly, or at least those of ``executed``; both are None if the server
-    does not say."""
+    """What a snapshot has: transactions up to ``position`` exactly, or at least those of ``executed``; both are None if the
+    server does not say."""
 
     position: BinlogPosition | None
     executed: GtidSet | None
@@ -46,14 +47,15 @@ class SnapshotContents:
     def contains(self, stream: StreamPosition) -> bool:
         """Whether it has everything that was sent, a transaction that was sent in part included."""
         if self.position is not None:
-            end = (*file_order(self.position.file), self.position.position)
             if stream.is_in_transaction:
-                return end > (*file_order(stream.file), stream.event_position)
-            return end >= (*file_order(stream.position.file), stream.position.position)
+                # It is between two transactions, so it is behind the current one if it is behind an event of it.
+                sent = BinlogPosition(stream.file, stream.event_position)
+                return is_place_at_or_before(sent, self.position) and not is_place_at_or_before(self.position, sent)
+            return is_place_at_or_before(stream.position, self.position)
         if self.executed is None:
             return False
-        sent = parse_gtids(stream.position.gtids)
-        if isinstance(sent, GtidSet) and not sent.is_subset(self.executed):
+        completed = parse_gtids(stream.position.gtids)
+        if isinstance(completed, GtidSet) and not completed.is_subset(self.executed):
             return False
         return stream.gtid is None or GtidSet.parse(stream.gtid).is_subset(self.executed)
 

@@ -49,6 +49,8 @@ class RowWindow(ChunkWindow[list[Any] | ErrantRow, MySqlTableRows, RowChange]):
         before, after = change
         if self.is_empty or self._is_exact or (keeps_same and before is not None and before == after):
             return
+        if before is None and after is None:
+            self.remove(None)
         for values in (before, after):
             if values is not None:
                 self.remove(self._key(values) if table is self.table else None)

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from connectors.cdc.streaming.observers import ChangeObservers
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
-from connectors.mysql.offsets import BinlogPosition, Gtids, file_order, parse_gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, has_other_files, is_at_or_before, parse_gtids, stream_offset
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.table_rows import MySqlTableRows
 
 
 class RowChange(NamedTuple):
-    """A change of a row: its values before and after, as events have them; None for a row that is created or deleted."""
+    """A change of a row: its values before and after, as events have them; None for a row that is created or deleted.
+
+    Both are None for a change whose values cannot be converted.
+    """
 
     before: Sequence[Any] | None
     after: Sequence[Any] | None
+
+
+class LogPlace(Protocol):
+    """A place in the log of one server."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def position(self) -> int: ...
+
+
+def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
+    """Compares places in the log of one server; False if their files show that they are of different servers."""
+    ours, theirs = (stream_offset(BinlogPosition(place.file, place.position), 0, None) for place in (one, other))
+    return not has_other_files(ours, theirs) and is_at_or_before(ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +58,7 @@ class BinlogMark:
         """
         if position.is_in_transaction:
             return False
-        if (*file_order(position.file), position.position) >= (*file_order(self.file), self.position):
+        if is_place_at_or_before(self, position):
             return True
         return self.gtids is not None and position.gtids is not None and _is_contained(self.gtids, parse_gtids(position.gtids))
 
