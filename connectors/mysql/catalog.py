@@ -27,12 +27,13 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. ``rows`` is the server's estimate; None if it has none."""
+    """A table. ``rows`` and ``size_bytes``, without indexes, are the server's estimates; None and 0 if it has none."""
 
     database: str
     name: str
     engine: str | None
     rows: int | None
+    size_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -53,11 +54,11 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
         return []
     only = "" if databases is None else f" AND table_schema IN ({_list(databases)})"
     rows = connection.query(
-        "SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables "
+        "SELECT table_schema, table_name, engine, table_rows, data_length FROM information_schema.tables "
         f"WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED'){only} ORDER BY 1, 2"
     )
     return [
-        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
+        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]), int(row[4] or 0))
         for row in rows
         if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
