@@ -7,33 +7,30 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
-from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.incremental.keyset import order_by
-from connectors.cdc.schema.column_type import CONVERSION_ERRORS
-from connectors.databases.mysql.protocol import ResultStream
-from connectors.databases.mysql.row_decoder import Decode, compile_row_decoder
+from connectors.databases.mysql.row_decoder import Decode
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.incremental.events import IncrementalRowEvents
-from connectors.mysql.incremental.order_columns import KeysetColumn, keyset_column, rows_after, rows_up_to
+from connectors.mysql.incremental.order_columns import OrderColumn, order_column, position_of, rows_after, rows_up_to
 from connectors.mysql.incremental.signal_writer import MySqlSignalWriter
 from connectors.mysql.incremental.visibility import SnapshotContents, StreamPosition, start_transaction
-from connectors.mysql.incremental.window import ErrantRow, RowWindow
+from connectors.mysql.incremental.window import RowWindow
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.model import TableId
-from connectors.mysql.schema.table_rows import MySqlTableRows, QueryColumnDecoder
+from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, read_position, read_server
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.events import text_decoder
 from connectors.mysql.streaming.observers import BinlogMark
 from connectors.mysql.types import MYSQL_JAVA_KEYS
 
@@ -45,8 +42,6 @@ _UNKNOWN_VARIABLE: Final = 1193
 _LOCKED: Final = 1205
 _TABLE_CHANGED: Final = 1412
 _ALL: Final = 1 << 30
-_RAW: Final = QueryColumnDecoder("bytes", bytes, "{b}")
-"""Leaves the value of a query as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,7 @@ class _ChunkQuery:
     """The parts of the queries of a table. ``is_unique``: no two rows have the same values of ``order``."""
 
     table: MySqlTableRows
-    order: Sequence[KeysetColumn]
+    order: Sequence[OrderColumn]
     conditions: Sequence[str]
     is_unique: bool
 
@@ -72,18 +67,22 @@ class _ChunkQuery:
         name = quote_name(self.table.table.database, self.table.table.name)
         return f"SELECT {', '.join(expressions)} FROM {name}{f' WHERE {where}' if where else ''} ORDER BY {order}{limit}"
 
-    @property
-    def positions(self) -> list[str]:
-        """The expressions of a position."""
-        return [column.select for column in self.order]
-
-    def position_of(self, cells: Sequence[bytes | None]) -> Position:
-        """The position of a row. Raises TableSkipped for a text that cannot be decoded."""
-        try:
-            pairs = zip(self.order, cells, strict=True)
-            return tuple(None if cell is None else column.to_text(cell) for column, cell in pairs)
-        except CONVERSION_ERRORS as e:
-            raise TableSkipped("SQL_EXCEPTION", f"the key of a row of {self.table.table} cannot be read: {e}") from e
+    def position(
+        self, connection: MySqlConnection, bounds: Sequence[str], limit: str, *, descending: bool = False
+    ) -> Position | None:
+        """Reads the position of a row; None if there is none."""
+        sql = self.select([column.key.select for column in self.order], bounds, limit, descending=descending)
+        rows = connection.query(sql, timeout_s=math.inf)
+        if not rows:
+            return None
+        pairs = zip(self.order, rows[0], strict=True)
+        return position_of(
+            self.order,
+            [
+                text.encode("utf-8", "surrogateescape") if column.key.is_bytes and text is not None else text
+                for column, text in pairs
+            ],
+        )
 
 
 class BinlogChunkReader:
@@ -110,6 +109,7 @@ class BinlogChunkReader:
         self._stream = stream
         self._writer = writer
         self._events = IncrementalRowEvents(settings, version)
+        self._decode: tuple[MySqlTableRows, Decode] | None = None
         self._connection: MySqlConnection | None = None
 
     def find_tables(self) -> list[tuple[str, str]]:
@@ -134,7 +134,7 @@ class BinlogChunkReader:
             raise TableSkipped("SQL_EXCEPTION", e.message) from e
 
     def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
-        return self._events.records(window.table, window.rows(), before, after)
+        return self._events.records(window, before, after)
 
     def finish(self) -> None:
         self.close()
@@ -183,17 +183,15 @@ class BinlogChunkReader:
                 "NO_PRIMARY_KEY",
                 f"table {rows.table} has no key; name a column that orders its rows in surrogate-key of the signal",
             )
-        captured = {column.name.lower() for column in rows.columns}
-        order: list[KeysetColumn] = []
+        order: list[OrderColumn] = []
         for name in names:
-            column = rows.table.column(name)
-            if column is None or name.lower() not in captured:
-                raise TableSkipped("UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {name} (surrogate-key)")
-            try:
-                order.append(keyset_column(rows.table, column))
-            except DataError as e:
-                raise TableSkipped("NO_PRIMARY_KEY", f"table {rows.table}: {e.message}") from e
-        is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.name for column in order}
+            column = order_column(rows, name)
+            if column is None:
+                raise TableSkipped(
+                    "UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {name} that can order its rows (surrogate-key)"
+                )
+            order.append(column)
+        is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.key.name for column in order}
         conditions = [f"({collection.condition})"] if collection.condition else []
         return _ChunkQuery(rows, order, conditions, is_unique)
 
@@ -220,15 +218,13 @@ class BinlogChunkReader:
         self, connection: MySqlConnection, query: _ChunkQuery, scan: TableScan, contents: SnapshotContents
     ) -> Chunk[RowWindow, BinlogMark]:
         rows, order = query.table, query.order
-        columns, types = tuple(column.name for column in order), tuple(column.type_name for column in order)
-        bounds: list[str] | None = None
-        with contextlib.suppress(DataError, ValueError):
-            bounds = _bounds(order, scan, columns)
+        columns, types = tuple(column.key.name for column in order), tuple(column.type_name for column in order)
+        bounds = _bounds(order, scan, columns)
         if bounds is None:
             log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
             scan = TableScan()
         if scan.maximum is None:
-            scan = TableScan(columns, types, None, self._maximum(connection, query))
+            scan = TableScan(columns, types, None, query.position(connection, [], " LIMIT 1", descending=True))
             bounds = _bounds(order, scan, columns)
         elif not scan.columns:
             scan = TableScan(columns, types, scan.end, scan.maximum)
@@ -242,16 +238,6 @@ class BinlogChunkReader:
         mark = BinlogMark.at(position or read_position(connection, self._stream.server()))
         return Chunk(window, scan, end, count, is_last, mark)
 
-    def _maximum(self, connection: MySqlConnection, query: _ChunkQuery) -> Position | None:
-        """The highest key; None if there are no rows."""
-        return self._position(connection, query, query.select(query.positions, [], " LIMIT 1", descending=True))
-
-    def _position(self, connection: MySqlConnection, query: _ChunkQuery, sql: str) -> Position | None:
-        """The position that a query returns; None if it returns no row."""
-        with _open_rows(connection, sql, len(query.order)) as rows:
-            cells = next(rows, None)
-        return None if cells is None else query.position_of(cells)
-
     def _fill(
         self, connection: MySqlConnection, query: _ChunkQuery, bounds: Sequence[str], window: RowWindow
     ) -> tuple[Position | None, int, bool]:
@@ -261,59 +247,37 @@ class BinlogChunkReader:
         if not query.is_unique:
             # Rows with the same values cannot be divided.
             limit, max_bytes = "", math.inf
-            last = self._position(connection, query, query.select(query.positions, bounds, f" LIMIT 1 OFFSET {size - 1}"))
+            last = query.position(connection, bounds, f" LIMIT 1 OFFSET {size - 1}")
             if last is not None:
                 bounds = [*bounds, rows_up_to(order, last)]
-        columns = query.table.columns
-        expressions = [column.select.format(name=quote_identifier(column.name)) for column in columns]
-        reads = [column.query_decoder().read for column in columns]
-        nulls = [column.text.null_value for column in columns]
-        width, count, size_bytes, end = len(columns), 0, 0, None
-        sql = query.select([*expressions, *query.positions], bounds, limit)
-        cells: Sequence[bytes | None] = ()
-        is_complete = True
-        with _open_rows(connection, sql, width + len(order)) as found:
-            for cells in found:
-                self._add(window, cells[:width], reads, nulls)
-                count += 1
-                size_bytes += sum(len(cell) for cell in cells if cell is not None)
-                if size_bytes >= max_bytes:
-                    is_complete = False
-                    break
-        if count:
-            end = query.position_of(cells[width:])
-        return end, count, count < size and is_complete
+        expressions = [column.select.format(name=quote_identifier(column.name)) for column in query.table.columns]
+        sql = query.select(expressions, bounds, limit)
+        rows, is_complete = _read_rows(connection, sql, self._decoder(query.table), max_bytes)
+        for row in rows:
+            window.add_row(row)
+        end = position_of(order, [rows[-1][column.key.index] for column in order]) if rows else None
+        return end, len(rows), len(rows) < size and is_complete
 
-    def _add(
-        self,
-        window: RowWindow,
-        cells: Sequence[bytes | None],
-        reads: Sequence[Callable[[bytes], Any]],
-        nulls: Sequence[Any],
-    ) -> None:
-        """Converts a row. One that cannot be converted does not keep the others."""
-        rows = window.table
-        try:
-            rows.judgment.raise_error()
-            values = [null if cell is None else read(cell) for cell, read, null in zip(cells, reads, nulls, strict=True)]
-            window.add_row(values)
-        except CONVERSION_ERRORS as e:
-            error = e if isinstance(e, DataError) else DataError(str(e))
-            named = DataError(f"table {rows.table}: {error.message}")
-            named.__cause__ = e
-            shown = [None if cell is None else cell.decode("utf-8", "backslashreplace") for cell in cells]
-            window.add_errant(ErrantRow(shown, named))
+    def _decoder(self, table: MySqlTableRows) -> Decode:
+        """The decoder of a table's rows, which is kept as long as the same table is read."""
+        known = self._decode
+        if known is None or known[0] is not table:
+            known = self._decode = table, text_decoder(table)
+        return known[1]
 
 
-def _bounds(order: Sequence[KeysetColumn], scan: TableScan, columns: tuple[str, ...]) -> list[str] | None:
+def _bounds(order: Sequence[OrderColumn], scan: TableScan, columns: tuple[str, ...]) -> list[str] | None:
     """The conditions for the rows that are left; None if the scan is of other columns."""
-    if scan.columns not in ((), columns):
+    if scan.columns not in ((), columns) or (not scan.columns and scan.end and not all(c.has_java_value for c in order)):
         return None
     bounds: list[str] = []
-    if scan.end is not None:
-        bounds.append(rows_after(order, scan.end))
-    if scan.maximum is not None:
-        bounds.append(rows_up_to(order, scan.maximum))
+    try:
+        if scan.end is not None:
+            bounds.append(rows_after(order, scan.end))
+        if scan.maximum is not None:
+            bounds.append(rows_up_to(order, scan.maximum))
+    except ValueError:  # the type of a column has changed
+        return None
     return bounds
 
 
@@ -328,28 +292,24 @@ def _transaction(connection: MySqlConnection, server: ServerInfo) -> Iterator[Sn
                 connection.execute("ROLLBACK")
 
 
-@contextlib.contextmanager
-def _open_rows(connection: MySqlConnection, sql: str, width: int) -> Iterator[Iterator[Sequence[bytes | None]]]:
-    """Yields the rows of a query, as the server sends their values. Ends the query if the caller stops early."""
+def _read_rows(connection: MySqlConnection, sql: str, decode: Decode, max_bytes: float) -> tuple[list[list[Any]], bool]:
+    """Reads the first rows of a query, and not many more bytes than ``max_bytes``. Returns whether these are all."""
+    rows: list[list[Any]] = []
+    size_bytes = 0
     stream = connection.stream(sql)
     try:
         with connection.guarded(sql):
-            yield _rows_of(stream, width)
+            while not stream.ended and size_bytes < max_bytes:
+                begin = stream.at
+                stream.at = decode(stream.data, stream.text, begin, _ALL, rows, [])
+                size_bytes += stream.at - begin
+                if stream.at == begin:
+                    stream.advance()
+        return rows, stream.ended
     finally:
         connection.stop(stream)
 
 
-def _rows_of(stream: ResultStream, width: int) -> Iterator[Sequence[bytes | None]]:
-    decode = _raw_decoder(width)
-    while not stream.ended:
-        rows: list[list[bytes | None]] = []
-        stream.at = decode(stream.data, stream.text, stream.at, _ALL, rows, [])
-        yield from rows
-        if not rows:
-            stream.advance()
-
-
-@lru_cache(maxsize=64)
-def _raw_decoder(width: int) -> Decode:
-    """The decoder of rows that leaves their values as they are."""
-    return compile_row_decoder([str(i) for i in range(width)], [_RAW] * width)
+def _bytes(text: str | None) -> bytes | None:
+    """The bytes of a value that :meth:`MySqlConnection.query` has returned."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")

@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
-from connectors.cdc.offsets import source_partition
-from connectors.cdc.schema.errant_rows import errant_record
+from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.mysql import offsets
 from connectors.mysql.config import MySqlConfig
-from connectors.mysql.incremental.window import ErrantRow
+from connectors.mysql.incremental.window import RowWindow
+from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.schema import source_block as block
 from connectors.mysql.schema.table_rows import MySqlTableRows
+from connectors.mysql.snapshot.events import MySqlTableEvents
+
+_NO_POSITION = BinlogPosition("", 0)
+
+
+class IncrementalMySqlTableEvents(MySqlTableEvents):
+    """Events of one table. ``position`` is the offset of the stream's position, at which the rows are as in the table."""
+
+    position: Mapping[str, Any]
+
+    def _source(self, marker: str, now_ns: int) -> Struct:
+        source, position = super()._source(marker, now_ns), self.position
+        values = source.values
+        values[block.SERVER_ID] = position.get(offsets.SERVER_ID) or 0
+        values[block.FILE], values[block.POS] = position[offsets.FILE], position[offsets.POSITION]
+        return source
 
 
 class IncrementalRowEvents:
-    """Builds records of rows. Their source block has the position of the stream, at which the rows are as in the table."""
+    """Builds records from the rows of chunks."""
 
     def __init__(self, settings: MySqlConfig, version: str) -> None:
         self._settings = settings
         self._version = version
-        self._partition = source_partition(settings.topic_prefix)
+        self._table: MySqlTableRows | None = None
+        self._events: IncrementalMySqlTableEvents | None = None
 
-    def records(
-        self, table: MySqlTableRows, rows: Sequence[list[Any] | ErrantRow], before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> list[SourceRecord]:
-        """The events of rows: the last one has the offset ``after``, the others ``before``."""
+    def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
+        """The events of the rows that are left: the last one has the offset ``after``, the others ``before``."""
+        rows = window.rows()
         if not rows:
             return []
-        ns = time.time_ns()
-        source = self._source(table, before, ns)
-        schemas, partition, topic = table.schemas, self._partition, table.topic
-        times = ns // 1_000_000, ns // 1000, ns
-        found: list[SourceRecord] = []
-        for row in rows:
-            if isinstance(row, ErrantRow):
-                mode = self._settings.events.failure_mode
-                name, columns = str(table.table), table.row_columns
-                found.append(errant_record(row.error, topic, name, columns, row.cells, mode, partition, before))
-                continue
-            key = table.key_of(row)
-            key_struct = None if key is None or schemas.key is None else Struct(schemas.key, key)
-            envelope = [None, Struct(schemas.value, row), source, None, "r", *times]
-            value = Struct(schemas.envelope, envelope)
-            key_schema = None if key_struct is None else schemas.key
-            found.append(SourceRecord(partition, before, topic, None, key_schema, key_struct, schemas.envelope, value))
-        found[-1].source_offset = after
-        return found
-
-    def _source(self, table: MySqlTableRows, position: Mapping[str, Any], ns: int) -> Struct:
-        """The source block, which the rows share."""
-        is_mariadb = self._settings.is_mariadb
-        name = block.connector_name(is_mariadb=is_mariadb)
-        values = block.source_values(self._version, name, self._settings.topic_prefix, table.table.database, table.table.name)
-        values[block.TS_MS], values[block.TS_US], values[block.TS_NS] = ns // 1_000_000, ns // 1000, ns
-        values[block.SNAPSHOT] = "incremental"
-        values[block.SERVER_ID] = position.get(offsets.SERVER_ID) or 0
-        values[block.FILE], values[block.POS] = position[offsets.FILE], position[offsets.POSITION]
-        return Struct(block.source_block(is_mariadb=is_mariadb), values)
+        if self._events is None or self._table is not window.table:
+            self._table = window.table
+            self._events = IncrementalMySqlTableEvents(window.table, _NO_POSITION, self._settings, self._version)
+        self._events.position = before
+        return self._events.records(rows, "incremental", OffsetStep(before, after))

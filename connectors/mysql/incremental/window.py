@@ -1,27 +1,19 @@
-"""The rows of a chunk as their values, and the changes of the stream that replace them."""
+"""The rows of a chunk as the server sends them, and the changes of the stream that replace them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from connect.errors import DataError
 from connectors.cdc.incremental.window import ChunkWindow, Key, comparable
+from connectors.cdc.schema.column_mapping import key_value
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.streaming.observers import RowChange
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErrantRow:
-    """A row that cannot be converted: its values as the server sends them, None for null."""
-
-    cells: Sequence[Any]
-    error: DataError
-
-
-class RowWindow(ChunkWindow[list[Any] | ErrantRow, MySqlTableRows, RowChange]):
-    """Rows of one version of a table."""
+class RowWindow(ChunkWindow[list[Any], MySqlTableRows, RowChange]):
+    """Rows of one version of a table, with the texts of its columns."""
 
     def __init__(self, table: MySqlTableRows, current_version: Callable[[], MySqlTableRows | None], *, is_exact: bool) -> None:
         """``current_version`` returns the version of the stream's position. ``is_exact``: the rows are those at the position
@@ -30,17 +22,24 @@ class RowWindow(ChunkWindow[list[Any] | ErrantRow, MySqlTableRows, RowChange]):
         self.table = table
         self._current_version = current_version
         self._is_exact = is_exact
+        # Without a key, only all columns identify a row.
+        self._indexes = table.key_indexes or tuple(range(len(table.columns)))
+        columns = table.row_columns
+        self._cells = [(i, columns[i].type.decode, columns[i].null_value) for i in self._indexes]
 
     @property
     def is_stale(self) -> bool:
-        """Whether the table has changed, so that the rows are of another version than those at the position."""
+        """Also whether the table has changed, so that the rows are of another version than those at the position."""
         return super().is_stale or self._current_version() is not self.table
 
-    def add_row(self, values: list[Any]) -> None:
-        self.add(self._key(values), values)
-
-    def add_errant(self, row: ErrantRow) -> None:
-        self.add((row,), row)
+    def add_row(self, row: list[Any]) -> None:
+        """Adds a row with the texts of the columns, None for null."""
+        try:
+            key = [null if (text := row[i]) is None else decode(text) for i, decode, null in self._cells]
+        except CONVERSION_ERRORS:
+            self.add((object(),), row)  # it is reported when it is emitted, and so are its changes
+        else:
+            self.add(_comparable_key(key), row)
 
     def is_of(self, table: MySqlTableRows) -> bool:
         return table.id == self.table.id
@@ -49,13 +48,16 @@ class RowWindow(ChunkWindow[list[Any] | ErrantRow, MySqlTableRows, RowChange]):
         before, after = change
         if self.is_empty or self._is_exact or (keeps_same and before is not None and before == after):
             return
-        if before is None and after is None:
+        if (before is None and after is None) or table is not self.table:
             self.remove(None)
+            return
         for values in (before, after):
             if values is not None:
-                self.remove(self._key(values) if table is self.table else None)
+                self.remove(self._key(values))
 
     def _key(self, values: Sequence[Any]) -> Key:
-        """The key of a row; without one, all values, because no other column identifies it."""
-        key = self.table.key_of(values)
-        return tuple(map(comparable, values if key is None else key))
+        return _comparable_key([values[i] for i in self._indexes])
+
+
+def _comparable_key(values: Sequence[Any]) -> Key:
+    return tuple(comparable(key_value(value)) for value in values)
