@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from connect.record import SourceRecord
 from connectors.cdc.errors import ConnectionLostError
@@ -111,6 +111,8 @@ class BinlogChunkReader:
         self._events = IncrementalRowEvents(settings, version)
         self._decode: tuple[MySqlTableRows, Decode] | None = None
         self._connection: MySqlConnection | None = None
+        self._rejected: tuple[str, BinlogMark] | None = None
+        """The error of the last attempt, and the end of the log at that time."""
 
     def find_tables(self) -> list[tuple[str, str]]:
         is_signal_table = self._tables.filters.is_signal_table
@@ -126,12 +128,22 @@ class BinlogChunkReader:
         try:
             with _transaction(connection, self._stream.server()) as contents:
                 self._check_visibility(contents)
-                return self._read(connection, query, scan, contents)
+                chunk = self._read(connection, query, scan, contents)
         except MySqlServerError as e:
-            if e.number in (_LOCKED, _TABLE_CHANGED) or not self._is_at_end(connection):
-                # The stream may be about to tell what has happened to the table.
-                raise ChunkDelayed(e.message) from e
-            raise TableSkipped("SQL_EXCEPTION", e.message) from e
+            self._judge(connection, e)
+        self._rejected = None
+        return chunk
+
+    def _judge(self, connection: MySqlConnection, error: MySqlServerError) -> NoReturn:
+        """Raises ChunkDelayed as long as the stream may tell what has happened to the table, else TableSkipped."""
+        if error.number in (_LOCKED, _TABLE_CHANGED):
+            raise ChunkDelayed(error.message) from error
+        if self._rejected is None or self._rejected[0] != error.message:
+            self._rejected = error.message, BinlogMark.at(read_position(connection, self._stream.server()))
+        if not self._rejected[1].is_at_or_before(self._stream.position().position):
+            raise ChunkDelayed(error.message) from error
+        self._rejected = None
+        raise TableSkipped("SQL_EXCEPTION", error.message) from error
 
     def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
         return self._events.records(window, before, after)
@@ -206,11 +218,6 @@ class BinlogChunkReader:
                 "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON), or let the connector "
                 "write to a signal table (signal.data.collection, read.only=false)",
             )
-
-    def _is_at_end(self, connection: MySqlConnection) -> bool:
-        """Whether the stream has everything that the server has logged by now."""
-        end = read_position(connection, self._stream.server())
-        return BinlogMark.at(end).is_at_or_before(self._stream.position().position)
 
     # --- rows -------------------------------------------------------------------------------------------------------------------
 
