@@ -1,4 +1,4 @@
-"""Streams of changes for benchmarks: a worker with the PostgreSQL source, writers at a steady rate, and latencies."""
+"""Streams of changes for benchmarks: a worker with a source, writers at a steady rate, and latencies."""
 
 from __future__ import annotations
 
@@ -51,10 +51,17 @@ class ChangeStream:
         return Figures(count, time.monotonic() - started, figures.cpu_s - cpu_before, figures.peak_rss_mb)
 
 
-@contextlib.contextmanager
-def change_stream(here: BenchmarkEnvironment, server: EmbeddedPostgres, **config: str) -> Iterator[ChangeStream]:
-    """Runs a worker until the end of the block; its connector has caught up with the database at first."""
+def change_stream(
+    here: BenchmarkEnvironment, server: EmbeddedPostgres, **config: str
+) -> contextlib.AbstractContextManager[ChangeStream]:
+    """Runs a worker with the PostgreSQL source until the end of the block."""
     source = source_config(server, "bench", **{"snapshot.mode": "no_data", "slot.drop.on.stop": "true", **config})
+    return running_stream(here, source)
+
+
+@contextlib.contextmanager
+def running_stream(here: BenchmarkEnvironment, source: Mapping[str, str]) -> Iterator[ChangeStream]:
+    """Runs a worker until the end of the block; its connector, named bench, has caught up with the database at first."""
     command, port = here.worker_command(PLAIN_JSON, [source])
     with Measured(command, here.home / "log") as worker:
         worker.wait_until(lambda: is_streaming(rest(port, "/sluice/connectors/bench/progress")), 60)

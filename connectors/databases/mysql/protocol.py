@@ -50,9 +50,12 @@ class PacketReader:
             return self._read_packet()
         try:
             block: bytes = self._file.read(missing) if missing > _BLOCK else self._file.read1(_BLOCK)
-        except (OSError, ValueError, AttributeError) as e:
-            # ValueError: another thread closed the file because it dropped the connection.
+        except OSError as e:
             self._lose(e)
+        except (ValueError, AttributeError) as e:
+            if self.driver.open:
+                raise
+            self._lose(e)  # another thread dropped the connection, and closed the file
         if not block:
             self._lose(None)
         return block

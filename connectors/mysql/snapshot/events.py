@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from connect.data.struct import Struct
@@ -26,13 +27,14 @@ from connectors.mysql.schema.table_rows import CapturedMySqlColumn, MySqlTableRo
 # The slots of an envelope; ``before`` and ``transaction`` are null.
 _NULL, _SOURCE, _OP, _TS_MS, _TS_US, _TS_NS = range(6)
 _ASCII: Final = frozenset({Inline.INT, Inline.FLOAT, Inline.DECIMAL, Inline.BOOL})
-_SPECIAL = dict.fromkeys((*range(32), ord('"'), ord("\\")))
 
 RowsDecoder = Callable[[Sequence[list[Any]], Struct, Mapping[str, Any], Mapping[str, Any], int, int, int], list[SourceRecord]]
 
 
 def text_decoder(rows: MySqlTableRows) -> Decode:
     """Compiles the decoder of a query's rows to texts, and bytes where the server sends bytes."""
+    if not rows.columns:
+        return compile_row_decoder(["NULL"], [None])
     return compile_row_decoder([column.name for column in rows.columns], [_text_of(column) for column in rows.columns])
 
 
@@ -182,8 +184,6 @@ _FROM_TEXT = {
 
 def _rows_decoder(rows: MySqlTableRows) -> RowsDecoder:
     """Generates ``decode(rows, source, partition, offset, ts_ms, ts_us, ts_ns)``, which returns the 'r' events of rows."""
-    from decimal import Decimal
-
     columns, schemas = rows.row_columns, rows.schemas
     space: dict[str, Any] = {
         "Struct": Struct, "SourceRecord": SourceRecord, "Decimal": Decimal, "key_value": key_value, "topic": rows.topic,

@@ -87,7 +87,7 @@ class MySqlRowStream:
         assert decode is not None
         link = self.connection.socket
         ignored: list[Any] = []
-        while not self._is_full:
+        while True:
             begin = stream.at
             stream.at = decode(stream.data, stream.text, begin, BATCH_ROWS - len(rows), rows, ignored)
             self._size_bytes += stream.at - begin

@@ -16,6 +16,7 @@ from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
 from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.cdc.snapshot.reader import SnapshotReader
 from connectors.cdc.snapshot.table_read import TableRead
+from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.offsets import BinlogPosition, snapshot_offset
@@ -112,7 +113,6 @@ class MySqlSnapshotSession:
                 self._offsets = offsets(self.position)
             if records_structure:
                 self._events = self._record(self.position, self._offset(last=False))
-            if stored_state is None:
                 self._plan()
         except BaseException:
             self.close()
@@ -180,7 +180,7 @@ class MySqlSnapshotSession:
             if not lock.is_allowed:
                 raise TablesChangedError("tables changed at the start of the snapshot, so a new one is needed")
         catalog = connections[0]
-        lock.acquire([id for id in self._captured_ids(catalog)])
+        lock.acquire(self._captured_ids(catalog))
         position = start_transactions(connections, server, is_locked=lock.stops_commits)
         used = len(connections)
         if position is None:
@@ -210,8 +210,6 @@ class MySqlSnapshotSession:
         return used if before.has_structure_of(self._catalog) else None
 
     def _captured_ids(self, connection: MySqlConnection) -> list[TableId]:
-        from connectors.mysql.catalog import read_tables
-
         ids = [TableId(info.database, info.name) for info in read_tables(connection)]
         return [id for id in ids if self._tables.captures(id)]
 

@@ -157,12 +157,10 @@ class StructureRecorder:
             found.append((id.database, ddl, [TableDdlChange(DdlKind.DROP, id, None, ddl)]))
         for database in tables.databases:
             name = database.name
-            for ddl in (
-                f"DROP DATABASE IF EXISTS {quote_identifier(name)}",
-                f"CREATE DATABASE {quote_identifier(name)} CHARSET {database.charset} COLLATE {database.collation}",
-            ):
-                found.append((name, ddl, self._structures.changes_of(ddl, name)))
-            found.append((name, f"USE {quote_identifier(name)}", []))
+            quoted = quote_identifier(name)
+            create = f"CREATE DATABASE {quoted} CHARSET {database.charset} COLLATE {database.collation}"
+            for ddl in (f"DROP DATABASE IF EXISTS {quoted}", create, f"USE {quoted}"):
+                found += [(name, ddl, self._structures.changes_of(ddl, name))]
             self._structures.database_charsets[name] = database.charset
             for id, text in tables.statements.items():
                 if id.database == name and (table := self._parse_table(id, text)) is not None:

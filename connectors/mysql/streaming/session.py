@@ -84,8 +84,13 @@ class BinlogStream:
         self.disconnect()
         self._position = position
 
+    def forget(self) -> None:
+        """Gives the position up."""
+        self.disconnect()
+        self._position = None
+
     def start(self, server: ServerInfo, position: BinlogPosition, stop: BinlogPosition | None = None) -> None:
-        """Starts the stream at a position. With ``stop``, a position of the same server, :attr:`is_at_stop` says when it is there.
+        """Starts the stream at a position. With ``stop``, a position of this server, :attr:`is_at_stop` says when it is there.
 
         Raises the errors of :meth:`BinlogClient.open`.
         """

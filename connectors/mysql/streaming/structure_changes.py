@@ -139,17 +139,9 @@ class StructureChanges:
             name = change.name if isinstance(change, DatabaseChange) else change.id.database
             table = None if isinstance(change, DatabaseChange) else change.id.name
             tables = [change] if isinstance(change, TableDdlChange) else []
-            value = self.events.value(source(name, table), name, sql, tables, ts_ms=ts_ms)
             found.append(
-                SourceRecord(
-                    self._partition,
-                    position,
-                    self._settings.topic_prefix,
-                    0,
-                    self.events.key_schema,
-                    self.events.key(name),
-                    self.events.value_schema,
-                    value,
+                self.events.record(
+                    self._partition, position, self._settings.topic_prefix, source(name, table), name, sql, tables, ts_ms=ts_ms
                 )
             )
         return found

@@ -196,6 +196,7 @@ def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
         kafka_bootstrap_servers="broker:9092",
         name="mine",
         producer_security_protocol="SSL",
+        producer_delivery_timeout_ms="5000",
         consumer_security_protocol="PLAINTEXT",
         consumer_key_deserializer="org.apache.kafka.common.serialization.StringDeserializer",
         kafka_recovery_attempts="20",
@@ -205,11 +206,13 @@ def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
     store = open_store(settings, context.open)
     ((name, opened),) = context.opened
     assert name == "history"
-    assert opened.producer == {"bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL"}
+    assert opened.producer == {
+        "bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL", "delivery.timeout.ms": "5000",
+    }  # fmt: skip
     assert opened.consumer == {
         "bootstrap.servers": "broker:9092", "client.id": "mine", "group.id": "mine", "security.protocol": "PLAINTEXT",
     }  # fmt: skip
-    assert (opened.query_timeout_s, opened.create_timeout_s, opened.read_timeout_s) == (1.5, 30.0, 2.0)
+    assert opened[2:] == (1.5, 30.0, 2.0, 5.0)
     assert not store.storage_exists()
     store.initialize()
     assert context.topic.configs == {"cleanup.policy": "delete", "retention.ms": "9223372036854775807", "retention.bytes": "-1"}
