@@ -46,10 +46,16 @@ _ALL: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FollowedStream:
-    """The stream that chunks are put into: its position, and the server that it comes from. Both are known while it runs."""
+    """The stream that chunks are put into. It is asked only while it is open."""
 
     position: Callable[[], StreamPosition]
-    server: Callable[[], ServerInfo]
+    find_server: Callable[[], ServerInfo | None]
+    """Returns the server that the stream comes from; not None while it is open."""
+
+    def server(self) -> ServerInfo:
+        server = self.find_server()
+        assert server is not None
+        return server
 
 
 @dataclass(frozen=True, slots=True)

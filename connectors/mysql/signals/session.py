@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from connectors.cdc.incremental.notifications import Notifier
 from connectors.cdc.incremental.snapshot import IncrementalSnapshot
 from connectors.cdc.incremental.watermarks import Watermarks
-from connectors.cdc.signals.session import BlockingT, SignalSession
+from connectors.cdc.signals.session import SignalSession
 from connectors.cdc.signals.signal_table import SignalTable
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.incremental.chunks import BinlogChunkReader, FollowedStream
@@ -16,7 +16,10 @@ from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.signals.blocking import MySqlBlockingSnapshots
 from connectors.mysql.streaming.observers import BinlogObservers, RowChange
+
+MySqlSignals = SignalSession[BinlogObservers, MySqlBlockingSnapshots]
 
 
 def create_mysql_signals(
@@ -26,9 +29,8 @@ def create_mysql_signals(
     structures: TableStructures,
     sessions: MySqlSessions,
     stream: FollowedStream,
-    blocking: BlockingT,
     version: str,
-) -> SignalSession[BinlogObservers, BlockingT]:
+) -> MySqlSignals:
     """Creates the session of a task; it opens no connection yet. ``stream`` is asked only while it is open."""
     notifier = Notifier(settings.notifications, settings.topic_prefix)
     writer = MySqlSignalWriter(settings, sessions)
@@ -39,6 +41,7 @@ def create_mysql_signals(
         notifier,
         skips_unchanged=settings.skip_unchanged,
     )
+    blocking = MySqlBlockingSnapshots(settings, tables, structures, sessions, observers, version)
     signals = SignalSession(settings, observers, incremental, blocking, notifier)
     if "source" in settings.signals.channels:
         observers.add(SignalTable(settings.signals, signals.handle, _name_of, _inserted_texts))

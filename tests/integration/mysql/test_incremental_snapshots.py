@@ -11,70 +11,16 @@ from typing import Any
 
 import pytest
 
-from connect.record import SourceRecord
+from connect.record import ErrantSourceRecord, SourceRecord
 from connectors.mysql.types import MYSQL_JAVA_KEYS
-
-
-def signal(source: Any, type_: str, data: dict[str, Any] | None = None, id_: str = "") -> None:
-    values = (id_ or f"{type_}-{time.monotonic_ns()}", type_, json.dumps(data or {}))
-    source.execute("INSERT INTO signals VALUES (%s, %s, %s)", values)
-
-
-def execute(source: Any, *tables: str, **data: Any) -> None:
-    names = [f"{source.database}.{table}" for table in tables]
-    signal(source, "execute-snapshot", {"data-collections": names, **data}, f"s{time.monotonic_ns()}")
-
-
-class ReplayedTopic:
-    """What a consumer of a topic has: rows by key."""
-
-    def __init__(self, table: str) -> None:
-        self.table = table
-        self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self.operations: list[str] = []
-
-    def apply(self, records: list[SourceRecord]) -> None:
-        for record in records:
-            if record.topic.rpartition(".")[2] != self.table:
-                continue
-            key = tuple(record.key.values)
-            if record.value is None:
-                self.rows.pop(key, None)
-                continue
-            event = record.value.as_dict()
-            self.operations.append(event["op"])
-            if event["op"] == "d":
-                self.rows.pop(key, None)
-            else:
-                self.rows[key] = event["after"]
-
-    def listed(self) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row.values()) for row in self.rows.values())
-
-
-def until_read(source: Any, replayed: ReplayedTopic, timeout_s: float = 40, *, started: bool = False) -> list[SourceRecord]:
-    """Polls until no incremental snapshot runs, and stores offsets on the way. ``started``: one runs, or has just ended."""
-    found: list[SourceRecord] = []
-    deadline = time.monotonic() + timeout_s
-    while not started or "incremental_snapshot" in source.task.progress():
-        assert time.monotonic() < deadline, source.task.progress()
-        records = source.poll()
-        found += records
-        replayed.apply(records)
-        started = started or "incremental_snapshot" in source.task.progress() or any(map(is_read, records))
-        if records:
-            source.store(records[-1])
-    return found
-
-
-def is_read(record: SourceRecord) -> bool:
-    return record.value is not None and "op" in record.value_schema.field_names and record.value["op"] == "r"
+from tests.integration.mysql.conftest import MariaDbRunningSource
+from tests.integration.mysql.signaling import ReplayedTopic, SignaledSource, is_read
 
 
 class Workload:
     """Sessions that change a table all the time."""
 
-    def __init__(self, source: Any, change: Callable[[Any, random.Random], None], sessions: int = 2) -> None:
+    def __init__(self, source: SignaledSource, change: Callable[[Any, random.Random], None], sessions: int = 2) -> None:
         self._source = source
         self._change = change
         self._stopped = threading.Event()
@@ -84,7 +30,7 @@ class Workload:
     def _run(self, seed: int) -> None:
         rng = random.Random(seed)
         try:
-            with self._source.sql() as db, db.cursor() as cursor:
+            with self._source.source.server.connect(self._source.database) as db, db.cursor() as cursor:
                 while not self._stopped.is_set():
                     self._change(cursor, rng)
                     self._stopped.wait(0.002)
@@ -124,45 +70,42 @@ def change_anything(db: Any, rng: random.Random) -> None:
 
 
 @pytest.fixture
-def table(source: Any) -> Any:
+def table(source: MariaDbRunningSource) -> SignaledSource:
     """A table with rows that were never captured."""
-    source.execute("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(50))")
-    source.execute("INSERT INTO t SELECT seq, 'old' FROM seq_1_to_3000")
-    return source
-
-
-def rows_of(source: Any, table: str = "t") -> list[tuple[Any, ...]]:
-    return sorted(source.execute(f"SELECT * FROM {table}"))
+    made = SignaledSource(source)
+    made.execute("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(50))")
+    made.execute("INSERT INTO t SELECT seq, 'old' FROM seq_1_to_3000")
+    return made
 
 
 @pytest.mark.parametrize("read_only", ["false", "true"])
-def test_topic_equals_a_table_that_changes_during_the_snapshot(table: Any, read_only: str) -> None:
+def test_topic_equals_a_table_that_changes_during_the_snapshot(table: SignaledSource, read_only: str) -> None:
     table.start(incremental_snapshot_chunk_size="100", read_only=read_only)
     replayed = ReplayedTopic("t")
     with Workload(table, change_anything):
-        execute(table, "t")
-        records = until_read(table, replayed)
-    replayed.apply(table.quiet())
-    assert replayed.listed() == rows_of(table)
+        table.request("t")
+        records = table.until_read(replayed)
+    replayed.apply(table.source.quiet())
+    assert replayed.listed() == table.rows_of()
     assert replayed.operations.count("r") > 1500
     assert len(replayed.operations) > replayed.operations.count("r")
     written = [r.value["after"]["type"] for r in records if r.topic.endswith(".signals") and r.value["after"]]
     assert ("snapshot-window-open" in written) == (read_only == "false")
 
 
-def test_restarts_at_any_point_continue_at_the_chunk_and_lose_nothing(table: Any) -> None:
+def test_restarts_at_any_point_continue_at_the_chunk_and_lose_nothing(table: SignaledSource) -> None:
     table.start(incremental_snapshot_chunk_size="150")
     replayed = ReplayedTopic("t")
     rng = random.Random(7)
     restarts = 0
     with Workload(table, change_anything):
-        execute(table, "t")
+        table.request("t")
         deadline = time.monotonic() + 60
         while "incremental_snapshot" not in table.task.progress():
             assert time.monotonic() < deadline
             if found := table.poll():
                 replayed.apply(found)
-                table.store(found[-1])
+                table.source.store(found[-1])
         while "incremental_snapshot" in table.task.progress():
             assert time.monotonic() < deadline
             records = table.poll()
@@ -172,68 +115,65 @@ def test_restarts_at_any_point_continue_at_the_chunk_and_lose_nothing(table: Any
             sent = rng.randrange(1, len(records) + 1) if restarts < 8 and rng.random() < 0.3 else len(records)
             replayed.apply(records[:sent])
             if rng.random() < 0.7:
-                table.store(records[rng.randrange(sent)])
+                table.source.store(records[rng.randrange(sent)])
             if restarts < 8 and (sent < len(records) or rng.random() < 0.2):
                 restarts += 1
-                table.kill()
-                table.start()
-    replayed.apply(table.quiet())
+                table.restart()
+    replayed.apply(table.source.quiet())
     assert restarts > 3
-    assert replayed.listed() == rows_of(table)
+    assert replayed.listed() == table.rows_of()
 
 
-def test_signal_outlives_a_kill_before_its_snapshot_starts(table: Any) -> None:
+def test_signal_outlives_a_kill_before_its_snapshot_starts(table: SignaledSource) -> None:
     table.start()
-    execute(table, "t")
+    table.request("t")
     received = table.poll()
     while not received:
         received = table.poll()
-    table.store(received[-1])
-    table.kill()
-    table.start()
+    table.source.store(received[-1])
+    table.restart()
     replayed = ReplayedTopic("t")
-    until_read(table, replayed)
+    table.until_read(replayed)
     assert len(replayed.rows) == 3000
 
 
-def test_pause_resume_and_stop(table: Any) -> None:
+def test_pause_resume_and_stop(table: SignaledSource) -> None:
     table.execute("CREATE TABLE u (id INT PRIMARY KEY)")
     table.execute("INSERT INTO u VALUES (1)")
     table.start(incremental_snapshot_chunk_size="10")
     replayed = ReplayedTopic("t")
-    execute(table, "t", "u")
+    table.request("t", "u")
     while len(replayed.rows) < 100:
         replayed.apply(table.poll())
-    signal(table, "pause-snapshot")
-    found = table.quiet()
+    table.signal("pause-snapshot")
+    found = table.source.quiet()
     replayed.apply(found)
     paused_at = len(replayed.rows)
     assert 0 < paused_at < 3000
     assert table.task.progress()["incremental_snapshot"]["paused"] is True
-    table.store(found[-1])
-    table.kill()
-    table.start()
-    assert table.quiet() == []
-    signal(table, "resume-snapshot")
+    table.source.store(found[-1])
+    table.restart()
+    assert table.source.quiet() == []
+    table.signal("resume-snapshot")
     while len(replayed.rows) < paused_at + 20:
         replayed.apply(table.poll())
-    signal(table, "stop-snapshot", {"data-collections": [f"{table.database}.t"]})
+    table.signal("stop-snapshot", {"data-collections": [f"{table.database}.t"]})
     other = ReplayedTopic("u")
-    until_read(table, other)
+    table.until_read(other)
     assert other.listed() == [(1,)]
-    table.quiet()
-    table.store_position()
+    table.source.quiet()
+    table.source.flush()
     assert not [key for key in table.stored if key.startswith("incremental")]
 
 
-def test_conditions_and_tables_by_regular_expression(table: Any) -> None:
+def test_conditions_and_tables_by_regular_expression(table: SignaledSource) -> None:
     table.execute("CREATE TABLE t2 (id INT PRIMARY KEY, name VARCHAR(50))")
     table.execute("INSERT INTO t2 SELECT seq, 'x' FROM seq_1_to_9")
     table.start(incremental_snapshot_chunk_size="7")
     condition = {"data-collection": f"{table.database}.t", "filter": "id > 100 AND id <= 150 OR id = 3"}
-    execute(table, r"t\d?", **{"additional-conditions": [condition]})
+    table.request(r"t\d?", **{"additional-conditions": [condition]})
     one, two = ReplayedTopic("t"), ReplayedTopic("t2")
-    records = until_read(table, one)
+    records = table.until_read(one)
     two.apply(records)
     assert [row[0] for row in one.listed()] == [3, *range(101, 151)]
     assert len(two.rows) == 9
@@ -245,38 +185,36 @@ def test_conditions_and_tables_by_regular_expression(table: Any) -> None:
     assert rows[0].headers is None
 
 
-def test_condition_that_the_server_rejects_skips_the_table(table: Any, caplog: Any) -> None:
+def test_condition_that_the_server_rejects_skips_the_table(table: SignaledSource, caplog: Any) -> None:
     table.execute("CREATE TABLE t2 (id INT PRIMARY KEY)")
     table.execute("INSERT INTO t2 VALUES (1)")
     table.start()
     condition = {"data-collection": f"{table.database}.t", "filter": "nothing = 1"}
-    execute(table, "t", "t2", **{"additional-conditions": [condition]})
+    table.request("t", "t2", **{"additional-conditions": [condition]})
     other = ReplayedTopic("t2")
-    until_read(table, other)
+    table.until_read(other)
     assert other.listed() == [(1,)]
     assert f"skipping {table.database}.t: " in caplog.text
     assert "Unknown column 'nothing'" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "column", ["a INT NOT NULL", "a INT NULL", "a VARCHAR(9) COLLATE latin1_general_ci CHARACTER SET latin1"]
-)
-def test_tables_without_a_key_need_a_surrogate_key(table: Any, caplog: Any, column: str) -> None:
+@pytest.mark.parametrize("column", ["a INT NOT NULL", "a INT NULL", "a VARCHAR(9) CHARACTER SET latin1"])
+def test_tables_without_a_key_need_a_surrogate_key(table: SignaledSource, caplog: Any, column: str) -> None:
     table.execute(f"CREATE TABLE n ({column}, b INT)")
     value = "IF(seq > 180, NULL, seq DIV 10)" if "NOT NULL" not in column else "seq DIV 10"
     table.execute(f"INSERT INTO n SELECT {value}, seq FROM seq_1_to_200")
     table.start(incremental_snapshot_chunk_size="7")
-    execute(table, "n")
-    table.quiet()
+    table.request("n")
+    table.source.quiet()
     assert f"{table.database}.n has no key; name a column that orders its rows in surrogate-key of the signal" in caplog.text
-    execute(table, "n", **{"surrogate-key": "A"})
-    records = until_read(table, ReplayedTopic("none"))
+    table.request("n", **{"surrogate-key": "A"})
+    records = table.until_read()
     rows = [r for r in records if r.topic.endswith(".n")]
     assert sorted(r.value["after"]["b"] for r in rows) == list(range(1, 201))
     assert {r.key for r in rows} == {None}
 
 
-def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: Any) -> None:
+def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: SignaledSource) -> None:
     """Nothing says which row a change replaces, so the events are replayed as a multiset of whole rows."""
     table.execute("CREATE TABLE n (a INT NOT NULL, b VARCHAR(40), INDEX (a))")
     table.execute("INSERT INTO n SELECT seq DIV 3, 'old' FROM seq_1_to_900")
@@ -286,10 +224,10 @@ def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: Any) -> 
 
     table.start(incremental_snapshot_chunk_size="50", read_only="true")
     with Workload(table, change):
-        execute(table, "n", **{"surrogate-key": "a"})
-        records = until_read(table, ReplayedTopic("none"))
+        table.request("n", **{"surrogate-key": "a"})
+        records = table.until_read()
     rows: list[tuple[Any, ...]] = []
-    for record in [*records, *table.quiet()]:
+    for record in [*records, *table.source.quiet()]:
         if record.topic.endswith(".n"):
             before, after, op = record.value["before"], record.value["after"], record.value["op"]
             if op == "u" and (old := tuple(before.values)) in rows:
@@ -297,7 +235,7 @@ def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: Any) -> 
             elif op == "u":
                 continue  # its row comes with a later chunk, as it is then
             rows.append(tuple(after.values))
-    assert sorted(rows) == rows_of(table, "n")
+    assert sorted(rows) == table.rows_of("n")
 
 
 KEYS = [
@@ -329,26 +267,25 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("type_", "value"), KEYS, ids=[type_ for type_, _ in KEYS])
-def test_keys_of_any_type(table: Any, type_: str, value: str) -> None:
+def test_keys_of_any_type(table: SignaledSource, type_: str, value: str) -> None:
     table.execute(f"CREATE TABLE k (a {type_}, b INT, name TEXT, PRIMARY KEY (a, b))")
     table.execute(f"INSERT INTO k SELECT {value}, seq, 'x' FROM seq_1_to_60")
     table.start(incremental_snapshot_chunk_size="13")
-    execute(table, "k")
+    table.request("k")
     found: list[SourceRecord] = []
     while len(found) < 20:
         found += table.poll()
-    table.store([r for r in found if r.topic.endswith(".k")][-1])
-    table.kill()
-    table.start()
-    found += until_read(table, ReplayedTopic("none"))
+    table.source.store([r for r in found if r.topic.endswith(".k")][-1])
+    table.restart()
+    found += table.until_read()
     rows = [r.value["after"]["b"] for r in found if r.topic.endswith(".k")]
     assert sorted(rows) == list(range(1, 61))
 
 
-def test_a_table_may_be_altered_and_truncated(table: Any) -> None:
+def test_a_table_may_be_altered_and_truncated(table: SignaledSource) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")
-    execute(table, "t")
+    table.request("t")
     while len(replayed.rows) < 500:
         replayed.apply(table.poll())
     table.execute("ALTER TABLE t ADD COLUMN c INT NOT NULL DEFAULT 7")
@@ -361,43 +298,39 @@ def test_a_table_may_be_altered_and_truncated(table: Any) -> None:
     assert replayed.rows[(1999,)] == {"id": 1999, "c": 7}
     table.execute("TRUNCATE TABLE t")
     table.execute("INSERT INTO t VALUES (5000, 8)")
-    until_read(table, replayed, started=True)
-    replayed.apply(table.quiet())
+    table.until_read(replayed, started=True)
+    replayed.apply(table.source.quiet())
     assert replayed.rows[(5000,)] == {"id": 5000, "c": 8}
     assert len(replayed.rows) < 3000
 
 
-def test_a_table_that_is_dropped_is_skipped(table: Any, caplog: Any) -> None:
+def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")
-    execute(table, "t")
+    table.request("t")
     while len(replayed.rows) < 500:
         replayed.apply(table.poll())
     table.execute("DROP TABLE t")
-    until_read(table, replayed, started=True)
+    table.until_read(replayed, started=True)
     assert f"skipping {table.database}.t: table {table.database}.t does not exist or is not captured" in caplog.text
 
 
-def test_chunks_wait_for_a_table_that_is_locked(table: Any) -> None:
+def test_chunks_wait_for_a_table_that_is_locked(table: SignaledSource) -> None:
     table.start(read_only="true")
     replayed = ReplayedTopic("t")
-    with table.sql() as db, db.cursor() as cursor:
+    with table.source.server.connect(table.database) as db, db.cursor() as cursor:
         cursor.execute("LOCK TABLES t WRITE")
-        signal_by_rest(table)
+        table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
         for _ in range(3):
             replayed.apply(table.poll())
         assert replayed.rows == {}
         cursor.execute("UNLOCK TABLES")
-    until_read(table, replayed)
+    table.until_read(replayed)
     assert len(replayed.rows) == 3000
 
 
-def signal_by_rest(source: Any) -> None:
-    source.task.signal("1", "execute-snapshot", json.dumps({"data-collections": [f"{source.database}.t"]}))
-
-
 @pytest.mark.parametrize("surrogate_key", ["", "grp"])
-def test_chunks_of_large_rows_are_smaller(table: Any, surrogate_key: str) -> None:
+def test_chunks_of_large_rows_are_smaller(table: SignaledSource, surrogate_key: str) -> None:
     table.execute("CREATE TABLE large (id INT PRIMARY KEY, grp INT, body MEDIUMTEXT)")
     table.execute("INSERT INTO large SELECT seq, seq DIV 2, REPEAT('x', 100000) FROM seq_1_to_60")
     table.start(
@@ -405,9 +338,9 @@ def test_chunks_of_large_rows_are_smaller(table: Any, surrogate_key: str) -> Non
         notification_enabled_channels="sink",
         notification_sink_topic_name="notes",
     )
-    execute(table, "large", **({"surrogate-key": surrogate_key} if surrogate_key else {}))
+    table.request("large", **({"surrogate-key": surrogate_key} if surrogate_key else {}))
     replayed = ReplayedTopic("large")
-    records = until_read(table, replayed)
+    records = table.until_read(replayed)
     assert [row[0] for row in replayed.listed()] == list(range(1, 61))
     assert len(replayed.operations) == 60
     chunks = [r for r in records if r.topic == "notes" and r.value["type"] == "IN_PROGRESS"]
@@ -415,16 +348,16 @@ def test_chunks_of_large_rows_are_smaller(table: Any, surrogate_key: str) -> Non
     assert len(chunks) == 0 if surrogate_key else len(chunks) > 3
 
 
-def test_notifications_of_a_snapshot(table: Any) -> None:
+def test_notifications_of_a_snapshot(table: SignaledSource) -> None:
     table.execute("CREATE TABLE empty (id INT PRIMARY KEY)")
     table.start(
         incremental_snapshot_chunk_size="2000",
         notification_enabled_channels="log,sink",
         notification_sink_topic_name="notes",
     )
-    execute(table, "t", "empty")
-    records = until_read(table, ReplayedTopic("t"))
-    notes = [r.value.as_dict() for r in [*records, *table.quiet()] if r.topic == "notes"]
+    table.request("t", "empty")
+    records = table.until_read(ReplayedTopic("t"))
+    notes = [r.value.as_dict() for r in [*records, *table.source.quiet()] if r.topic == "notes"]
     assert [note["type"] for note in notes] == [
         "STARTED", "IN_PROGRESS", "TABLE_SCAN_COMPLETED", "TABLE_SCAN_COMPLETED", "COMPLETED",
     ]  # fmt: skip
@@ -436,30 +369,30 @@ def test_notifications_of_a_snapshot(table: Any) -> None:
     assert [n["additional_data"]["status"] for n in notes[2:4]] == ["SUCCEEDED", "EMPTY"]
 
 
-def test_an_incremental_snapshot_of_debezium_is_continued(table: Any) -> None:
+def test_an_incremental_snapshot_of_debezium_is_continued(table: SignaledSource) -> None:
     table.start(incremental_snapshot_chunk_size="100")
-    execute(table, "t")
+    table.request("t")
     while not table.task.progress().get("incremental_snapshot", {}).get("last_key"):
         if records := table.poll():
-            table.store(records[-1])
-    table.kill()
-    table.stored = {key: value for key, value in table.stored.items() if key != "incremental_snapshot_chunk"}
+            table.source.store(records[-1])
+    del table.stored["incremental_snapshot_chunk"]
     read = MYSQL_JAVA_KEYS.parse(table.stored["incremental_snapshot_primary_key"])
     assert read is not None
-    table.start()
+    table.restart()
     replayed = ReplayedTopic("t")
-    until_read(table, replayed)
+    table.until_read(replayed)
     assert min(replayed.rows) == (int(read[0] or 0) + 1,)
     assert max(replayed.rows) == (3000,)
 
 
-def test_rows_that_cannot_be_converted_are_reported_one_by_one(table: Any) -> None:
+def test_rows_that_cannot_be_converted_are_reported_one_by_one(table: SignaledSource) -> None:
     table.execute("CREATE TABLE d (id INT PRIMARY KEY, day DATE)")
-    with table.sql() as db, db.cursor() as cursor:
+    with table.source.server.connect(table.database) as db, db.cursor() as cursor:
         cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
         cursor.execute("INSERT INTO d VALUES (1, '2024-01-01'), (2, '2024-02-31'), (3, '2024-01-03')")
     table.start()
-    execute(table, "d")
-    records = [r for r in until_read(table, ReplayedTopic("none")) if r.topic.endswith(".d")]
+    table.request("d")
+    records = [r for r in table.until_read() if r.topic.endswith(".d")]
     assert [r.key["id"] if r.key else None for r in records] == [1, None, 3]
-    assert "2024-02-31" in str(records[1].error)
+    assert isinstance(records[1], ErrantSourceRecord)
+    assert "2024-02-31" in records[1].error.message
