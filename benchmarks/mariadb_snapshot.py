@@ -23,7 +23,6 @@ def _bare_rows(server: EmbeddedMariaDB) -> Iterator[bytes]:
         connection.query("SELECT * FROM customers", unbuffered=True)
         while (packet := connection._read_packet().get_all_data())[0] != 0xFE:  # type: ignore[no-untyped-call]
             yield packet
-        connection._result.unbuffered_active = False  # type: ignore[union-attr]
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from connectors.cdc.errors import TablesChangedError
 from connectors.mysql.offsets import parse_offset
-from connectors.mysql.schema.ddl import UnparsedDdlError
+from connectors.mysql.schema.ddl import UnparsedDdlError, parse_create_table
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.server import read_position
-from connectors.mysql.snapshot import session as sessions
 from connectors.mysql.snapshot import structure
+from connectors.mysql.snapshot.point import start_transactions
 from tests.integration.mysql.snapshot.rig import SnapshotSource, is_row
 
 
@@ -138,17 +138,16 @@ def test_change_of_a_table_between_position_and_structure_is_noticed(
 ) -> None:
     """ALTER in an instant: neither the transaction nor the rows tell it."""
     create_tables(source)
-    start = sessions.start_transactions
     altered: list[str] = []
 
     def start_then_alter(*arguments: Any, **keywords: Any) -> Any:
-        position = start(*arguments, **keywords)
+        position = start_transactions(*arguments, **keywords)
         if not altered:
             altered.append("x")
             source.execute("ALTER TABLE a ADD COLUMN x INT, ALGORITHM=INSTANT")
         return position
 
-    monkeypatch.setattr(sessions, "start_transactions", start_then_alter)
+    monkeypatch.setattr("connectors.mysql.snapshot.session.start_transactions", start_then_alter)
     attempt = source.attempt()
     attempt.snapshot.start()
     columns = [column.name for column in attempt.structures.tables[TableId(source.database, "a")].columns]
@@ -189,9 +188,8 @@ def test_statement_that_cannot_be_parsed(source: SnapshotSource, monkeypatch: py
     def refuse(text: str, database: str, context: Any) -> Any:
         if "`b`" in text:
             raise UnparsedDdlError("no table", text)
-        return parse(text, database, context)
+        return parse_create_table(text, database, context)
 
-    parse = structure.parse_create_table
     monkeypatch.setattr(structure, "parse_create_table", refuse)
     with pytest.raises(UnparsedDdlError):
         source.attempt().snapshot.start()
