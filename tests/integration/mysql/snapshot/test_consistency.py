@@ -262,8 +262,8 @@ def test_connection_that_is_lost_is_replaced_by_the_others(source: SnapshotSourc
     attempt = source.attempt(snapshot_max_threads="3")
     attempt.snapshot.start()
     records = attempt.read_some(300)
-    connections = attempt.snapshot._connections
-    assert connections is not None
+    assert attempt.snapshot._started is not None
+    connections = attempt.snapshot._started.connections
     source.execute(f"KILL {connections.readers[1].connection.thread_id}")
     records += attempt.read_all()
     assert len(connections.readers) == 2

@@ -147,7 +147,7 @@ def test_change_of_a_table_between_position_and_structure_is_noticed(
             source.execute("ALTER TABLE a ADD COLUMN x INT, ALGORITHM=INSTANT")
         return position
 
-    monkeypatch.setattr("connectors.mysql.snapshot.session.start_transactions", start_then_alter)
+    monkeypatch.setattr("connectors.mysql.snapshot.start.start_transactions", start_then_alter)
     attempt = source.attempt()
     attempt.snapshot.start()
     columns = [column.name for column in attempt.structures.tables[TableId(source.database, "a")].columns]
