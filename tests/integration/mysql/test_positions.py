@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,7 @@ def test_position_after_the_end_of_the_log_is_named(source: MariaDbRunningSource
     source.store(record)
     source.kill()
     assert source.offsets.stored is not None
-    source.offsets.stored["gtids"] = "0-1-999999999"
+    source.offsets.stored["gtids"] = re.sub(r"0-1-\d+", "0-1-999999999", source.offsets.stored["gtids"])
     source.start()
     with pytest.raises(ServerReplacedError, match="was replaced or restored"):
         source.read(1)
