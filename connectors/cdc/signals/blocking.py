@@ -97,10 +97,7 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         try:
             self.session = self._open(request, point)
         except (RejectedStatementError, ConfigError, TablesChangedError) as e:
-            self._attempts += 1
-            if isinstance(e, TablesChangedError) and self._attempts < _MAX_ATTEMPTS:
-                raise
-            self._give_up(e)
+            self._give_up_at_last(e)
             return None
         if self.session is None:
             log.warning("signal %s: no captured table matches %s", request.signal_id, ", ".join(request.collections))
@@ -108,13 +105,16 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         return self.session
 
     def read(self) -> Sequence[SourceRecord]:
-        """Returns the next events; afterwards ``session`` is None if they were the last."""
+        """Returns the next events; afterwards ``session`` is None if they were the last.
+
+        Raises TablesChangedError and ConnectionLostError: then :meth:`close`, and start again.
+        """
         session = self.session
         assert session is not None
         try:
             records = session.read()
-        except RejectedStatementError as e:
-            self._give_up(e)
+        except (RejectedStatementError, TablesChangedError) as e:
+            self._give_up_at_last(e)
             self.close()
             return []
         if session.done:
@@ -122,7 +122,11 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
             self.session = None
         return records
 
-    def _give_up(self, error: ConnectError) -> None:
+    def _give_up_at_last(self, error: ConnectError) -> None:
+        """Gives up, or raises the error if another attempt may succeed."""
+        self._attempts += 1
+        if isinstance(error, TablesChangedError) and self._attempts < _MAX_ATTEMPTS:
+            raise error
         log.warning(
             "signal %s: the blocking snapshot failed; streaming continues: %s", self._requests[0].signal_id, error.message
         )
