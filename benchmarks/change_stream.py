@@ -83,8 +83,17 @@ def at_rate(per_s: float, count: int, run: Callable[[int], object]) -> None:
             time.sleep(left)
 
 
-def latencies_ms(here: BenchmarkEnvironment, starts: Mapping[str, int]) -> list[float]:
-    """Per record from an offset of each topic on: the time from the commit in the database to the broker's timestamp, in ms."""
+def _source_time_us(value: Mapping[str, Any]) -> int:
+    return int(value["source"]["ts_us"])
+
+
+def latencies_ms(
+    here: BenchmarkEnvironment, starts: Mapping[str, int], committed_us: Callable[[Any], int] = _source_time_us
+) -> list[float]:
+    """Per record from an offset of each topic on: the time from the commit in the database to the broker's timestamp, in ms.
+
+    ``committed_us`` returns the time of the commit, in microseconds since 1970, from a record's value.
+    """
     consumer = Consumer({"bootstrap.servers": here.broker.bootstrap, "group.id": "latency", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
     left = sum(here.end_offset(topic) - start for topic, start in starts.items())
@@ -92,8 +101,8 @@ def latencies_ms(here: BenchmarkEnvironment, starts: Mapping[str, int]) -> list[
     while len(found) < left:
         for message in consumer.consume(5000, 5.0):
             value = message.value()
-            committed_us = orjson.loads(value)["source"]["ts_us"] if value else message.timestamp()[1] * 1000
-            found.append(message.timestamp()[1] - committed_us / 1000)
+            since_us = committed_us(orjson.loads(value)) if value else message.timestamp()[1] * 1000
+            found.append(message.timestamp()[1] - since_us / 1000)
     consumer.close()
     return found
 
