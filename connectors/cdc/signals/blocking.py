@@ -75,7 +75,7 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         self._store()
 
     def _store(self) -> None:
-        self._extras.setoffset_extras(self, self._own_extras(self._requests))
+        self._extras.set_offset_extras(self, self._own_extras(self._requests))
 
     def _own_extras(self, requests: Sequence[SnapshotRequest]) -> dict[str, Any]:
         return {_REQUESTS: dump_requests(requests)} if requests else {}
