@@ -304,6 +304,22 @@ def test_a_table_may_be_altered_and_truncated(table: SignaledSource) -> None:
     assert len(replayed.rows) < 3000
 
 
+@pytest.mark.parametrize(
+    "change", ["ADD COLUMN c INT NOT NULL DEFAULT 7", "DROP COLUMN name", "RENAME COLUMN name TO title", "MODIFY name INT"]
+)
+def test_a_chunk_is_read_again_if_the_table_changes_before_its_position(table: SignaledSource, change: str) -> None:
+    table.execute("UPDATE t SET name = '5'")
+    table.start(incremental_snapshot_chunk_size="100", read_only="true")
+    table.execute(f"ALTER TABLE t {change}")
+    # The chunk is read with the structure before the statement, which is streamed after that.
+    table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
+    replayed = ReplayedTopic("t")
+    table.until_read(replayed)
+    assert replayed.listed() == table.rows_of()
+    columns = [row[0] for row in table.execute("SHOW COLUMNS FROM t")]
+    assert {tuple(row) for row in replayed.rows.values()} == {tuple(columns)}
+
+
 def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")
@@ -396,3 +412,26 @@ def test_rows_that_cannot_be_converted_are_reported_one_by_one(table: SignaledSo
     assert [r.key["id"] for r in records if not isinstance(r, ErrantSourceRecord)] == [1, 3]
     assert isinstance(records[1], ErrantSourceRecord)
     assert "(id=2) cannot be converted: column day: 2024-02-31 is no date" in records[1].error.message
+
+
+def no_position(connection: Any) -> None:
+    """A server that does not say what a snapshot has, such as MySQL without GTIDs."""
+
+
+def test_without_a_position_of_the_snapshot_watermarks_make_rows_visible(table: SignaledSource, monkeypatch: Any) -> None:
+    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    table.start(incremental_snapshot_chunk_size="100")
+    replayed = ReplayedTopic("t")
+    with Workload(table, change_anything):
+        table.request("t")
+        table.until_read(replayed)
+    replayed.apply(table.source.quiet())
+    assert replayed.listed() == table.rows_of()
+
+
+def test_without_a_position_and_watermarks_the_table_is_skipped(table: SignaledSource, monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    table.start(read_only="true")
+    table.request("t")
+    assert not any(map(is_read, table.source.quiet()))
+    assert "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON)" in caplog.text
