@@ -435,3 +435,35 @@ def test_without_a_position_and_watermarks_the_table_is_skipped(table: SignaledS
     table.request("t")
     assert not any(map(is_read, table.source.quiet()))
     assert "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON)" in caplog.text
+
+
+def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(table: SignaledSource) -> None:
+    """With semi-synchronous replication, the stream has a commit before other sessions see it."""
+    settings = {"enabled": "ON", "wait_point": "AFTER_SYNC", "timeout": "60000"}
+    table.start(read_only="true")
+    replayed = ReplayedTopic("t")
+
+    def update() -> None:
+        table.execute("UPDATE t SET name = 'newer' WHERE id = 5")
+
+    thread = threading.Thread(target=update)
+    before = dict(table.execute("SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync_master_%'"))
+    try:
+        for name, value in settings.items():
+            table.execute(f"SET GLOBAL rpl_semi_sync_master_{name} = {value}")
+        thread.start()
+        deadline = time.monotonic() + 30
+        while (5,) not in replayed.rows:
+            assert time.monotonic() < deadline
+            replayed.apply(table.poll())
+        table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
+        replayed.apply(table.source.quiet())
+        assert replayed.operations == ["u"]
+        assert table.execute("SELECT name FROM t WHERE id = 5") == [("old",)]
+    finally:
+        for name in settings:
+            table.execute(f"SET GLOBAL rpl_semi_sync_master_{name} = {before[f'rpl_semi_sync_master_{name}']}")
+        thread.join()
+    table.until_read(replayed)
+    assert len(replayed.rows) == 3000
+    assert replayed.rows[(5,)]["name"] == "newer"
