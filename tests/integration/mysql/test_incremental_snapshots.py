@@ -467,3 +467,23 @@ def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(table: S
     table.until_read(replayed)
     assert len(replayed.rows) == 3000
     assert replayed.rows[(5,)]["name"] == "newer"
+
+
+@pytest.mark.parametrize(("mode", "read"), [("created", []), ("all", [1, 2])])
+def test_tables_that_the_configuration_captures_later_are_backfilled_if_asked_for(
+    table: SignaledSource, mode: str, read: list[int]
+) -> None:
+    table.execute("CREATE TABLE n (id INT PRIMARY KEY)")
+    table.execute("INSERT INTO n VALUES (1), (2)")
+    table.start(table_include_list=f"{table.database}.t", backfill_new_tables=mode)
+    table.execute("INSERT INTO t VALUES (-1, 'x')")
+    table.source.store(table.source.read(1)[-1])
+    table.source.config["table.include.list"] = f"{table.database}.[tn]"
+    for _ in range(2):  # the first time, nothing of it is stored
+        table.restart()
+        found = table.source.quiet()
+        assert [record.value["after"]["id"] for record in found if is_read(record)] == read
+    table.execute("INSERT INTO t VALUES (-2, 'x')")
+    table.source.store(table.source.read(1)[-1])
+    table.restart()
+    assert table.source.quiet() == []
