@@ -13,8 +13,9 @@ _HEADER = EventHeader(0, 2, 1, 100, 400, 0)
 
 
 def query(sql: str, flags: int | None = None) -> Query:
-    nothing = (None,) * 11
-    return Query(_HEADER, "shop", sql.encode(), 7, 0, 0, False, *nothing, flags, None)
+    known = [_HEADER, "shop", sql.encode(), 7, 0, 0, False]
+    found = Query._make(known + [None] * (len(Query._fields) - len(known)))
+    return found._replace(gtid_flags_extra=flags)
 
 
 @pytest.mark.parametrize(
