@@ -251,17 +251,14 @@ class MySqlCapture:
                 blocking = self.signals.blocking
                 requested = blocking.start(server) if blocking.is_requested else None
                 self._start_stream(server, known, None if requested is None else requested.position)
-                self._backfill()
+                self._backfill(known)
 
-    def _backfill(self) -> None:
+    def _backfill(self, known: StoredBinlogOffset) -> None:
         """Reads the rows of tables that a change of the configuration captures (``backfill.new.tables=all``)."""
-        if self._settings.incremental.backfill != BACKFILL_ALL:
-            return
-        capture, stored = self._settings.capture, self.observers.offset_extras.get(CAPTURED)
-        if stored is None and self._stored is not None:
-            stored = self._stored.extras.get(CAPTURED)
-        self.signals.backfill(find_newly_captured(stored, capture, self._structures.tables), at_start=True)
-        self.observers.set_offset_extras(self._filters, {CAPTURED: dump_lists(capture)})
+        if self._settings.incremental.backfill == BACKFILL_ALL:
+            capture, stored = self._settings.capture, {**known.extras, **self.observers.offset_extras}.get(CAPTURED)
+            self.signals.backfill(find_newly_captured(stored, capture, self._structures.tables), at_start=True)
+            self.observers.set_offset_extras(self._tables.filters, {CAPTURED: dump_lists(capture)})
 
     def _start_over(self) -> None:
         """Forgets the position: a snapshot replaces everything."""
