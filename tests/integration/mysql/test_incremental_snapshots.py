@@ -331,6 +331,18 @@ def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) 
     assert f"skipping {table.database}.t: table {table.database}.t does not exist or is not captured" in caplog.text
 
 
+def test_names_may_have_any_characters_and_engines_no_transactions(table: SignaledSource) -> None:
+    table.execute('CREATE TABLE `my."`` %s` (`a b` VARCHAR(9), `50%` INT, PRIMARY KEY (`50%`, `a b`)) ENGINE = MyISAM')
+    table.execute("INSERT INTO `my.\"`` %s` SELECT 'x', seq FROM seq_1_to_50")
+    table.execute("RENAME TABLE signals TO `sig %s`")
+    table.start(signal_data_collection=f'{table.database}."sig %s"', incremental_snapshot_chunk_size="7")
+    table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("my.*")))
+    records = [record for record in table.until_read() if is_read(record)]
+    assert [record.value["after"]["50%"] for record in records] == list(range(1, 51))
+    types = [type_ for (type_,) in table.execute("SELECT type FROM `sig %s`")]
+    assert set(types) == {"snapshot-window-open", "snapshot-window-close"}
+
+
 def test_chunks_wait_for_a_table_that_is_locked(table: SignaledSource) -> None:
     table.start(read_only="true")
     replayed = ReplayedTopic("t")
