@@ -99,7 +99,7 @@ def parse_data_type(cursor: Cursor, context: DdlContext) -> DataType:
         return _plain(cursor, word, context) if word in _OTHERS else _character(cursor, (word,))
     if word in _NUMBERS:
         cursor.next()
-        return _number(cursor, word)
+        return _number(cursor, "FLOAT" if word == "REAL" and context.has_real_as_float else word)
     if word in ("ENUM", "SET"):
         cursor.next()
         return _enum(cursor, word)

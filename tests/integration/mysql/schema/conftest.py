@@ -9,6 +9,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from connectors.mysql.connection import quote_identifier
 from connectors.mysql.schema.ddl import DdlContext, apply, apply_changes, parse_create_table
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
 from connectors.mysql.types import MySqlTypeSettings, column_type
@@ -55,7 +56,7 @@ class ModeledDatabase:
 
     def server_table(self, name: str) -> MySqlTable:
         """The table as SHOW CREATE TABLE has it."""
-        ((_, text),) = self.query(f"SHOW CREATE TABLE `{name}`")
+        ((_, text),) = self.query(f"SHOW CREATE TABLE {quote_identifier(name)}")
         return parse_create_table(text, self.name, self.context)
 
     def assert_equal(self, name: str) -> None:
