@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connectors.mysql.schema.charsets import charset_of_collation, max_character_bytes
+from connectors.mysql.schema.charsets import max_character_bytes
 from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition, parse_default
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import (
@@ -33,6 +33,7 @@ from connectors.mysql.schema.ddl.data_types import (
     DataType,
     accept_charset_words,
     parse_charset,
+    parse_collation_charset,
 )
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError
 from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, parse_index, sees_index
@@ -259,8 +260,7 @@ def _parse_convert(cursor: Cursor, alteration: Alteration, parse_id: _ParseId) -
     conversion = alteration.conversion = TableOptions(parse_charset(cursor))
     conversion.has_default_charset = conversion.charset is None
     if cursor.accept("COLLATE"):
-        cursor.accept("=")
-        conversion.collation_charset = charset_of_collation(parse_charset(cursor) or "")
+        conversion.collation_charset = parse_collation_charset(cursor)
 
 
 def _skip_order(cursor: Cursor) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.data_types import (
     BIT,
@@ -14,6 +13,7 @@ from connectors.mysql.schema.ddl.data_types import (
     accept_charset_words,
     as_bytes_type,
     parse_charset,
+    parse_collation_charset,
     parse_data_type,
 )
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
@@ -121,8 +121,7 @@ def _parse_attribute(cursor: Cursor, column: ColumnDefinition, context: DdlConte
     elif cursor.accept("COMMENT"):
         column.comment = cursor.string()
     elif cursor.accept("COLLATE"):
-        cursor.accept("=")
-        of_collation = charset_of_collation(parse_charset(cursor) or "")
+        of_collation = parse_collation_charset(cursor)
         column.charset = column.charset or of_collation
     elif accept_charset_words(cursor):
         column.charset = parse_charset(cursor)

@@ -8,12 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final, cast
 
-from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.alter_table import Alteration, altered_table, parse_alteration, renamed_table
 from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import build_table, copy_table, parse_created_table
-from connectors.mysql.schema.ddl.data_types import accept_charset_words, parse_charset
+from connectors.mysql.schema.ddl.data_types import accept_charset_words, parse_charset, parse_collation_charset
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError, UnparsedDdlError
 from connectors.mysql.schema.ddl.keys import KeyDefinition, parse_key_parts
 from connectors.mysql.schema.ddl.tokens import Cursor, DdlToken, tokenize
@@ -260,8 +259,7 @@ class _Session:
                 cursor.accept("=")
                 charset = parse_charset(cursor) or self._context.server_charset
             elif cursor.accept("COLLATE"):
-                cursor.accept("=")
-                collation_charset = charset_of_collation(parse_charset(cursor) or "")
+                collation_charset = parse_collation_charset(cursor)
             else:
                 cursor.next()
         charset = charset or collation_charset
