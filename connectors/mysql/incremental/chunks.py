@@ -132,7 +132,7 @@ class BinlogChunkReader:
         rows = self._current_version(TableId(collection.schema, collection.name))
         if rows is None:
             self._judge(connection, "UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
-        query = self._query(rows, collection)
+        query = self._query(self._tables.snapshot_rows(rows.table), collection)
         try:
             with _transaction(connection, self._stream.server()) as contents:
                 self._check_visibility(contents)
@@ -189,7 +189,7 @@ class BinlogChunkReader:
     def _current_version(self, id: TableId) -> MySqlTableRows | None:
         """The version of a table at the position of the stream; None if it does not exist there, or is not captured."""
         table = self._structures.tables.get(id)
-        return None if table is None or not self._tables.captures(id) else self._tables.snapshot_rows(table)
+        return None if table is None or not self._tables.captures(id) else self._tables.rows_of(table)
 
     def _query(self, rows: MySqlTableRows, collection: DataCollection) -> _ChunkQuery:
         names: Sequence[str] = rows.key
