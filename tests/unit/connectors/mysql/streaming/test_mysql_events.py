@@ -196,3 +196,29 @@ def test_sources_that_are_not_read_are_left_out(log: Log) -> None:
     records = stream.read(log.after(GTIDS))
     assert [r.topic for r in records] == ["shop"], "the structure of tables is followed all the same"
     assert stream.emitter.position.gtids == f"{UUID}:1-8"
+
+
+def test_table_of_a_select_is_one_transaction_with_its_rows() -> None:
+    create = "CREATE TABLE `t` (`id` int NOT NULL, `n` int, `m` int, PRIMARY KEY (`id`)) START TRANSACTION"
+    described = table_map([*TABLE, (3, b"")])
+    described = described.replace(b"\3\3\3\3\0\7", b"\3\3\3\3\0\6")  # the key is NOT NULL
+    images = b"".join(row([struct.pack("<i", n)] * 3) for n in (1, 2))
+    log = Log(
+        {
+            6: [
+                gtid(6, 1100),
+                query(create, 1200),
+                described[:13] + (1250).to_bytes(4, "little") + described[17:],
+                event(WRITE, rows_body(images, 3), next_position=1300),
+                event(16, (9).to_bytes(8, "little"), next_position=1400),
+            ]
+        }
+    )
+    records = Stream(START).read(log.after(GTIDS))
+    changes = _changes(records)
+    assert changes == [("t", "c", None, {"id": n, "n": n, "m": n}) for n in (1, 2)]
+    first = next(record for record in records if record.topic == "shop.db.t")
+    assert first.value["source"]["gtid"] == f"{UUID}:6"
+    position = parse_offset(first.source_offset).position
+    assert position.gtids == GTIDS, "the transaction is not complete"
+    assert _changes(Stream(position).read(log.after(GTIDS))) == changes[1:]
