@@ -8,8 +8,11 @@ from typing import Final
 
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.mysql.connection import MySqlConnection, quote_name, quote_value
+from connectors.mysql.errors import MySqlServerError
 
 _MOST_IN_QUERY: Final = 500
+_UNKNOWN_COLUMN: Final = 1054
+"""MariaDB before 10.10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,13 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. ``rows`` is the server's estimate; None if it has none."""
+    """A table. ``rows`` and ``size_bytes``, without indexes, are the server's estimates; None and 0 if it has none."""
 
     database: str
     name: str
     engine: str | None
     rows: int | None
+    size_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -49,11 +53,11 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
         return []
     only = "" if databases is None else f" AND table_schema IN ({_list(databases)})"
     rows = connection.query(
-        "SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables "
+        "SELECT table_schema, table_name, engine, table_rows, data_length FROM information_schema.tables "
         f"WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED'){only} ORDER BY 1, 2"
     )
     return [
-        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
+        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]), int(row[4] or 0))
         for row in rows
         if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
@@ -71,6 +75,19 @@ def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, s
         ):
             found.setdefault((str(database), str(name)), []).append(str(column))
     return {table: tuple(columns) for table, columns in found.items()}
+
+
+def read_collations(connection: MySqlConnection) -> dict[int, str]:
+    """Reads the character sets of collations by their numbers, which the binary log has."""
+    # MariaDB has collations of several character sets, with a number for each.
+    table = "collation_character_set_applicability" if connection.is_mariadb else "collations"
+    try:
+        rows = connection.query(f"SELECT id, character_set_name FROM information_schema.{table} WHERE id IS NOT NULL")
+    except MySqlServerError as e:
+        if e.number != _UNKNOWN_COLUMN:
+            raise
+        rows = connection.query("SELECT id, character_set_name FROM information_schema.collations")
+    return {int(row[0]): row[1] for row in rows if row[0] is not None and row[1] is not None}
 
 
 def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:

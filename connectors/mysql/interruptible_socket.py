@@ -51,6 +51,10 @@ class InterruptibleSocket:
             raise WaitInterrupted
         return bool(ready)
 
+    def fileno(self) -> int:
+        """What can be polled."""
+        return self._number
+
     def _require(self, *, write: bool) -> None:
         if not self.wait(self.deadline, write=write):
             raise DeadlinePassed

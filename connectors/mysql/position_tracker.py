@@ -26,6 +26,9 @@ from connectors.mysql.offsets import BinlogPosition, Gtids, split_file_name
 _MOST_POSITION: Final = 0xFFFFFFFF
 _ENDS: Final = (b"COMMIT", b"ROLLBACK")
 _XA_ENDS: Final = (b"XA COMMIT", b"XA ROLLBACK")
+_CREATE_SELECT: Final = b" START TRANSACTION"
+"""Ends the statement with which MySQL since 8.0.21 logs CREATE TABLE ... SELECT: the rows follow, then an XID."""
+_TAIL: Final = 30
 _XA_BEGINS: Final = (b"XA START", b"XA BEGIN")
 
 
@@ -142,7 +145,7 @@ class BinlogPositionTracker:
     def _track_query(self, sql: bytes) -> None:
         text = sql[:16].strip().upper() if len(sql) <= 16 else sql[:16].upper()
         if not self._in_transaction:
-            if text == b"BEGIN" or text.startswith(_XA_BEGINS):
+            if text == b"BEGIN" or text.startswith(_XA_BEGINS) or sql[-_TAIL:].rstrip().upper().endswith(_CREATE_SELECT):
                 self._begin(is_standalone=False)
             else:
                 self._complete()

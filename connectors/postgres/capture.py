@@ -16,6 +16,8 @@ from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.states import CaptureState
+from connectors.cdc.streaming.offset_tracker import OffsetPairs
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
@@ -23,7 +25,7 @@ from connectors.postgres.offsets import PUBLICATION, SNAPSHOT_STATE, StoredOffse
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.signals.session import SignalSession
+from connectors.postgres.signals.session import create_signals
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.startup import (
     StartAction,
@@ -36,10 +38,9 @@ from connectors.postgres.startup import (
     plan_after_publication_loss,
     plan_start,
 )
-from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
+from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.publication_state import parse_state
 from connectors.postgres.streaming.server import ServerState, identify_system, read_ancestors
 from connectors.postgres.streaming.session import CatchUpComplete, StreamingSession
@@ -61,7 +62,7 @@ class ChangeCapture:
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
         version = sluice_version()
-        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
+        self.signals = create_signals(settings, self._filters, self._tables, self.sessions, version)
         self.signals.load(extras)
         observers = self.signals.observers
         self._tables.contracts.load(contracts, lambda text: observers.set_offset_extras(self._tables, {CONTRACTS: text}))

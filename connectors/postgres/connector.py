@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef, ConfigValue
-from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
-from connect.external_system import EntryForm
-from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
-from connectors.cdc.errors import WaitInterrupted
+from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource, check_given_offset
 from connectors.cdc.interrupt import Interrupt
-from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
-from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
@@ -32,71 +26,32 @@ if TYPE_CHECKING:
     from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSource
 
-_MAX_VALIDATION_S = 10.0
 _POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE, COMMIT_LSN)
 
 
-class PostgresSource(SourceConnector):
+class PostgresSource(ChangeSource):
     """Captures changes of a PostgreSQL database in Debezium's format.
 
     The counterpart of ``io.debezium.connector.postgresql.PostgresConnector``.
     """
 
-    version = sluice_version()
-    most_tasks = 1
-    # With a backlog, large requests save a quarter of the CPU: while a request is in flight, the client's thread keeps looking
-    # whether the next one may be sent, if that is full or has waited for linger.ms (librdkafka 2.16 with an idempotent producer).
-    producer_defaults = MappingProxyType({"batch.size": "1000000", "linger.ms": "20"})
     open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
 
-    collection_keys = MappingProxyType(
-        dict.fromkeys(("table.include.list", "table.exclude.list", "snapshot.include.collection.list"), EntryForm.REGEX)
-    )
-
-    def __init__(self) -> None:
-        self._config: dict[str, str] = {}
-
-    def start(self, config: Mapping[str, str]) -> None:
+    def require_valid(self, config: Mapping[str, str]) -> None:
         parse_config(config)
-        self._config = dict(config)
 
     def task_class(self) -> type[PostgresSourceTask]:
         return PostgresSourceTask
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]
-
-    def stop(self) -> None:
-        """Does nothing: the task owns all connections."""
-
     def config_def(self) -> ConfigDef:
         return config_def()
 
-    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        values = super().check_config(config)
-        known = {value.name: value for value in values}
-        for finding in check_dynamic_keys(config):
-            if finding.name in known:
-                known[finding.name].errors += finding.errors
-            else:
-                values.append(finding)
-        return values
+    def check_keys(self, config: Mapping[str, str]) -> Iterable[ConfigValue]:
+        return check_dynamic_keys(config)
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the keys, then the server: connects and checks wal_level, privileges, slot, publication, and tables."""
-        values = self.check_config(config)
-        known = {value.name: value for value in values}
-        if any(value.errors for value in values):
-            return values
-        try:
-            _validate_on_server(parse_config(config))
-        except ConfigError as e:
-            known[e.key if e.key in known else "database.hostname"].errors.append(e.message)
-        except ConnectError as e:
-            known["database.hostname"].errors.append(e.message)
-        except WaitInterrupted:
-            pass
-        return values
+    def check_on_server(self, config: Mapping[str, str]) -> None:
+        """Checks wal_level, privileges, slot, publication, and tables."""
+        _validate_on_server(parse_config(config))
 
     def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
         from connectors.postgres.external_system import PostgresSystem
@@ -108,39 +63,28 @@ class PostgresSource(SourceConnector):
 
         return PostgresVerification(config)
 
-    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        return ExactlyOnceSupport.SUPPORTED
-
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
     ) -> bool:
         """Checks new offsets. The server cannot go back before the confirmed position: an earlier offset starts at the slot."""
         prefix = parse_config(config).topic_prefix
         for partition, offset in offsets.items():
-            given = dict(partition or ())
-            if given != {PARTITION_KEY: prefix} and offset is not None:
-                raise BadRequestError(
-                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
-                )
-            if offset is None:
+            if not check_given_offset(partition, offset, prefix):
                 continue
+            assert offset is not None
             wrong = [
                 name for name in _POSITIONS if not isinstance(offset.get(name, 0) or 0, int) or isinstance(offset.get(name), bool)
             ]
             if wrong or not offset.get("lsn"):
                 raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
             parse_offset(offset)
-            try:
-                parse_contracts(offset.get(CONTRACTS))
-            except ConnectError as e:
-                raise BadRequestError(e.message) from e
         return True
 
 
 def _check_primary(address: Address, interrupt: Interrupt) -> None:
     """Raises ConfigError if the primary of a standby cannot be reached, or is a standby itself."""
     try:
-        primary = Connection.open(address, interrupt, timeout_s=_MAX_VALIDATION_S)
+        primary = Connection.open(address, interrupt, timeout_s=MAX_VALIDATION_S)
         try:
             if is_standby(primary):
                 raise ConfigError(f"PostgreSQL at {address} is a standby too", key="database.primary.hostname")
@@ -153,7 +97,7 @@ def _check_primary(address: Address, interrupt: Interrupt) -> None:
 def _validate_on_server(settings: PostgresConfig) -> None:
     interrupt = Interrupt()
     try:
-        sql = Connection.open(settings.address, interrupt, timeout_s=_MAX_VALIDATION_S)
+        sql = Connection.open(settings.address, interrupt, timeout_s=MAX_VALIDATION_S)
         try:
             filters = Filters(settings.capture)
             tables = publications.read_captured_tables(sql, settings, filters)

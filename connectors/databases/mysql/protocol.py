@@ -118,6 +118,12 @@ class ResultStream(PacketReader):
         result.has_next = False
         result.connection = None
 
+    @property
+    def awaits_large_packet(self) -> bool:
+        """Whether :meth:`advance` reads the rest of a packet that is larger than a block: an error then loses a part of it."""
+        have = len(self.data) - self.at
+        return have >= 4 and int.from_bytes(self.data[self.at : self.at + 3], "little") + 4 - have > _BLOCK
+
     def advance(self) -> None:
         """Reads more data, or sets ``ended`` at the end of the rows. Call it when ``data`` has no complete row left.
 
