@@ -11,7 +11,7 @@ from pymysql.connections import Connection
 
 from connectors.mysql.schema.ddl import DdlContext, apply, apply_changes, parse_create_table
 from connectors.mysql.schema.model import MySqlTable, TableId
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
 class ModeledDatabase:
