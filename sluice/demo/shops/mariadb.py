@@ -92,7 +92,7 @@ class MariaDbShop:
 
     def has_read(self, progress: Mapping[str, Any], log_end: tuple[str, int]) -> bool:
         # Files have numbers of a fixed width.
-        return (str(progress.get("file") or ""), int(progress.get("position") or 0)) >= log_end
+        return (str(progress.get("file") or ""), int(progress.get("pos") or 0)) >= log_end
 
     def errors(self) -> type[Exception]:
         return pymysql.MySQLError
