@@ -8,8 +8,8 @@ from typing import Any
 from connect.plugins import Plugins
 from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.urls.connection_url import parse_connection_url
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 

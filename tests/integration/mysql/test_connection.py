@@ -42,7 +42,7 @@ from connectors.mysql.server import (
     read_server,
 )
 from connectors.mysql.sessions import MySqlSessions
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 WAIT_S = 60.0
 
