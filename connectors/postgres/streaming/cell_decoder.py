@@ -14,12 +14,12 @@ from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
 from connectors.cdc.schema.column_mapping import key_value
 from connectors.cdc.schema.column_type import TEXT_KINDS, ColumnType, Inline
+from connectors.cdc.schema.row_keys import key_code
 from connectors.postgres.schema.row_decoder import (
     SKIP_COLUMN,
     NullInRequiredError,
     TableRows,
     column_code,
-    key_code,
     refuse_unavailable,
 )
 from connectors.postgres.streaming.pgoutput import pad_message
@@ -107,7 +107,7 @@ def complete_update_decoder(rows: TableRows) -> CellDecoder:
     It returns None if the key may have changed.
     """
     old, new = ([f"{prefix}{i}" for i in range(len(rows.columns))] for prefix in "ov")
-    moved = " or ".join(f"{key_code(rows, i, f'o{i}')} != {key_code(rows, i, f'v{i}')}" for i in rows.key_indexes)
+    moved = " or ".join(f"{key_code(rows.columns, i, f'o{i}')} != {key_code(rows.columns, i, f'v{i}')}" for i in rows.key_indexes)
     result = f"    return {'None if ' + moved + ' else ' if moved else ''}{_tuple(old + new)}"
     width = len(rows.table.columns)
     code = [

@@ -1,0 +1,27 @@
+"""Code that takes the record key out of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from connect.generated_code import define_functions
+from connectors.cdc.schema.column_mapping import RowColumn, key_value
+
+KeyOf = Callable[[Sequence[Any]], list[Any] | None]
+"""Returns the key's values of a row's values; None for a table without a key."""
+
+
+def key_code(columns: Sequence[RowColumn], index: int, name: str) -> str:
+    """The code of the value for the record key of a column whose value is in the variable ``name``; it may use ``key_value``."""
+    return f"key_value({name})" if columns[index].has_key_values else name
+
+
+def key_getter(columns: Sequence[RowColumn], indexes: Sequence[int]) -> KeyOf:
+    """Generates the function that returns the values of the key, which are those of the columns at ``indexes``."""
+    if not indexes:
+        return lambda values: None
+    values = ", ".join(key_code(columns, i, f"v[{i}]") for i in indexes)
+    code = f"def key_of(v): return [{values}]"
+    getter: KeyOf = define_functions([code], {"key_value": key_value}, title="record key of a row")["key_of"]
+    return getter
