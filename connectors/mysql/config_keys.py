@@ -79,7 +79,7 @@ def config_def(*, is_mariadb: bool = False) -> ConfigDef:
     _snapshot_keys(keys)
     define_event_keys(keys, WORD, unchanged_needs=" (needs binlog_row_image=FULL)")
     _statement_keys(keys)
-    define_event_form_keys(keys, WORD)
+    define_event_form_keys(keys, WORD, in_postgres=False)
     _type_keys(keys)
     _error_keys(keys)
     define_signal_keys(keys, WORD, _BACKFILL_DOC)

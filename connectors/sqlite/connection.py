@@ -16,8 +16,8 @@ from connectors.sqlite.errors import translate_error
 
 Rows = list[tuple[Any, ...]]
 
-_OLDEST = (3, 35, 0)
-"""The first version that drops columns; generated columns, UPSERT, and STRICT tables are known to the connector by then or later."""
+_OLDEST = (3, 37, 0)
+"""The first version with PRAGMA table_list and STRICT tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SqliteConnection:
         if not os.path.isfile(path):
             raise ConnectError(f"database file {path} is not a regular file; check database.file")
         if sqlite3.sqlite_version_info < _OLDEST:
-            raise ConnectError(f"Python's SQLite is {sqlite3.sqlite_version}; the connector needs 3.35 or later")
+            raise ConnectError(f"Python's SQLite is {sqlite3.sqlite_version}; the connector needs 3.37 or later")
         with self._translated("open the database"):
             # mode=rw: a missing file is an error, not a new database.
             uri = f"file:{quote(os.path.abspath(path))}?mode=rw"

@@ -37,10 +37,9 @@ class EventSettings:
     """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
 
 
-def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
-    """``word`` is what contains tables. Logical messages and ``restore.debezium.events`` are PostgreSQL's, which has schemas."""
+def define_event_form_keys(keys: ConfigDef, word: str = "schema", *, in_postgres: bool = True) -> None:
+    """``word`` is what contains tables. ``in_postgres``: there are logical messages and ``restore.debezium.events``."""
     group = "Events"
-    in_postgres = word == "schema"
     for what, where in (("schema", "names of schemas"), ("field", "names of fields, which are those of columns")):
         keys.define(
             f"{what}.name.adjustment.mode",
