@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect.errors import DataError
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
 
-BUILT_IN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
-"""The server's own databases."""
 _MOST_IN_QUERY: Final = 500
 
 
@@ -42,7 +41,7 @@ def read_databases(connection: MySqlConnection) -> list[DatabaseInfo]:
         "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata ORDER BY 1"
     )
     found = [DatabaseInfo(str(row[0]), str(row[1]), str(row[2])) for row in rows]
-    return [database for database in found if database.name.lower() not in BUILT_IN]
+    return [database for database in found if database.name.lower() not in BUILT_IN_DATABASES]
 
 
 def read_tables(connection: MySqlConnection, databases: Collection[str] | None = None) -> list[TableInfo]:
@@ -57,7 +56,7 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
     return [
         TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
         for row in rows
-        if str(row[0]).lower() not in BUILT_IN
+        if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
 
 

@@ -14,6 +14,7 @@ from connect.tls import Store
 from connectors.cdc.config.capture import parse_statements
 from connectors.cdc.config.event_settings import EventSettings
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, config_def
 from connectors.mysql.history_keys import HistorySettings, parse_history
 from connectors.mysql.types.config import MySqlTypeSettings
@@ -115,6 +116,7 @@ class MySqlConfig(SourceSettings):
     tables_limit_action: str
 
 
+_BUILT_IN = f"(?i:{'|'.join(BUILT_IN_DATABASES)})"
 _HEARTBEAT_SHARE = 0.8
 """Of the keep-alive interval, as in Debezium."""
 
@@ -126,7 +128,7 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, "database"), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, "database", _BUILT_IN), v["snapshot.mode"].lower()
     shared["events"] = _with_old_failure_mode(shared["events"], v, config)
     return MySqlConfig(
         **shared,

@@ -110,7 +110,7 @@ def _number(offset: Mapping[str, Any], name: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError) as e:
-        raise DataError(f"the stored offset has {name}={value!r}; expected an integer") from e
+        raise DataError(f"the position {dict(offset)!r} has {name}={value!r}; expected an integer") from e
 
 
 def parse_gtids(text: str | None) -> Gtids | None:
@@ -171,8 +171,8 @@ def is_at_or_before(
     ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all.
 
     With GTIDs in both, sets decide. An offset without GTIDs is before one with them, because they were enabled in between.
-    Positions of different servers are ordered by time. Files with another base name are before, because their numbers say
-    nothing.
+    Positions of different servers are ordered by time; an offset of a snapshot has no server. Files with another base name are
+    before, because their numbers say nothing. Raises DataError for an offset that cannot be read.
     """
     ours, theirs = (_of_sources(parse_gtids(offset.get(GTIDS)), reads_source) for offset in (recorded, desired))
     if theirs is not None:
@@ -180,9 +180,9 @@ def is_at_or_before(
     if ours is not None:
         return False
     one, other = recorded.get(SERVER_ID), desired.get(SERVER_ID)
-    if one is not None and other is not None and int(one) != int(other):
+    if one is not None and other is not None and _number(recorded, SERVER_ID) != _number(desired, SERVER_ID):
         return _number(recorded, TIMESTAMP) <= _number(desired, TIMESTAMP)
-    (base, number), (their_base, their_number) = file_order(recorded.get(FILE)), file_order(desired.get(FILE))
+    (base, number), (their_base, their_number) = _file_order(recorded), _file_order(desired)
     if base != their_base:
         return True
     return (number, *_within(recorded)) <= (their_number, *_within(desired))
@@ -219,7 +219,15 @@ def _within(offset: Mapping[str, Any]) -> tuple[int, int, int]:
     return _number(offset, POSITION), _number(offset, EVENT), _number(offset, ROW)
 
 
-def file_order(name: str | None) -> tuple[str, int]:
-    """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12)."""
-    found = _FILE.fullmatch(name or "")
-    return (found[1], int(found[2])) if found else (name or "", 0)
+def has_other_files(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two offsets without GTIDs are in files with different base names. Raises DataError."""
+    return not one.get(GTIDS) and not other.get(GTIDS) and _file_order(one)[0] != _file_order(other)[0]
+
+
+def _file_order(offset: Mapping[str, Any]) -> tuple[str, int]:
+    """Returns the base name and the number of the file: ``binlog.000012`` is ("binlog", 12)."""
+    name = offset.get(FILE)
+    found = _FILE.fullmatch(name) if isinstance(name, str) else None
+    if found is None:
+        raise DataError(f"the position {dict(offset)!r} has {FILE}={name!r}; expected a name like mysql-bin.000003")
+    return found[1], int(found[2])

@@ -17,6 +17,8 @@ from connectors.postgres.config_keys import config_def
 from connectors.postgres.config_validators import parse_plugin_options
 from connectors.postgres.unsupported_keys import check_dynamic_keys
 
+_SYSTEM_SCHEMAS = r"pg_catalog|information_schema|pg_toast.*|pg_temp.*"
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -121,7 +123,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, "schema"), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, "schema", _SYSTEM_SCHEMAS), v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
     shared["heartbeat"] = replace(shared["heartbeat"], interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000)

@@ -266,8 +266,13 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     type_ = cell.schema.type
     if cell.is_base64:
         return f"f'\"{{{text}}}\"'"
-    if cell.kind is TextKind.VALUE or cell.schema.name in LOGICAL_NAMES:
+    if cell.schema.name in LOGICAL_NAMES:
         return convert
+    if cell.kind is TextKind.VALUE:
+        if type_ not in INT_RANGES:
+            return convert
+        low, high = INT_RANGES[type_]
+        return f"{text} if {text}.__class__ is int and {low} <= {text} <= {high} else {convert}"
     if cell.kind is TextKind.INTEGER and type_ in INT_RANGES:
         return text
     if cell.kind is TextKind.BOOLEAN and type_ is Type.BOOLEAN:

@@ -22,6 +22,8 @@ class CaptureSettings:
     column_exclude: tuple[str, ...] = ()
     key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
     signal_table: tuple[str, str] | None = None
+    system: str = "(?!)"
+    """A regular expression of the database's own schemas, which are never captured."""
 
 
 def parse_key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:

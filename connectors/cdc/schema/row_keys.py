@@ -1,4 +1,4 @@
-"""Code that takes the record key out of a row."""
+"""What takes the record key out of a row: functions, code, and cells of templates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from connect.generated_code import define_functions
+from connect.text_records import Cell, TextKind
 from connectors.cdc.schema.column_mapping import RowColumn, key_value
 
 KeyOf = Callable[[Sequence[Any]], list[Any] | None]
@@ -25,3 +26,8 @@ def key_getter(columns: Sequence[RowColumn], indexes: Sequence[int]) -> KeyOf:
     code = f"def key_of(v): return [{values}]"
     getter: KeyOf = define_functions([code], {"key_value": key_value}, title="record key of a row")["key_of"]
     return getter
+
+
+def key_cells(columns: Sequence[RowColumn], indexes: Sequence[int], cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells of the record key, of those of a row's ``columns``."""
+    return tuple(Cell(cells[i].column, TextKind.OTHER, key_value) if columns[i].has_key_values else cells[i] for i in indexes)

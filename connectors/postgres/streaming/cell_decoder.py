@@ -7,7 +7,7 @@ values are raised here, so what becomes of the cells later cannot fail because o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from connect.generated_code import define_functions
@@ -63,13 +63,6 @@ def _kind(column_type: ColumnType) -> TextKind:
 def value_cells(rows: TableRows) -> tuple[Cell, ...]:
     """The cells of a row of values."""
     return tuple(Cell(i, TextKind.VALUE, column.type.decode) for i, column in enumerate(rows.columns))
-
-
-def key_cells(rows: TableRows, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells of the record key, of those of a row."""
-    return tuple(
-        Cell(cells[i].column, TextKind.OTHER, key_value) if rows.columns[i].has_key_values else cells[i] for i in rows.key_indexes
-    )
 
 
 def cell_values(rows: TableRows) -> Callable[[Cells, int], list[Any]]:
