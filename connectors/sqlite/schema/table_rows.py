@@ -21,7 +21,7 @@ from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.row_keys import KeyOf, key_getter
-from connectors.sqlite.capture.installation import TableCapture
+from connectors.sqlite.triggers.installation import TableCapture
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.schema.catalog import CapturedTable, TableColumn
 from connectors.sqlite.schema.source_block import SOURCE

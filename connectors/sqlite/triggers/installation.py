@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.schema.filters import Filters
-from connectors.sqlite.capture.ddl import (
+from connectors.sqlite.triggers.ddl import (
     FIXED_COLUMNS,
     MOST_VALUES,
     CaptureNames,
@@ -41,6 +41,14 @@ class TableCapture:
     id: int
     table: CapturedTable
     stored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """Structures of tables: all by number, and those of today by the table's name."""
+
+    by_id: Mapping[int, TableCapture]
+    current: Mapping[str, TableCapture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +101,13 @@ class Installation:
     def _state(self, connection: SqliteConnection) -> Mapping[str, Any]:
         return dict(connection.query(f"SELECT name, value FROM {self.names.state}"))
 
-    def read_captures(self, connection: SqliteConnection) -> Mapping[int, TableCapture]:
-        """All structures whose changes may still be in the change table."""
-        return {known.capture.id: known.capture for known in self._read_known(connection)}
+    def read_captures(self, connection: SqliteConnection) -> Captures:
+        """The structures of tables that changes may have."""
+        known = self._read_known(connection)
+        return Captures(
+            {one.capture.id: one.capture for one in known},
+            {one.capture.table.name: one.capture for one in known if one.is_current},
+        )
 
     def _read_known(self, connection: SqliteConnection) -> list[_Known]:
         rows = connection.query(f"SELECT id, structure, stored, ended_at IS NULL FROM {self.names.tables} ORDER BY id")
