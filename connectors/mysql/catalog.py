@@ -9,8 +9,11 @@ from typing import Final
 from connect.errors import DataError
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
+from connectors.mysql.errors import MySqlServerError
 
 _MOST_IN_QUERY: Final = 500
+_UNKNOWN_COLUMN: Final = 1054
+"""MariaDB before 10.10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,19 @@ def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, s
 def read_create_database(connection: MySqlConnection, database: str) -> str:
     """Returns the statement that creates a database."""
     return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
+
+
+def read_collations(connection: MySqlConnection) -> dict[int, str]:
+    """Reads the character sets of collations by their numbers, which the binary log has."""
+    # MariaDB has collations of several character sets, with a number for each.
+    table = "collation_character_set_applicability" if connection.is_mariadb else "collations"
+    try:
+        rows = connection.query(f"SELECT id, character_set_name FROM information_schema.{table} WHERE id IS NOT NULL")
+    except MySqlServerError as e:
+        if e.number != _UNKNOWN_COLUMN:
+            raise
+        rows = connection.query("SELECT id, character_set_name FROM information_schema.collations")
+    return {int(row[0]): row[1] for row in rows if row[0] is not None and row[1] is not None}
 
 
 def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:

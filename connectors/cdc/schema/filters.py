@@ -31,14 +31,18 @@ class Filters:
         """Whether it is the signal table: it is captured, but not part of snapshots."""
         return (schema, table) == self._signal_table
 
-    def captures_table(self, schema: str, table: str) -> bool:
-        if self.is_signal_table(schema, table):
-            return True
+    def captures_schema(self, schema: str) -> bool:
+        """Whether tables of the schema can be captured."""
         if self._system.fullmatch(schema):
             return False
         if self._schema_include and not _matches(self._schema_include, schema):
             return False
-        if _matches(self._schema_exclude, schema):
+        return not _matches(self._schema_exclude, schema)
+
+    def captures_table(self, schema: str, table: str) -> bool:
+        if self.is_signal_table(schema, table):
+            return True
+        if not self.captures_schema(schema):
             return False
         name = f"{schema}.{table}"
         if self._table_include:

@@ -11,7 +11,7 @@ from typing import Any
 from connect.errors import DataError
 from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
-from connectors.cdc.schema.column_type import ColumnType, Inline
+from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.contracts import Judgment
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
@@ -54,6 +54,8 @@ class CapturedMySqlColumn:
 
     text: RowColumn
     reader: ColumnReader
+    convert: Decoder
+    """Converts a raw value of the binary log as ``reader`` does."""
     select: str
     """The expression that a query selects, with ``{name}`` for the quoted name."""
     is_bytes: bool
@@ -175,7 +177,7 @@ def _captured(
     if raw.is_masked or lenient is not raw:
         reader = mapped.read_by(lenient.type)
     text = lenient_column(text, str(table), mode, in_key=in_key)
-    return CapturedMySqlColumn(text, reader, mapped.select, mapped.is_bytes, column.type_name)
+    return CapturedMySqlColumn(text, reader, lenient.type.decode, mapped.select, mapped.is_bytes, column.type_name)
 
 
 def _ruled(column: Column, index: int, type_: ColumnType, table: MySqlTable, settings: MySqlConfig, *, in_key: bool) -> RowColumn:
