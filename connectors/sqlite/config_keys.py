@@ -1,4 +1,4 @@
-"""The keys of the SQLite source. Those that every source has keep Debezium's names; ``database.*`` and ``capture.*`` are its own."""
+"""The keys of the SQLite source. Those that every source has keep Debezium's names."""
 
 from __future__ import annotations
 

@@ -41,7 +41,8 @@ def translate_error(error: sqlite3.Error, path: str, what: str) -> ConnectError:
     text = f"cannot {what} in {path}: {error}"
     if code in _BUSY:
         return DatabaseLockedError(
-            f"{text}; another process holds a lock for longer than database.busy.timeout.ms: look for a transaction that stays open"
+            f"{text}; another process holds a lock for longer than database.busy.timeout.ms: look for a transaction that stays "
+            "open"
         )
     if code == sqlite3.SQLITE_NOTADB:
         return ConnectError(f"{path} is not a SQLite database, or it is encrypted, which this connector does not support")

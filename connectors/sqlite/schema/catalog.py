@@ -87,7 +87,9 @@ def load_table(text: str) -> CapturedTable:
 
 def read_tables(connection: SqliteConnection, is_wanted: Callable[[str], bool]) -> list[CapturedTable]:
     """Reads the tables whose names are wanted, without views, virtual tables, and tables of SQLite or of connectors."""
-    listed = connection.query("SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main'", what="read the schema")
+    listed = connection.query(
+        "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main'", what="read the schema"
+    )
     names = sorted(
         (str(name), bool(without_rowid), bool(strict))
         for name, type_, without_rowid, strict in listed

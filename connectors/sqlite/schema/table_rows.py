@@ -21,10 +21,10 @@ from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.row_keys import KeyOf, key_getter
-from connectors.sqlite.triggers.installation import TableCapture
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.schema.catalog import CapturedTable, TableColumn
 from connectors.sqlite.schema.source_block import SOURCE
+from connectors.sqlite.triggers.installation import TableCapture
 from connectors.sqlite.types import column_type, parse_declared_type, source_type
 from connectors.sqlite.types.defaults import parse_default
 
@@ -40,9 +40,7 @@ class SqliteTableRows:
     """Schemas and decoder of one structure of a table. Build one per structure and reuse it: converters know schemas by
     identity."""
 
-    def __init__(
-        self, capture: TableCapture, settings: SqliteConfig, filters: Filters, judgment: Judgment | None = None
-    ) -> None:
+    def __init__(self, capture: TableCapture, settings: SqliteConfig, filters: Filters, judgment: Judgment | None = None) -> None:
         """``judgment`` is that of the table's contract."""
         self.capture = capture
         self.table = table = capture.table
@@ -92,9 +90,7 @@ def judge_table(contracts: SchemaContracts, table: CapturedTable, filters: Filte
     return contracts.judge(str(table), lambda: table_version(table, key, filters), key)
 
 
-def _row_columns(
-    capture: TableCapture, key: tuple[str, ...], settings: SqliteConfig, filters: Filters
-) -> list[RowColumn]:
+def _row_columns(capture: TableCapture, key: tuple[str, ...], settings: SqliteConfig, filters: Filters) -> list[RowColumn]:
     table, found = capture.table, []
     for column in table.columns:
         in_key = column.name in key

@@ -198,9 +198,7 @@ class ChangeEmitter:
         self.events += 1
         self.out.append(record)
 
-    def _update(
-        self, table: StreamedTable, before: tuple[Any, ...], after: tuple[Any, ...], position: StreamPosition
-    ) -> None:
+    def _update(self, table: StreamedTable, before: tuple[Any, ...], after: tuple[Any, ...], position: StreamPosition) -> None:
         if self._settings.skip_unchanged and before == after:
             return
         rows = table.rows
@@ -264,4 +262,3 @@ class ChangeEmitter:
         """Returns the records that were emitted and removes them."""
         batch, self.out = self.out, MixedTextRecords(self._builder.partition)
         return batch
-

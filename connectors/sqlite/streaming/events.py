@@ -236,6 +236,7 @@ class EventReader:
         self._builder = builder
         self._kind = kind
         self._has_tombstones = has_tombstones
+        self._completes = kind is not READ  # a row that is read is as of a change that is emitted
         self._width = len(rows.columns)
         self._end = self._width * (kind.has_before + kind.has_after)
 
@@ -247,14 +248,14 @@ class EventReader:
         place = EventRow(*row[self._end :])
         before = row[:width] if kind.has_before else None
         after = row[self._end - width : self._end] if kind.has_after else None
-        offset = event_offset(place, is_last=not self._has_tombstones)
+        offset = event_offset(place, is_last=self._completes and not self._has_tombstones)
         record = self._builder.record(self._rows, kind, before, after, place, offset)
         if not self._has_tombstones:
             return [record]
         return [record, tombstone_of(record, event_offset(place, is_last=True))]
 
     def last_offset(self, row: Sequence[Any]) -> Mapping[str, Any]:
-        return event_offset(EventRow(*row[self._end :]), is_last=True)
+        return event_offset(EventRow(*row[self._end :]), is_last=self._completes)
 
 
 def event_offset(place: EventRow, *, is_last: bool) -> dict[str, Any]:

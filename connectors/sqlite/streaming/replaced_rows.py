@@ -1,8 +1,8 @@
 """Rows that REPLACE deletes without a trigger.
 
 A BEFORE trigger logs the rows with which a new row conflicts: candidates. Nobody tells the trigger whether the statement then
-replaces them, ignores the new row, or updates one of them. As long as a candidate exists, no other row can have its unique values,
-so a later row that has them says that the candidate is gone.
+replaces them, ignores the new row, or updates one of them. As long as a candidate exists, no other row can have its unique
+values, so a later row that has them says that the candidate is gone.
 """
 
 from __future__ import annotations

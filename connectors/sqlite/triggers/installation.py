@@ -1,4 +1,4 @@
-"""Creates, checks, mends, and removes the triggers. Each change is one transaction, so a crash leaves the old or the new state."""
+"""Creates, checks, mends, and removes the triggers. Each change is one transaction: a crash leaves the old or the new state."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.schema.filters import Filters
+from connectors.sqlite.connection import SqliteConnection, quote_identifier
+from connectors.sqlite.schema.catalog import CapturedTable, dump_table, load_table, read_captured_tables
 from connectors.sqlite.triggers.ddl import (
     FIXED_COLUMNS,
     MOST_VALUES,
@@ -22,8 +24,6 @@ from connectors.sqlite.triggers.ddl import (
     stored_columns,
     touch_rows,
 )
-from connectors.sqlite.connection import SqliteConnection, quote_identifier
-from connectors.sqlite.schema.catalog import CapturedTable, dump_table, load_table, read_captured_tables
 
 log = logging.getLogger(__name__)
 
@@ -240,18 +240,20 @@ class Installation:
     def _check(self, table: CapturedTable) -> None:
         if table.rowid is None and not table.key:
             raise ConfigError(
-                f"table {table} cannot be captured: its columns hide all names of the rowid, and it has no primary key; exclude it",
+                f"table {table} cannot be captured: its columns hide all names of the rowid, and it has no primary key; exclude "
+                "it",
                 key="table.exclude.list",
             )
         if 2 * len(self._stored(table)) > MOST_VALUES:
             raise ConfigError(
-                f"table {table} has more than {MOST_VALUES // 2} captured columns, which the change table cannot hold; exclude some",
+                f"table {table} has more than {MOST_VALUES // 2} captured columns, which the change table cannot hold; exclude "
+                "some",
                 key="column.exclude.list",
             )
         if table.unseen_indexes:
             log.warning(
-                "unique index %s of table %s is partial or on an expression: rows that REPLACE removes because of it are captured "
-                "only if writers set PRAGMA recursive_triggers=ON",
+                "unique index %s of table %s is partial or on an expression: rows that REPLACE removes because of it are "
+                "captured only if writers set PRAGMA recursive_triggers=ON",
                 ", ".join(table.unseen_indexes), table,
             )  # fmt: skip
 
@@ -308,5 +310,7 @@ class Installation:
         log.info("dropped triggers and %s in %s", self.names.changes, connection.path)
 
     def _drop_statements(self, connection: SqliteConnection) -> Sequence[str]:
-        triggers = [f"DROP TRIGGER {quote_identifier(name)}" for name in self._triggers(connection) if self.names.is_trigger(name)]
+        triggers = [
+            f"DROP TRIGGER {quote_identifier(name)}" for name in self._triggers(connection) if self.names.is_trigger(name)
+        ]
         return [*triggers, *(f"DROP TABLE IF EXISTS {n}" for n in (self.names.changes, self.names.tables, self.names.state))]

@@ -18,9 +18,9 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.variable_scale import VARIABLE_SCALE, variable_scale_struct
-from connectors.sqlite.types.config import SqliteTypeSettings
 from connectors.sqlite.connection import InvalidText
 from connectors.sqlite.types import temporal
+from connectors.sqlite.types.config import SqliteTypeSettings
 from connectors.sqlite.types.declared import Affinity, DeclaredType
 
 ANY: Final = (
