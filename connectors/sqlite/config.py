@@ -55,7 +55,7 @@ def parse_config(config: Mapping[str, str]) -> SqliteConfig:
     transaction_ms = v["snapshot.transaction.max.ms"]
     v = {**v, **_ONE_CONNECTION, "database.query.timeout.ms": busy_ms}  # a query waits for nothing but locks
     return SqliteConfig(
-        **shared_settings(v, config, WORD),
+        **shared_settings(v, config, WORD, "temp"),
         file=v["database.file"],
         busy_timeout_s=busy_ms / 1000,
         capture_name=v["capture.name"] or "",

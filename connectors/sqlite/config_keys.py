@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from connect.config.definition import ConfigDef, ConfigType, Importance
-from connect.config.validators import at_least, one_of
+from connect.config.validators import Range, at_least, one_of
 from connect.paths import AllowedPath
 from connectors.cdc.config.contract_keys import define_contract_keys
 from connectors.cdc.config.event_settings import define_event_form_keys
@@ -135,7 +135,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         None,
         group=group,
         importance=LOW,
-        validator=at_least(1),
+        validator=Range(1, nullable=True),
         doc="How long a transaction of the snapshot reads, at most. By default, one transaction reads all tables in WAL mode, "
         "where readers block nobody; in other journal modes, where writers wait for readers, it is 200 ms. Between two "
         "transactions, changes are streamed, so that the rest of the snapshot is as of a later point in time.",
