@@ -96,7 +96,7 @@ class Installation:
 
     def _exists(self, connection: SqliteConnection) -> bool:
         sql = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN (?, ?, ?)"
-        return connection.value(sql, [self.names.changes, self.names.tables, self.names.state]) == 3
+        return int(connection.value(sql, [self.names.changes, self.names.tables, self.names.state])) == 3
 
     def _state(self, connection: SqliteConnection) -> Mapping[str, Any]:
         return dict(connection.query(f"SELECT name, value FROM {self.names.state}"))
@@ -130,7 +130,7 @@ class Installation:
         """Creates the tables and the first triggers, unless they exist."""
         with connection.writing("create triggers"):
             if not self._exists(connection):
-                for sql in self._drop_statements(connection) + create_tables(self.names):
+                for sql in [*self._drop_statements(connection), *create_tables(self.names)]:
                     connection.execute(sql)
                 state = (("format", _FORMAT), ("id", str(uuid.uuid4())), ("owner", self._topic_prefix))
                 for entry in state:
