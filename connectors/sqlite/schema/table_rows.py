@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 from connect.errors import DataError
 from connect.generated_code import define_functions
 from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
-from connectors.cdc.schema.column_type import Inline
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS, Inline
 from connectors.cdc.schema.contracts import Judgment, SchemaContracts, Version
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
@@ -64,6 +65,19 @@ class SqliteTableRows:
         )
         self.decode: RowDecoder = _row_decoder(self)
         self.key_of: KeyOf = key_getter(self.columns, self.key_indexes)
+
+    def decode_old(self, row: Sequence[Any], at: int) -> tuple[Any, ...]:
+        """Decodes an old row. If it cannot be converted, it has its key alone: its row was reported when it was new."""
+        try:
+            return self.decode(row, at)
+        except CONVERSION_ERRORS:
+            if not self.key:
+                raise
+            return self._decode_key(row, at)
+
+    @cached_property
+    def _decode_key(self) -> RowDecoder:
+        return _row_decoder(self, key_only=True)
 
     def raw_values(self, row: Sequence[Any], at: int) -> list[Any]:
         """The values of ``columns`` as SQLite has them."""
@@ -116,8 +130,11 @@ def _row_column(column: TableColumn, index: int, table: CapturedTable, settings:
     return plain if rule is None else map_column(plain, rule, str(table), source, in_key=in_key)
 
 
-def _row_decoder(rows: SqliteTableRows) -> RowDecoder:
-    """Generates ``decode(row, position)``. Raises DataError for a null where the schema has none, and all errors of the types."""
+def _row_decoder(rows: SqliteTableRows, *, key_only: bool = False) -> RowDecoder:
+    """Generates ``decode(row, position)``. Raises DataError for a null where the schema has none, and all errors of the types.
+
+    With ``key_only``, columns that are not part of the key are null, or the zero of their types.
+    """
     space: dict[str, Any] = {}
     code = ["def decode(r, i):"]
     values = []
@@ -127,6 +144,10 @@ def _row_decoder(rows: SqliteTableRows) -> RowDecoder:
 
     space["null"] = null
     for n, column in enumerate(rows.columns):
+        if key_only and column.name not in rows.key:
+            space[f"z{n}"] = column.null_value if column.schema.optional else column.zero
+            values.append(f"z{n}")
+            continue
         space[f"c{n}"], space[f"m{n}"], space[f"n{n}"] = column.type.decode, column.null_value, column.name
         code.append(f"    x{n} = r[i + {column.source_index}]")
         missing = f"m{n}" if column.schema.optional else f"null(n{n})"

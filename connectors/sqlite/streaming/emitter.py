@@ -178,10 +178,10 @@ class ChangeEmitter:
             elif operation == _INSERT:
                 self._emit(table, CREATED, rows.decode(entry, FIXED_COLUMNS), position)
             elif operation == _UPDATE:
-                after, before = rows.decode(entry, FIXED_COLUMNS), rows.decode(entry, FIXED_COLUMNS + table.width)
+                after, before = rows.decode(entry, FIXED_COLUMNS), rows.decode_old(entry, FIXED_COLUMNS + table.width)
                 self._update(table, before, after, position)
             elif operation == _DELETE:
-                self._emit(table, DELETED, rows.decode(entry, FIXED_COLUMNS), position)
+                self._emit(table, DELETED, rows.decode_old(entry, FIXED_COLUMNS), position)
             elif operation == _TOUCH:
                 self._emit(table, TOUCHED, rows.decode(entry, FIXED_COLUMNS), position)
         except CONVERSION_ERRORS as e:
@@ -234,10 +234,10 @@ class ChangeEmitter:
         """A new row has replaced others. One with the same key is updated, the others are deleted."""
         rows, place = table.rows, self._place(position)
         after = rows.decode(entry, FIXED_COLUMNS)
-        before = rows.decode(entry, FIXED_COLUMNS + table.width) if operation == _UPDATE else None
+        before = rows.decode_old(entry, FIXED_COLUMNS + table.width) if operation == _UPDATE else None
         key = rows.key_of(after)
         for candidate in replaced:
-            values = rows.decode(candidate, FIXED_COLUMNS)
+            values = rows.decode_old(candidate, FIXED_COLUMNS)
             is_same = key is not None and rows.key_of(values) == key
             if before is None and is_same:
                 before = values
