@@ -32,7 +32,7 @@ from connectors.sqlite.schema.catalog import MAIN, CapturedTable, read_captured_
 from connectors.sqlite.sessions import DatabaseFile
 from connectors.sqlite.signals import SqliteSignals
 from connectors.sqlite.snapshot.jobs import JobKind
-from connectors.sqlite.snapshot.session import ReadDeadline, SnapshotSession, transaction_limit_s
+from connectors.sqlite.snapshot.session import ReadDeadline, SnapshotSession
 from connectors.sqlite.streaming.emitter import ChangeEmitter
 from connectors.sqlite.streaming.events import EventBuilder
 from connectors.sqlite.streaming.reader import ChangeReader
@@ -294,7 +294,7 @@ class SqliteCapture:
             return self._read_in_transaction(connection)
         if kind is None:
             return self._stream(connection)
-        self._deadline = ReadDeadline(transaction_limit_s(self._settings, self._journal_mode))
+        self._deadline = ReadDeadline(self._settings.snapshot.transaction_s)
         connection.begin_read()
         try:
             if not self._begin(connection):
@@ -327,21 +327,30 @@ class SqliteCapture:
 
     def _read_in_transaction(self, connection: SqliteConnection) -> Sequence[SourceRecord]:
         """Reads changes up to what the transaction sees, then rows."""
-        if self._emitter.position.sequence < self._end.sequence:
+        emitter, kind = self._emitter, self._snapshot.next_kind
+        self.state = CaptureState.SNAPSHOT
+        if emitter.position.sequence < self._end.sequence:
+            emitter.process(self._reader.read(connection, emitter.position))
+        if emitter.position.sequence < self._end.sequence:
             self.state = CaptureState.CATCHING_UP
-            self._emitter.process(self._reader.read(connection, self._emitter.position))
-            return self._emitter.take_records()
-        self.state, kind = CaptureState.SNAPSHOT, self._snapshot.next_kind
-        records: Sequence[SourceRecord] = ()
-        if kind is not None:
-            position = self._emitter.position
-            records = self._snapshot.read(connection, self._captures.current, position, is_as_of_start=self._as_of_start)
-        if kind in (None, JobKind.INCREMENTAL) or self._snapshot.next_kind is not kind or self._deadline.is_over:
-            connection.end_read()
-        if self._snapshot.next_kind is None:
+        elif kind is not None:
+            # In the call that has caught up, so that a busy writer does not keep the snapshot from reading.
+            current, is_as_of_start = self._captures.current, self._as_of_start
+            self._snapshot.read(connection, current, emitter.position, out=emitter.out, is_as_of_start=is_as_of_start)
+        next_kind = self._snapshot.next_kind
+        if kind is not JobKind.INCREMENTAL and next_kind is kind and self._keeps_transactions and not self._deadline.is_over:
+            return emitter.take_records()
+        # In other journal modes, writers wait for readers, and the next read may come late.
+        connection.end_read()
+        if next_kind is None:
             is_initial_only = self._settings.snapshot.mode == "initial_only"
             self.state = CaptureState.DONE if is_initial_only else CaptureState.SNAPSHOT_COMPLETED
-        return records
+        return emitter.take_records()
+
+    @property
+    def _keeps_transactions(self) -> bool:
+        """Whether a transaction of a snapshot may last. Without triggers, nothing else makes its rows consistent."""
+        return self._journal_mode == "wal" or not self._is_positioned
 
     def _stream(self, connection: SqliteConnection) -> Sequence[SourceRecord]:
         self.state = CaptureState.STREAMING

@@ -17,7 +17,7 @@ from connectors.sqlite.unsupported_keys import check_dynamic_keys
 
 @dataclass(frozen=True, slots=True)
 class SqliteSnapshotSettings(SourceSnapshotSettings):
-    """Settings of the snapshot. ``transaction_s`` is None for the default of the journal mode."""
+    """Settings of the snapshot. ``transaction_s`` is None for no limit."""
 
     transaction_s: float | None
 

@@ -136,9 +136,10 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         group=group,
         importance=LOW,
         validator=Range(1, nullable=True),
-        doc="How long a transaction of the snapshot reads, at most. By default, one transaction reads all tables in WAL mode, "
-        "where readers block nobody; in other journal modes, where writers wait for readers, it is 200 ms. Between two "
-        "transactions, changes are streamed, so that the rest of the snapshot is as of a later point in time.",
+        doc="How long a transaction of the snapshot reads in WAL mode, where readers block nobody, but keep the WAL file from "
+        "being reset. By default, one transaction reads all tables. In other journal modes, where writers wait for readers, each "
+        "4,096 rows have a transaction. Between two transactions, changes are streamed, so that the rest of the snapshot is as of "
+        "a later point in time.",
     )
 
 

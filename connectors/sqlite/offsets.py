@@ -49,9 +49,9 @@ class StoredOffset:
 def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     """Parses a stored offset. Raises ConnectError."""
     sequence, ts_ms, id_ = offset.get(SEQUENCE), offset.get(TIME), offset.get(DATABASE_ID)
-    if sequence is not None and not (_is_integer(sequence) and _is_integer(ts_ms) and isinstance(id_, str)):
+    if sequence and not (_is_integer(sequence) and _is_integer(ts_ms) and isinstance(id_, str)):
         raise ConnectError(f"the offset has no integers {SEQUENCE} and {TIME} and no text {DATABASE_ID}: {dict(offset)}")
-    position = None if sequence is None else StreamPosition(int(sequence), int(ts_ms or 0))
+    position = StreamPosition(int(sequence), int(ts_ms or 0)) if sequence else None
     return StoredOffset(position, id_, bool(offset.get(SNAPSHOT_COMPLETED)), offset.get(JOBS), offset)
 
 

@@ -26,7 +26,7 @@ def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJo
     table = capture.table
     identity = [quote_identifier(name) for name in table.identity]
     columns = [*identity, *map(quote_identifier, capture.stored)]
-    source = quote_identifier(table.name) if override is None else f"({override})"
+    source = quote_identifier(table.name) if override is None else f"({override.strip().rstrip(';')})"
     conditions = [f"({job.condition})"] if job.condition else []
     parameters: list[Any] = []
     if job.after is not None:

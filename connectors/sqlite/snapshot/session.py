@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from connect import crash_points
 from connect.errors import ConnectError, RetriableError
-from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.cdc.incremental.requests import SnapshotRequest, matches_collection
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
@@ -116,6 +115,8 @@ class SnapshotSession:
     def add(self, table: str, kind: JobKind, condition: str = "", signal_id: str = "") -> None:
         """Plans to read a table. A table that is planned already with the same condition is read from its beginning."""
         self._jobs = [job for job in self._jobs if (job.table, job.kind, job.condition) != (table, kind, condition)]
+        if not any(job.kind is not JobKind.INCREMENTAL for job in self._jobs):
+            self._is_first = True
         self._jobs.append(TableJob(table, kind, None, condition, signal_id))
         # Blocking snapshots come before incremental ones, which wait for them.
         self._jobs.sort(key=lambda job: job.kind is JobKind.INCREMENTAL)
@@ -163,14 +164,16 @@ class SnapshotSession:
         current: Mapping[str, TableCapture],
         position: StreamPosition,
         *,
+        out: MixedTextRecords,
         is_as_of_start: bool,
-    ) -> Sequence[SourceRecord]:
-        """Returns the events of the next rows, as of ``position``. ``is_as_of_start``: nothing was streamed before them."""
+    ) -> None:
+        """Adds the events of the next rows, as of ``position``, to ``out``. ``is_as_of_start``: nothing was streamed before
+        them."""
         job = self._jobs[0]
         capture = current.get(job.table)
         if capture is None:
             self._finish(job, 0)
-            return ()
+            return
         size = self._settings.incremental.chunk_size if job.kind is JobKind.INCREMENTAL else _CHUNK_ROWS
         try:
             chunk = read_chunk(connection, capture, job, size, self._settings.snapshot.overrides.get(str(capture.table)))
@@ -181,11 +184,11 @@ class SnapshotSession:
                 raise
             log.warning("signal %s: cannot read table %s with its filter: %s", job.signal_id, capture.table, e.message)
             self._finish(job, 0)
-            return ()
+            return
         if self.progress is not None and job.after is None:
             self.progress.table_started(str(capture.table))
             self.progress.tables = (str(capture.table),)
-        return self._emit(connection, capture, job, chunk, current, position, is_as_of_start=is_as_of_start)
+        self._emit(connection, capture, job, chunk, current, position, out=out, is_as_of_start=is_as_of_start)
 
     def _emit(
         self,
@@ -196,8 +199,9 @@ class SnapshotSession:
         current: Mapping[str, TableCapture],
         position: StreamPosition,
         *,
+        out: MixedTextRecords,
         is_as_of_start: bool,
-    ) -> Sequence[SourceRecord]:
+    ) -> None:
         rows, templates = self._table(capture)
         if chunk.rows:
             with contextlib.suppress(*CONVERSION_ERRORS):  # each row reports it
@@ -214,7 +218,6 @@ class SnapshotSession:
         after = self._extras.offset_extras
         markers = _Markers(job, chunk, is_first=self._is_first, is_last=is_last_of_all)
         self._is_first = self._is_first and not chunk.rows
-        out = MixedTextRecords(self._builder.partition)
         template = templates.of(READ)
         sequence_text = f'[null,"{position.sequence}"]' if is_as_of_start else f'["{position.sequence}","{position.sequence}"]'
         shared, end = share_values("true", before), len(chunk.rows) - 1
@@ -237,7 +240,6 @@ class SnapshotSession:
             self.progress.log_if_due()
         if chunk.rows and not chunk.is_last:
             crash_points.point("sqlite.snapshot")
-        return out
 
     def _table(self, capture: TableCapture) -> tuple[SqliteTableRows, RowTemplates]:
         found = self._tables.get(capture.id)
@@ -279,15 +281,8 @@ class _Markers:
         return self._marks.get(index, self._plain)
 
 
-def transaction_limit_s(settings: SqliteConfig, journal_mode: str) -> float | None:
-    """How long a transaction of the snapshot may read; None for no limit."""
-    if settings.snapshot.transaction_s is not None:
-        return settings.snapshot.transaction_s
-    return None if journal_mode.lower() == "wal" else 0.2
-
-
 class ReadDeadline:
-    """When the transaction of a snapshot ends."""
+    """When the transaction of a snapshot ends. ``limit_s`` is None for no limit."""
 
     def __init__(self, limit_s: float | None) -> None:
         self._end = None if limit_s is None else time.monotonic() + limit_s

@@ -77,7 +77,9 @@ class SqliteCase:
         def is_done(records: list[SourceRecord]) -> bool:
             nonlocal silent
             progress = harness.task.progress()
-            is_behind = progress["phase"] not in ("streaming", "done") or progress.get("lag_rows", 1 if progress["phase"] != "done" else 0)
+            is_behind = progress["phase"] not in ("streaming", "done") or progress.get(
+                "lag_rows", 1 if progress["phase"] != "done" else 0
+            )
             silent = 0 if is_behind else silent + 1
             return silent > 3
 

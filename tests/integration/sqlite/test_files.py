@@ -125,7 +125,9 @@ def test_validation_names_what_is_wrong_with_the_file(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_bytes(b"this is no database" * 100)
     assert "not a SQLite database, or it is encrypted" in _problem({**config, "database.file": str(tmp_path / "text.db")})
     path = str(_other_database(tmp_path))
-    assert "has no such table" in _problem({**config, "database.file": path, "table.include.list": "main.none"}, "table.include.list")
+    assert "has no such table" in _problem(
+        {**config, "database.file": path, "table.include.list": "main.none"}, "table.include.list"
+    )
     assert not _problem({**config, "database.file": path})
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("items",)]
