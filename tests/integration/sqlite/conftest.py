@@ -68,7 +68,7 @@ class SqliteCase:
             found += self.harness.poll()
         return found
 
-    def read_all(self) -> list[SourceRecord]:
+    def read_all(self, timeout_s: float = 20) -> list[SourceRecord]:
         """Polls until everything that is committed now is emitted."""
         assert self.harness is not None
         harness = self.harness
@@ -83,7 +83,7 @@ class SqliteCase:
             silent = 0 if is_behind else silent + 1
             return silent > 3
 
-        return self.poll_until(is_done)
+        return self.poll_until(is_done, timeout_s)
 
     def events(self) -> list[Event]:
         return events(self.read_all())
