@@ -62,6 +62,8 @@ class SqliteCapture:
         contracts.load(loaded, lambda text: self._extras.set_offset_extras(contracts, {CONTRACTS: text}))
         builder = EventBuilder(settings, sluice_version())
         self._snapshot = SnapshotSession(settings, self._filters, contracts, builder, self._extras)
+        if self._stored is not None:
+            self._snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, self._extras, self._snapshot, self._request_snapshot)
         self._emitter = ChangeEmitter(
             settings, self._filters, contracts, builder, self._extras, self._on_mark, self.signals.handle_row
@@ -195,15 +197,13 @@ class SqliteCapture:
 
     def _open(self, connection: SqliteConnection) -> None:
         """Decides by position and database how to start, and starts it."""
-        settings, stored = self._settings, self._stored
+        settings = self._settings
         self._journal_mode = str(connection.value("PRAGMA journal_mode"))
-        if stored is not None:
-            self._snapshot.load(stored.extras)
         tables = self._require_tables(connection)
         if settings.snapshot.mode == "initial_only":
             self._open_without_triggers(connection, tables)
         else:
-            self._open_stream(connection, tables)
+            self._open_stream(connection)
         self._is_open = True
 
     def _open_without_triggers(self, connection: SqliteConnection, tables: Sequence[CapturedTable]) -> None:
@@ -216,31 +216,31 @@ class SqliteCapture:
             self._snapshot.resume(connection, self._captures.current)
         self.state = CaptureState.DONE if self._snapshot.is_completed else CaptureState.SNAPSHOT
 
-    def _open_stream(self, connection: SqliteConnection, tables: Sequence[CapturedTable]) -> None:
+    def _open_stream(self, connection: SqliteConnection) -> None:
         mode, installation = self._settings.snapshot.mode, self._installation
         known = self._find_position(connection)
-        if not self._is_positioned and mode == "always":
-            known = None
-        if installation.database_id(connection) is None:
-            installation.install(self.sessions.writer())
-        installation.update(self.sessions.writer(), 0 if known is None else known.sequence)
+        wants_snapshot = known is None or (mode == "always" and not self._is_positioned)
+        if known is None:
+            if installation.database_id(connection) is None:
+                installation.install(self.sessions.writer())
+                self._is_fresh = True
+            # An earlier start may have emitted rows without storing an offset: their changes since then are emitted, too.
+            known = self._reader.start(connection)
+        installation.update(self.sessions.writer(), known.sequence)
         self._extras.set_offset_extras(self, {DATABASE_ID: installation.database_id(connection)})
         self._refresh(connection)
-        if known is None:
-            self._emitter.position = self._end
-            if mode == "no_data":
-                self._snapshot.skip_initial()
-            else:
-                self._snapshot.start_initial(connection, [capture.table for capture in self._captures.current.values()])
-                self._is_fresh = True
-        else:
-            self._emitter.position = known
+        self._emitter.position = known
+        if not wants_snapshot:
             self._snapshot.resume(connection, self._captures.current)
+        elif mode == "no_data":
+            self._snapshot.skip_initial()
+        else:
+            self._snapshot.start_initial(connection, [capture.table for capture in self._captures.current.values()])
         self._is_positioned = True
         self._stored = parse_offset(self._position_offset())
         self._emitter.forget_candidates()
         with connection.reading():
-            self._emitter.remember(self._reader.look_back(connection, self._emitter.position))
+            self._emitter.remember(self._reader.look_back(connection, known))
         self.state = CaptureState.STREAMING if self._snapshot.next_kind is None else CaptureState.SNAPSHOT
 
     def _find_position(self, connection: SqliteConnection) -> StreamPosition | None:

@@ -28,6 +28,11 @@ class ChangeReader:
         rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq DESC LIMIT 1", what="read changes")
         return StreamPosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else StreamPosition(0, 0)
 
+    def start(self, connection: SqliteConnection) -> StreamPosition:
+        """The position of the oldest change that is left."""
+        rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq LIMIT 1", what="read changes")
+        return StreamPosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else StreamPosition(0, 0)
+
     def check(self, connection: SqliteConnection, position: StreamPosition) -> None:
         """Raises DatabaseReplacedError if the table does not have the change at the position: then it was emptied, or the file
         is an older or a newer copy of the database."""

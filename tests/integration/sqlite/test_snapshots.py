@@ -82,6 +82,18 @@ def test_snapshot_in_many_transactions_lets_others_write(case: SqliteCase, journ
     assert [e for e in events(found) if e[0] == "r"]
 
 
+def test_rows_deleted_after_a_snapshot_without_a_stored_offset_are_deleted(case: SqliteCase) -> None:
+    _fill(case, 3)
+    case.start()
+    records = case.read_all()
+    case.stop()
+    case.run("DELETE FROM items WHERE id = 2")
+    case.start()
+    again = case.read_all()
+    assert [op for op, _, _ in events(again)] == ["d", "r", "r"]
+    assert _replay(records, again) == dict(case.table("items"))
+
+
 def test_order_of_rows_and_changes_is_in_the_sequence(case: SqliteCase) -> None:
     """sequence.by=source of the Spark sink orders by it: rows of a resumed snapshot are newer than the changes before them."""
     _fill(case, 5000)
