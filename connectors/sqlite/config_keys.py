@@ -138,8 +138,8 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         validator=Range(1, nullable=True),
         doc="How long a transaction of the snapshot reads in WAL mode, where readers block nobody, but keep the WAL file from "
         "being reset. By default, one transaction reads all tables. In other journal modes, where writers wait for readers, each "
-        "4,096 rows have a transaction. Between two transactions, changes are streamed, so that the rest of the snapshot is as of "
-        "a later point in time.",
+        "4,096 rows have a transaction. Between two transactions, changes are streamed, so that the rest of the snapshot is as "
+        "of a later point in time.",
     )
 
 
