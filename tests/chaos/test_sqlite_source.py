@@ -149,9 +149,8 @@ def pipeline(tmp_path: Path, broker: EmbeddedBroker, request: pytest.FixtureRequ
     db = sqlite3.connect(pipeline.file, isolation_level=None)
     db.execute("PRAGMA journal_mode=WAL")
     create_tables(db)
-    db.execute(
-        "WITH RECURSIVE c(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM c WHERE i < 30000) INSERT INTO children SELECT i, NULL FROM c"
-    )
+    numbers = "WITH RECURSIVE c(i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM c WHERE i < 30000)"
+    db.execute(f"{numbers} INSERT INTO children SELECT i, NULL FROM c")
     for _ in range(100):
         write_transaction(db, choice)
     db.close()

@@ -14,6 +14,8 @@ MAIN: Final = "main"
 """The schema of a database file."""
 OWN_PREFIX: Final = "_sluice_"
 """What names of the connector's own tables and triggers begin with."""
+COLLATIONS: Final = ("BINARY", "NOCASE", "RTRIM")
+"""SQLite's own collations. Others exist only in the application."""
 _ROWID_NAMES: Final = ("rowid", "_rowid_", "oid")
 _VIRTUAL_HIDDEN: Final = 1
 
@@ -46,7 +48,8 @@ class CapturedTable:
     is_strict: bool
     unique: tuple[UniqueKey, ...] = ()
     unseen_indexes: tuple[str, ...] = ()
-    """Unique indexes on expressions or on some rows: which rows they make REPLACE delete is unknown."""
+    """Unique indexes on expressions, on some rows, or with a collation of the application: which rows they make REPLACE delete is
+    unknown."""
 
     @property
     def schema(self) -> str:
@@ -139,7 +142,7 @@ def _read_unique_keys(connection: SqliteConnection, table: str) -> tuple[tuple[U
     for index, origin, is_partial in listed:
         has_key_index |= origin == "pk"
         columns = connection.query("SELECT name, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno", [index])
-        if is_partial or any(name is None for name, _ in columns):
+        if is_partial or any(name is None or str(collation).upper() not in COLLATIONS for name, collation in columns):
             unseen.append(str(index))
         else:
             found.append(UniqueKey(tuple((str(name), str(collation)) for name, collation in columns)))

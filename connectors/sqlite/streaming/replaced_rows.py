@@ -50,13 +50,12 @@ class ReplacedRows:
         """Returns the values of a key as the database compares them; None if one is null, so that nothing conflicts."""
         if not key.columns:
             return lambda entry: (entry[_RID],)
-        # Only the writer knows other collations. Values that differ there differ in BINARY, too, except if it calls them equal.
-        parts = [(FIXED_COLUMNS + stored.index(name), _COLLATIONS.get(collation.upper())) for name, collation in key.columns]
+        parts = [(FIXED_COLUMNS + stored.index(name), _COLLATIONS[collation.upper()]) for name, collation in key.columns]
 
         def values(entry: Entry) -> tuple[Any, ...] | None:
             if any(entry[at] is None for at, _ in parts):
                 return None
-            return tuple(None if fold is None else fold(entry[at]) for at, fold in parts)
+            return tuple(fold(entry[at]) for at, fold in parts)
 
         return values
 

@@ -252,8 +252,8 @@ class Installation:
             )
         if table.unseen_indexes:
             log.warning(
-                "unique index %s of table %s is partial or on an expression: rows that REPLACE removes because of it are "
-                "captured only if writers set PRAGMA recursive_triggers=ON",
+                "unique index %s of table %s is partial, on an expression, or has a collation of the application: rows that "
+                "REPLACE removes because of it are captured only if writers set PRAGMA recursive_triggers=ON",
                 ", ".join(table.unseen_indexes), table,
             )  # fmt: skip
 

@@ -164,7 +164,7 @@ def test_locked_database_is_waited_for(case: SqliteCase) -> None:
 def test_locked_database_ends_the_task_after_the_retries(case: SqliteCase) -> None:
     case.run(ITEMS, "BEGIN IMMEDIATE")
     case.start(database_busy_timeout_ms="1", errors_max_retries="0")
-    with pytest.raises(ConnectError, match="holds a lock for longer than database.busy.timeout.ms"):
+    with pytest.raises(ConnectError, match=r"holds a lock for longer than database\.busy\.timeout\.ms"):
         case.poll_until(lambda records: False)
 
 

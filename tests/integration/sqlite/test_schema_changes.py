@@ -70,8 +70,8 @@ def test_dropped_column_needs_its_triggers_dropped_in_the_same_transaction(case:
 def test_table_that_is_created_again_fails_by_default(case: SqliteCase) -> None:
     _start(case)
     case.run(
-        "BEGIN", "CREATE TABLE copy AS SELECT * FROM items WHERE id = 1", "DROP TABLE items", "ALTER TABLE copy RENAME TO items", "COMMIT",
-        "INSERT INTO items VALUES (3, 'c')",
+        "BEGIN", "CREATE TABLE copy AS SELECT * FROM items WHERE id = 1", "DROP TABLE items", "ALTER TABLE copy RENAME TO items",
+        "COMMIT", "INSERT INTO items VALUES (3, 'c')",
     )  # fmt: skip
     with pytest.raises(TriggersLostError, match=r"main\.items was without triggers .* capture\.loss\.mode=reread"):
         case.read_all()

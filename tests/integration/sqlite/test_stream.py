@@ -225,8 +225,8 @@ def test_restart_at_any_record_continues_with_the_next_one(case: SqliteCase) -> 
     case.read_all()
     case.commit()
     case.run(
-        "INSERT INTO items VALUES (2, 'b', 1)", "UPDATE items SET id = 3 WHERE id = 2", "INSERT OR REPLACE INTO items VALUES (4, 'a', 1)",
-        "DELETE FROM items", "INSERT INTO items VALUES (5, 'e', 1)",
+        "INSERT INTO items VALUES (2, 'b', 1)", "UPDATE items SET id = 3 WHERE id = 2",
+        "INSERT OR REPLACE INTO items VALUES (4, 'a', 1)", "DELETE FROM items", "INSERT INTO items VALUES (5, 'e', 1)",
     )  # fmt: skip
     records = case.read_all()
     for cut, record in enumerate(records):
