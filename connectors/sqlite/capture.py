@@ -66,7 +66,7 @@ class SqliteCapture:
             self._snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, self._extras, self._snapshot, self._request_snapshot)
         self._emitter = ChangeEmitter(
-            settings, self._filters, contracts, builder, self._extras, self._on_mark, self.signals.handle_row
+            settings, self._filters, contracts, builder, self._extras, self._on_mark, self.signals.handle_row, self._snapshot.reads_later
         )  # fmt: skip
         self._installation = Installation(settings.capture_name, settings.topic_prefix, self._filters)
         self._reader = ChangeReader(self._installation.names, settings.max_batch, settings.max_batch_bytes)
@@ -211,7 +211,7 @@ class SqliteCapture:
         self._captures = Captures(captures, {capture.table.name: capture for capture in captures.values()})
         self._schema_version = connection.schema_version()
         if self._stored is None:
-            self._snapshot.start_initial(connection, tables)
+            self._snapshot.start_initial(connection, tables, is_new=True)
         else:
             self._snapshot.resume(connection, self._captures.current)
         self.state = CaptureState.DONE if self._snapshot.is_completed else CaptureState.SNAPSHOT
@@ -235,7 +235,8 @@ class SqliteCapture:
         elif mode == "no_data":
             self._snapshot.skip_initial()
         else:
-            self._snapshot.start_initial(connection, [capture.table for capture in self._captures.current.values()])
+            captured = [capture.table for capture in self._captures.current.values()]
+            self._snapshot.start_initial(connection, captured, is_new=self._is_fresh)
         self._is_positioned = True
         self._stored = parse_offset(self._position_offset())
         self._emitter.forget_candidates()
@@ -408,8 +409,10 @@ class SqliteCapture:
                 "changes in that time are unknown. Set capture.loss.mode=reread to emit its rows again (rows that were deleted "
                 "in that time remain in Kafka), or truncate to emit a truncate event first"
             )
-        if operation is Operation.LOSS or self._settings.incremental.backfill != BACKFILL_NONE:
+        if operation is Operation.LOSS:
             self._snapshot.add(table.name, JobKind.INCREMENTAL)
+        elif self._settings.incremental.backfill != BACKFILL_NONE:
+            self._snapshot.add_new_table(table.name)
 
     def _request_snapshot(self, request: SnapshotRequest) -> None:
         self._snapshot.request(request, self._captures.current)

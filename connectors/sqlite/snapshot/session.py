@@ -55,6 +55,8 @@ class SnapshotSession:
         self._extras = extras
         self._jobs: list[TableJob] = []
         self._tables: dict[int, tuple[SqliteTableRows, RowTemplates]] = {}
+        self._new_tables: set[str] = set()
+        """Tables of which nothing was emitted before their job began: no earlier task has started it."""
         self._is_first = True
         self._paused = False
         self._started = False
@@ -83,8 +85,9 @@ class SnapshotSession:
             members[JOBS] = dump_jobs(self._jobs)
         self._extras.set_offset_extras(self, members)
 
-    def start_initial(self, connection: SqliteConnection, tables: Sequence[CapturedTable]) -> None:
-        """Plans the initial snapshot of all tables, in place of everything planned before."""
+    def start_initial(self, connection: SqliteConnection, tables: Sequence[CapturedTable], *, is_new: bool) -> None:
+        """Plans the initial snapshot of all tables, in place of everything planned before. ``is_new``: no earlier task may have
+        emitted some of it."""
         include, order = self._settings.snapshot.include, self._settings.snapshot.order
         chosen = [
             table for table in tables
@@ -94,6 +97,7 @@ class SnapshotSession:
         if order != "disabled":
             chosen.sort(key=lambda table: estimates[table.name], reverse=order == "descending")
         self._jobs = [TableJob(table.name, JobKind.INITIAL) for table in chosen]
+        self._new_tables = {job.table for job in self._jobs} if is_new else set()
         self._is_first, self.is_completed, self._started = True, False, True
         self.progress = SnapshotProgress(len(chosen), 0, sum(estimates.values()))
         self._store()
@@ -123,6 +127,19 @@ class SnapshotSession:
         if self.progress is None:
             self.progress = SnapshotProgress(0, 0, 0)
         self._store()
+
+    def add_new_table(self, table: str) -> None:
+        """Plans to read a table that is captured from now on."""
+        self._new_tables.add(table)
+        self.add(table, JobKind.INCREMENTAL)
+
+    def reads_later(self, table: str, rowid: int) -> bool:
+        """Whether a row, with its changes up to then, is still to be read, and was never emitted. A row without a key would be
+        there twice if its changes were emitted before it."""
+        if table not in self._new_tables:
+            return False
+        job = next((job for job in self._jobs if job.table == table), None)
+        return job is not None and (job.after is None or rowid > job.after[0])
 
     def request(self, request: SnapshotRequest, current: Mapping[str, TableCapture]) -> None:
         """Plans what a signal asks for."""
@@ -251,6 +268,7 @@ class SnapshotSession:
 
     def _finish(self, job: TableJob, rows: int) -> None:
         self._jobs = [other for other in self._jobs if other is not job]
+        self._new_tables.discard(job.table)
         if self.progress is not None:
             self.progress.table_completed(f"{MAIN}.{job.table}", rows)
             if not self._jobs:

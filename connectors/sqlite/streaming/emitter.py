@@ -70,7 +70,9 @@ class ChangeEmitter:
         extras: OffsetExtras,
         on_mark: Callable[[Operation, TableCapture], None],
         on_signal: Callable[[Signal], None],
+        is_read_later: Callable[[str, int], bool],
     ) -> None:
+        """``is_read_later`` says whether a snapshot will read a row of a table, given its rowid, for the first time."""
         self._settings = settings
         self._filters = filters
         self._contracts = contracts
@@ -78,6 +80,7 @@ class ChangeEmitter:
         self._extras = extras
         self._on_mark = on_mark
         self._on_signal = on_signal
+        self._is_read_later = is_read_later
         self._captures: Mapping[int, TableCapture] = {}
         self._tables: dict[int, StreamedTable | None] = {}
         self._shared: SharedValues | None = None
@@ -169,6 +172,8 @@ class ChangeEmitter:
         if table.is_signal_table and operation == _INSERT:
             self._signal(table, entry)
         rows = table.rows
+        if not rows.key_indexes and self._is_read_later(rows.table.name, entry[FIXED_COLUMNS - 1]):
+            return
         try:
             if not table.is_captured:
                 self._contracts.capture(rows.judgment)

@@ -242,3 +242,18 @@ def test_metrics_and_progress(case: SqliteCase) -> None:
     assert case.harness is not None
     metrics = {metric.name: metric.value for metric in case.harness.task.metrics()}
     assert (metrics["sqlite_snapshot_rows"], metrics["sqlite_events_total"], metrics["sqlite_lag_rows"]) == (10, 1, 0)
+
+
+def test_rows_without_a_key_are_emitted_once_though_they_change_during_the_snapshot(case: SqliteCase) -> None:
+    case.run("PRAGMA journal_mode=DELETE", "CREATE TABLE notes(n INT)")
+    case.run("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 9000) INSERT INTO notes SELECT i FROM c")
+    case.start()
+    records = case.poll_until(bool)
+    assert len(records) < 9000
+    case.run("INSERT INTO notes VALUES (-1)", "UPDATE notes SET n = -2 WHERE n = 8000", "DELETE FROM notes WHERE n IN (1, 8001)")
+    records += case.read_all()
+    rows = sorted(after["n"] for _, _, after in events(records) if after is not None)
+    gone = [before["n"] for op, before, _ in events(records) if op == "d"]
+    assert gone == [1]
+    rows.remove(1)
+    assert rows == [n for (n,) in case.table("notes")]
