@@ -66,8 +66,15 @@ class SqliteCapture:
             self._snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, self._extras, self._snapshot, self._request_snapshot)
         self._emitter = ChangeEmitter(
-            settings, self._filters, contracts, builder, self._extras, self._on_mark, self.signals.handle_row, self._snapshot.reads_later
-        )  # fmt: skip
+            settings,
+            self._filters,
+            contracts,
+            builder,
+            self._extras,
+            self._on_mark,
+            self.signals.handle_row,
+            self._snapshot.reads_later,
+        )
         self._installation = Installation(settings.capture_name, settings.topic_prefix, self._filters)
         self._reader = ChangeReader(self._installation.names, settings.max_batch, settings.max_batch_bytes)
         self._tracker: OffsetTracker[str] = OffsetTracker(
