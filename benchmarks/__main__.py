@@ -29,6 +29,8 @@ ALL = (
     "postgres_rate",
     "postgres_exactly_once",
     "postgres_memory",
+    "mariadb_snapshot",
+    "mariadb_stream",
     "jdbc_source",
     "jdbc_sink",
     "lake_append",

@@ -93,7 +93,7 @@ def shared_settings(values: Mapping[str, Any], config: Mapping[str, str], namesp
             table_exclude=regexes("table.exclude.list"),
             column_include=regexes("column.include.list"),
             column_exclude=regexes("column.exclude.list"),
-            key_columns=parse_key_columns(values["message.key.columns"]),
+            key_columns=parse_key_columns(values["message.key.columns"], namespace),
             signal_table=signals.table,
             system=system,
         ),

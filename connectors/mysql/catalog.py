@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect.errors import DataError
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
-from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
+from connectors.mysql.connection import MySqlConnection, quote_name, quote_value
 from connectors.mysql.errors import MySqlServerError
 
 _MOST_IN_QUERY: Final = 500
@@ -27,12 +26,13 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. ``rows`` is the server's estimate; None if it has none."""
+    """A table. ``rows`` and ``size_bytes``, without indexes, are the server's estimates; None and 0 if it has none."""
 
     database: str
     name: str
     engine: str | None
     rows: int | None
+    size_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -53,11 +53,11 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
         return []
     only = "" if databases is None else f" AND table_schema IN ({_list(databases)})"
     rows = connection.query(
-        "SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables "
+        "SELECT table_schema, table_name, engine, table_rows, data_length FROM information_schema.tables "
         f"WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED'){only} ORDER BY 1, 2"
     )
     return [
-        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
+        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]), int(row[4] or 0))
         for row in rows
         if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
@@ -77,11 +77,6 @@ def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, s
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def read_create_database(connection: MySqlConnection, database: str) -> str:
-    """Returns the statement that creates a database."""
-    return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
-
-
 def read_collations(connection: MySqlConnection) -> dict[int, str]:
     """Reads the character sets of collations by their numbers, which the binary log has."""
     # MariaDB has collations of several character sets, with a number for each.
@@ -97,14 +92,7 @@ def read_collations(connection: MySqlConnection) -> dict[int, str]:
 
 def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
     """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
-    return _statement(connection, f"SHOW CREATE TABLE {quote_name(database, name)}", f"{database}.{name}")
-
-
-def _statement(connection: MySqlConnection, sql: str, what: str) -> str:
-    rows = connection.query(sql)
-    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
-        raise DataError(f"{connection.address.where} does not say how to create {what}; does the user have SELECT for it?")
-    return rows[0][1]
+    return str(connection.query(f"SHOW CREATE TABLE {quote_name(database, name)}")[0][1])
 
 
 def _list(names: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_comple
 
 # Our own keys in addition to Debezium's, which ignores and removes them.
 TX_GTID = "tx_gtid"
-"""The GTID of the transaction in progress: after a failover, another one may come first."""
+"""The GTID of the transaction in progress: another server may have another one at its place."""
 SERVER_UUID = "server_uuid"
 """The server that was read from: files and positions mean something only there. Records do not have it, stored offsets do."""
 SNAPSHOT_STATE = "snapshot_state"
@@ -224,10 +224,15 @@ def has_other_files(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return not one.get(GTIDS) and not other.get(GTIDS) and _file_order(one)[0] != _file_order(other)[0]
 
 
+def split_file_name(name: str) -> tuple[str, int] | None:
+    """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12). None for a name without a number."""
+    found = _FILE.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]))
+
+
 def _file_order(offset: Mapping[str, Any]) -> tuple[str, int]:
-    """Returns the base name and the number of the file: ``binlog.000012`` is ("binlog", 12)."""
     name = offset.get(FILE)
-    found = _FILE.fullmatch(name) if isinstance(name, str) else None
+    found = split_file_name(name) if isinstance(name, str) else None
     if found is None:
         raise DataError(f"the position {dict(offset)!r} has {FILE}={name!r}; expected a name like mysql-bin.000003")
-    return found[1], int(found[2])
+    return found

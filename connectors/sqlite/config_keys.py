@@ -42,7 +42,7 @@ def config_def() -> ConfigDef:
     _trigger_keys(keys)
     _snapshot_keys(keys)
     define_event_keys(keys, WORD)
-    define_event_form_keys(keys, WORD, in_postgres=False)
+    define_event_form_keys(keys, WORD)
     _type_keys(keys)
     define_retry_keys(keys)
     define_signal_keys(

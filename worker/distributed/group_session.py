@@ -85,8 +85,10 @@ class GroupSession:
         self._loop = loop
         self._config = config
         self.rebalance_times_ms: deque[int] = deque(maxlen=_REBALANCES)
-        """When the last rebalances ended, in ms since 1970."""
+        """When the last rebalances ended that no new configuration has caused, in ms since 1970."""
         self._awaits_rebalance = True
+        self._assigned_offset = -1
+        """The offset in the config topic of the last assignment."""
         self._required_offset = -1
 
     @property
@@ -105,7 +107,9 @@ class GroupSession:
     def joined(self, event: Assigned) -> None:
         """Notes the result of a rebalance."""
         leader_url = event.assignment.leader_url
-        self.rebalance_times_ms.append(time.time_ns() // 1_000_000)
+        if event.assignment.config_offset == self._assigned_offset:
+            self.rebalance_times_ms.append(time.time_ns() // 1_000_000)
+        self._assigned_offset = event.assignment.config_offset
         self.current = GroupGeneration(event.generation, event.member_id, event.leader_id, leader_url, event.protocol)
         self._awaits_rebalance = False
         self.times.completed(self.member.joining_since)

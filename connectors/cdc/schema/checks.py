@@ -32,7 +32,7 @@ def check_table_topics(tables: Iterable[tuple[str, str]], naming: TopicNaming) -
         other = topics.setdefault(topic, table)
         if other is not table:
             raise ConfigError(
-                f'tables "{".".join(other)}" and "{".".join(table)}" have the same topic {topic}, because characters that are not '
-                "allowed in topic names become _: exclude one with table.exclude.list, rename it, or change topic.delimiter",
+                f'tables "{".".join(other)}" and "{".".join(table)}" have the same topic {topic}, because characters that are '
+                "not allowed in topic names become _: exclude one with table.exclude.list, rename it, or change topic.delimiter",
                 key="table.include.list",
             )

@@ -16,6 +16,7 @@ from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError
 from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.server import ServerInfo, read_purged, start_gtids
 from connectors.mysql.sessions import MySqlSessions
@@ -67,6 +68,12 @@ class BinlogStream:
         """The position to continue from; None before the first start."""
         return self._position if self._emitter is None else self._emitter.position
 
+    @property
+    def tracker(self) -> BinlogPositionTracker:
+        """Follows the position while the stream is open, also inside transactions."""
+        assert self._emitter is not None
+        return self._emitter.tracker
+
     def restore_transaction(self, stored: StoredBinlogOffset) -> None:
         """Continues the counts of the transaction of a stored offset (``provide.transaction.metadata``)."""
         if self._metadata is not None:
@@ -77,8 +84,13 @@ class BinlogStream:
         self.disconnect()
         self._position = position
 
+    def forget(self) -> None:
+        """Gives the position up."""
+        self.disconnect()
+        self._position = None
+
     def start(self, server: ServerInfo, position: BinlogPosition, stop: BinlogPosition | None = None) -> None:
-        """Starts the stream at a position. With ``stop``, a position of the same server, :attr:`is_at_stop` says when it is there.
+        """Starts the stream at a position. With ``stop``, a position of this server, :attr:`is_at_stop` says when it is there.
 
         Raises the errors of :meth:`BinlogClient.open`.
         """
@@ -115,7 +127,8 @@ class BinlogStream:
         assert emitter is not None
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
-        if not self._pending and not self.is_at_stop:
+        emitter.reach_mark()
+        if not self._pending and not emitter.out and not self.is_at_stop:
             try:
                 self._pending.extend(client.read(self._heartbeat.limit_wait_s(self._settings.poll_interval_s)))
             except DuplicateServerIdError as e:

@@ -23,7 +23,7 @@ from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.model import MySqlTable, TableId
 from connectors.mysql.schema.schema_change_events import SchemaChangeEvents
 from connectors.mysql.schema.table_map_check import find_difference, table_from_map
-from connectors.mysql.schema.tables import StatementContext, TableStructures, changed_tables
+from connectors.mysql.schema.tables import StatementSettings, TableStructures, changed_tables
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.types.charsets import find_charset
 
@@ -67,7 +67,7 @@ class StructureChanges:
         """
         if self._selection.is_ignored(sql):
             return []
-        context = StatementContext(query.sql_mode or 0, query.explicit_defaults_for_timestamp, query.error_code)
+        context = StatementSettings(query.sql_mode or 0, query.explicit_defaults_for_timestamp, query.error_code)
         try:
             changes = self.structures.changes_of(sql, query.schema or None, context)
         except UnparsedDdlError as e:
@@ -139,17 +139,9 @@ class StructureChanges:
             name = change.name if isinstance(change, DatabaseChange) else change.id.database
             table = None if isinstance(change, DatabaseChange) else change.id.name
             tables = [change] if isinstance(change, TableDdlChange) else []
-            value = self.events.value(source(name, table), name, sql, tables, ts_ms=ts_ms)
             found.append(
-                SourceRecord(
-                    self._partition,
-                    position,
-                    self._settings.topic_prefix,
-                    0,
-                    self.events.key_schema,
-                    self.events.key(name),
-                    self.events.value_schema,
-                    value,
+                self.events.record(
+                    self._partition, position, self._settings.topic_prefix, source(name, table), name, sql, tables, ts_ms=ts_ms
                 )
             )
         return found

@@ -37,8 +37,14 @@ class SparkVerification:
     negative_zero = True
 
     def __init__(self, config: SparkSinkConfig) -> None:
-        if config.routes is not None:
+        routes = config.routes
+        if routes is not None and (routes.is_dynamic or routes.field):
             raise ConfigError("sluice verify does not support tables that are chosen by a field of each record")
+        if routes is not None and len(routes.tables) > 1:
+            raise ConfigError(
+                f"sluice verify compares a row with one table, and this connector writes each record to {len(routes.tables)}: "
+                f"{', '.join(routes.tables)}. Use a connector for each table"
+            )
         self._config = config
         self._written = WrittenOffsets(config)
         settings = config.table
@@ -74,6 +80,8 @@ class SparkVerification:
         return [self._expected(group) for group in groups.values()]
 
     def _table(self, topic: str, source: Any) -> str:
+        if self._config.routes is not None:
+            return self._config.routes.tables[0]
         if not self._config.names_need_source:
             return self._config.table_name(topic, None, None, None)
         get: Callable[[str], Any] = source.get if source is not None else lambda name: None

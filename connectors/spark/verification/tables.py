@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from connect.errors import ConnectError, NotFoundError
+from connect.errors import ConfigError, ConnectError, NotFoundError
 from connect.verification import ColumnType, KeyFilter, TargetRows, TargetTable
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.config_keys import DELTA, ICEBERG
+from connectors.spark.config_keys import DELTA, ICEBERG, MAIN_BRANCH
 from connectors.spark.s3_settings import S3Settings, is_s3, read_s3_settings
 
 if TYPE_CHECKING:
@@ -213,13 +213,19 @@ class _ArrowFiles(ABC):
 
 
 class IcebergFiles(_ArrowFiles):
-    """One version of an Iceberg table."""
+    """One version of a branch of an Iceberg table. Raises NotFoundError if the table has no such branch."""
 
-    def __init__(self, metadata_location: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, metadata_location: str, properties: Mapping[str, str], branch: str = MAIN_BRANCH) -> None:
         from pyiceberg.table import StaticTable
 
-        self._table = StaticTable.from_metadata(metadata_location, dict(properties))
-        snapshot = self._table.current_snapshot()
+        self._table = table = StaticTable.from_metadata(metadata_location, dict(properties))
+        if branch != MAIN_BRANCH:
+            ref = table.refs().get(branch)
+            if ref is None:
+                raise NotFoundError(f"the Iceberg table {table.location()} has no branch {branch}")
+            # A branch is read with the table's schema, not with that of its snapshot.
+            table.metadata = table.metadata.model_copy(update={"current_snapshot_id": ref.snapshot_id})
+        snapshot = table.current_snapshot()
         self.version = "no snapshot" if snapshot is None else f"snapshot {snapshot.snapshot_id}"
         schema: pa.Schema = self._table.schema().as_arrow()
         self.schema = pa.schema([pa.field(field.name, _narrow(field.type)) for field in schema])
@@ -227,7 +233,7 @@ class IcebergFiles(_ArrowFiles):
         self.row_count = 0 if summary is None else int(summary.additional_properties.get("total-records", 0))
 
     def history(self) -> Iterator[Json]:
-        """The snapshots of the main branch, newest first: ``id`` and ``summary``."""
+        """The snapshots of the branch, newest first: ``id`` and ``summary``."""
         by_id = {one.snapshot_id: one for one in self._table.metadata.snapshots}
         newest = self._table.current_snapshot()
         snapshot = newest and by_id.get(newest.snapshot_id)
@@ -289,25 +295,45 @@ def open_iceberg_table(config: SparkSinkConfig, table: str) -> IcebergFiles:
     from connectors.spark.source.errors import TableAbsentError
     from connectors.spark.source.iceberg import catalog
     from connectors.spark.source.iceberg.table_home import TableDirectory, TableHome
+    from connectors.spark.tables.iceberg.library import IcebergName
     from connectors.spark.tables.staging import open_location
 
     conf = dict(config.spark.conf)
     if config.catalog:
-        name, *namespace = config.catalog.split(".")
-        home: TableHome = catalog.open_table(name, (*namespace, table), conf)
+        name = IcebergName.parse(config.catalog, table)
+        home: TableHome = catalog.open_table(name.catalog, (*name.namespace, name.name), conf)
     else:
         location = f"{config.location.rstrip('/')}/{table}"
         files, folder = open_location(location, config.spark.s3, "table.location")
         home = TableDirectory(files, folder, location)
     try:
-        metadata, _ = home.load()
+        metadata, place = home.read()
     except TableAbsentError as e:
         raise NotFoundError(e.message) from e
-    place = metadata.source
-    s3 = config.spark.s3 or read_s3_settings(conf, metadata.location)
-    if is_s3(metadata.location) and "://" not in place:
+    if variants := _variant_columns(metadata):
+        raise ConfigError(
+            f"sluice verify cannot read the Iceberg table {table}: its column {variants[0]} is VARIANT, which PyIceberg does not "
+            "know. Verify a Delta table, or a table without json.columns=variant and variant.columns"
+        )
+    location = str(metadata["location"])
+    s3 = config.spark.s3 or read_s3_settings(conf, location)
+    if is_s3(location) and "://" not in place:
         place = f"s3://{place}"
-    return IcebergFiles(place, _iceberg_properties(s3))
+    return IcebergFiles(place, _iceberg_properties(s3), config.of_table(table).branch)
+
+
+def _variant_columns(metadata: Json) -> list[str]:
+    """The columns of the table that are, or have, values of type VARIANT."""
+    schemas: dict[Any, Json] = {one.get("schema-id"): one for one in metadata.get("schemas") or ()}
+    schema = schemas.get(metadata.get("current-schema-id")) or metadata.get("schema") or {}
+    return [field["name"] for field in schema.get("fields", ()) if _has_variant(field["type"])]
+
+
+def _has_variant(type_: Any) -> bool:
+    if isinstance(type_, str):
+        return type_ == "variant"
+    parts = [*(field["type"] for field in type_.get("fields", ())), *(type_.get(name) for name in ("element", "key", "value"))]
+    return any(_has_variant(part) for part in parts if part is not None)
 
 
 def _delta_options(s3: S3Settings | None) -> dict[str, str] | None:

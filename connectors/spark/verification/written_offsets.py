@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from connect.errors import ConnectError, NotFoundError
 from connect.record import TopicPartition
 from connectors.spark.config import SparkSinkConfig
-from connectors.spark.config_keys import DELTA, ICEBERG, MAIN_BRANCH
+from connectors.spark.config_keys import DELTA, ICEBERG
 from connectors.spark.tables.application_ids import StoredOffsets
 from connectors.spark.tables.committed_offsets import CommittedOffsets, TableCommit
 from connectors.spark.tables.delta.log import DeltaLog, LoggedCommit
@@ -35,7 +35,7 @@ class WrittenOffsets:
         try:
             if config.table_format == DELTA:
                 return self._delta_of(table).read()
-            if config.table_format == ICEBERG and config.of_table(table).branch == MAIN_BRANCH:
+            if config.table_format == ICEBERG:
                 return iceberg_ends(open_iceberg_table(config, table).history(), config.connector)
         except NotFoundError:
             return {}

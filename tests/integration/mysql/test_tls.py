@@ -12,12 +12,19 @@ import pytest
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connect.tls import Store
+from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, FilePosition
 from connectors.mysql.config import KEY_STORE, TRUST_STORE, MySqlAddress, TlsSettings
 from connectors.mysql.connection import MySqlConnection
 from tests.integration.rest.certificates import Authority
 from tests.support.mariadb import EmbeddedMariaDB
+
+
+def read_on(client: BinlogClient) -> None:
+    """Reads until an error ends the stream."""
+    while True:
+        client.read(60.0)
 
 
 @dataclass(frozen=True)
@@ -30,8 +37,8 @@ class TlsServer:
     def address(self, mode: str, *, host: str | None = None, user: str | None = None, **stores: str) -> MySqlAddress:
         tls = TlsSettings(
             mode,
-            Store(KEY_STORE, stores.get("key"), "changeit"),
-            Store(TRUST_STORE, stores.get("trust")),
+            Store(KEY_STORE, stores.get("key"), "changeit", key_is_location=True),
+            Store(TRUST_STORE, stores.get("trust"), key_is_location=True),
         )
         password = Password(self.server.password if user is None else "pässword")
         return MySqlAddress(
@@ -95,6 +102,15 @@ def test_untrusted_certificates_are_rejected(tls_server: TlsServer, interrupt: I
             MySqlConnection.open(address, interrupt)
 
 
+def test_a_trust_store_replaces_the_certificates_of_the_system(
+    tls_server: TlsServer, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", tls_server.trust)
+    MySqlConnection.open(tls_server.address("verify_ca"), interrupt).close()
+    with pytest.raises(ConfigError, match="certificate verify failed"):
+        MySqlConnection.open(tls_server.address("verify_ca", trust=tls_server.other_trust), interrupt)
+
+
 def test_users_may_need_a_certificate(tls_server: TlsServer, interrupt: Interrupt) -> None:
     admin = MySqlConnection.open(tls_server.address("required"), interrupt)
     admin.execute("CREATE OR REPLACE USER certified IDENTIFIED BY 'pässword' REQUIRE X509")
@@ -104,6 +120,23 @@ def test_users_may_need_a_certificate(tls_server: TlsServer, interrupt: Interrup
     assert connection.query("SELECT 1") == [("1",)]
     for one in (admin, connection):
         one.close()
+
+
+def test_an_encrypted_connection_that_the_server_ends_is_lost(tls_server: TlsServer, interrupt: Interrupt) -> None:
+    admin, idle, busy = (MySqlConnection.open(tls_server.address("required"), interrupt) for _ in range(3))
+    client = BinlogClient.open(
+        MySqlConnection.open(tls_server.address("required"), interrupt), FilePosition(""), BinlogClientSettings(4715)
+    )
+    client.read(60.0)
+    for number in (idle.thread_id, busy.thread_id, client.thread_id):
+        admin.execute(f"KILL {number}")
+    with pytest.raises(ConnectionLostError):
+        idle.wait_idle(60.0)
+    with pytest.raises(ConnectionLostError):
+        busy.query("SELECT 1")
+    with pytest.raises(ConnectionLostError):
+        read_on(client)
+    admin.close()
 
 
 def test_the_binary_log_is_read_over_tls(tls_server: TlsServer, interrupt: Interrupt) -> None:

@@ -225,6 +225,7 @@ def test_a_column_that_spark_renamed_keeps_its_values_in_an_upsert(lake: Iceberg
     assert lake.rows() == [{"id": 1, "w": "large"}, {"id": 2, "w": "c"}]
 
 
+@pytest.mark.usefixtures("no_maintenance_thread")
 def test_rows_keep_their_ids_when_files_are_merged(lake: IcebergLake) -> None:
     lake.start(write_mode="upsert", key_columns="id", compaction_min_files="3")
     for number in range(6):

@@ -176,6 +176,31 @@ def test_verification_runs_on_a_schedule_with_the_worker_file_and_its_secrets() 
     assert not any(kind == "CronJob" for kind, _ in _render("full"))
 
 
+def test_verification_has_credentials_of_its_own_and_reaches_the_workers() -> None:
+    own = {"url": "https://connect:8443", "tokenSecret": "verify-token", "userSecret": "verify-user", "caSecret": "verify-ca"}
+    values = {**_values("full"), "verification": {"enabled": True, "connector": "orders-source", **own}}
+    objects = {one["kind"]: one for one in render_chart(CHART, values)}
+    template = objects["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]
+    stateful_set = _render("full")["StatefulSet", "sluice"]
+    stateful_set["spec"]["template"] = template
+    assert kubernetes_errors(stateful_set) == []
+    (container,) = template["spec"]["containers"]
+    assert verify.make_context("verify", container["args"][2:]).params["url"] == "https://connect:8443"
+    secrets = {one["name"]: tuple(one["valueFrom"]["secretKeyRef"].values()) for one in container["env"] if "valueFrom" in one}
+    assert secrets == {
+        "SLUICE_CONNECT_TOKEN": ("verify-token", "token"),
+        "SLUICE_CONNECT_USER": ("verify-user", "username"),
+        "SLUICE_CONNECT_PASSWORD": ("verify-user", "password"),
+    }
+    (ca_file,) = (one["value"] for one in container["env"] if one["name"] == "SLUICE_CONNECT_CA_FILE")
+    (mount,) = (one for one in container["volumeMounts"] if ca_file.startswith(one["mountPath"] + "/"))
+    (volume,) = (one for one in template["spec"]["volumes"] if one["name"] == mount["name"])
+    assert volume["secret"]["secretName"] == "verify-ca"
+    peers = objects["NetworkPolicy"]["spec"]["ingress"][0]["from"]
+    labels = template["metadata"]["labels"]
+    assert [one for one in peers if "podSelector" in one and one["podSelector"]["matchLabels"].items() <= labels.items()]
+
+
 def test_missing_values_are_named() -> None:
     with pytest.raises(ChartError, match=r"verification\.connector is required"):
         render_chart(CHART, {"verification": {"enabled": True}})

@@ -83,8 +83,9 @@ def _worker(cluster: ClusterSnapshot) -> Iterator[Problem]:
     recent = [at for at in cluster.rebalance_times_ms if cluster.at_ms - at <= _REBALANCES_MS]
     if len(recent) >= _REBALANCES:
         yield _problem(
-            None, "rebalance-loop", _WARNING, f"the worker group has rebalanced {len(recent)} times in 10 minutes",
-            "workers leave and join (they crash, or freeze longer than session.timeout.ms), or connectors change all the time",
+            None, "rebalance-loop", _WARNING,
+            f"the worker group has rebalanced {len(recent)} times in 10 minutes without a new configuration",
+            "workers leave and join: they crash, or freeze longer than session.timeout.ms",
             "Look for workers that restart, and for long pauses in their logs; raise session.timeout.ms on busy machines.",
             since_ms=min(recent),
         )  # fmt: skip

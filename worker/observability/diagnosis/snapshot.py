@@ -151,7 +151,7 @@ class ClusterSnapshot:
     plugins: frozenset[str] | None = None
     """Classes and aliases of connectors that the worker has; None if unknown."""
     rebalance_times_ms: Sequence[int] = ()
-    """The last rebalances of the worker group."""
+    """When the last rebalances of the worker group ended that no new configuration has caused."""
     only_worker: str | None = None
     """Judge only what runs on this worker; None for everything."""
     is_sluice: bool = True

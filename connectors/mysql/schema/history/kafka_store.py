@@ -6,12 +6,18 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
 from connect.source import OwnedTopic, OwnedTopicSettings
-from connectors.mysql.history_keys import HistorySettings
+from connectors.mysql.history_keys import PREFIX, HistorySettings
 
 log = logging.getLogger(__name__)
 
 _CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": str(2**63 - 1), "retention.bytes": "-1"}
+
+
+_DELIVERY_TIMEOUT: Final = "delivery.timeout.ms"
+_APPEND_TIMEOUT_MS: Final = "30000"
 
 
 class KafkaHistoryStore:
@@ -57,5 +63,11 @@ def open_kafka_store(history: HistorySettings, open_topic: Callable[[str, OwnedT
         history.query_timeout_s,
         history.create_timeout_s,
         max(1, history.recovery_attempts) * history.recovery_poll_s,
+        _append_timeout_s(history),
     )
     return KafkaHistoryStore(open_topic(history.topic, settings), history.topic, history.batch_size)
+
+
+def _append_timeout_s(history: HistorySettings) -> float:
+    text = history.producer.get(_DELIVERY_TIMEOUT, _APPEND_TIMEOUT_MS)
+    return int(parse_value(f"{PREFIX}producer.{_DELIVERY_TIMEOUT}", text, ConfigType.INT)) / 1000

@@ -11,13 +11,14 @@ from pyarrow import fs
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
 
 from connect.errors import ConfigError, ConnectError, RetriableError
 from connect.suggestions import did_you_mean
 from connectors.jdbc.urls.connection_url import parse_connection_url
 from connectors.spark.s3_settings import S3A_PREFIX, is_s3, read_s3_settings, with_s3a_scheme
 from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError
-from connectors.spark.source.iceberg.metadata import TableMetadata, parse_metadata
+from connectors.spark.source.iceberg.metadata import Json, TableMetadata, parse_metadata
 from connectors.spark.source.iceberg.table_home import TableDirectory, TableHome
 from connectors.spark.tables.staging import open_location
 
@@ -46,12 +47,19 @@ class CatalogTableHome:
         self._identifier = identifier
         self._conf = conf
 
-    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+    def read(self) -> tuple[Json, str]:
+        table = self._load()
+        return json.loads(table.metadata.model_dump_json()), table.metadata_location
+
+    def _load(self) -> Table:
         with _explained(self._name):
             try:
-                table = self._catalog.load_table(self._identifier)
+                return self._catalog.load_table(self._identifier)
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError) as e:
                 raise TableAbsentError(f"there is no Iceberg table {self._name}{self._similar_table()}") from e
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        table = self._load()
         node = json.loads(table.metadata.model_dump_json())
         metadata = parse_metadata(node, table.metadata_location, self._name)
         return metadata, self._open_files(metadata.location, table.io)

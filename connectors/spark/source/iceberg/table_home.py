@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from connect.errors import ConfigError, ConnectError
 from connectors.spark.source.errors import TableAbsentError
-from connectors.spark.source.iceberg.metadata import TableMetadata, parse_metadata
+from connectors.spark.source.iceberg.metadata import Json, TableMetadata, parse_metadata
 from connectors.spark.source.similar_folders import similar_folder
 
 _METADATA = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
@@ -23,6 +23,10 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
 
 class TableHome(Protocol):
     """Where a table's metadata is found."""
+
+    def read(self) -> tuple[Json, str]:
+        """The content of the newest metadata file, of any format version, and its location. Raises TableAbsentError."""
+        ...
 
     def load(self) -> tuple[TableMetadata, fs.FileSystem]:
         """The newest metadata, and the file system of the table's files. Raises TableAbsentError."""
@@ -42,17 +46,26 @@ class TableDirectory:
     location: str
     """Names the table in messages."""
 
-    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+    def read(self) -> tuple[Json, str]:
         path = self._newest()
         try:
             with self.files.open_input_file(path) as stream:
                 content = bytes(stream.read())
-            node = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
-            return parse_metadata(node, path, self.location), self.files
-        except (ValueError, KeyError, TypeError, gzip.BadGzipFile) as e:
-            raise ConnectError(
-                f"the metadata {path} of table {self.location} cannot be read: {e}. Restore the file from a backup"
-            ) from e
+            return json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content), path
+        except (ValueError, gzip.BadGzipFile) as e:
+            raise self._unreadable(path, e) from e
+
+    def load(self) -> tuple[TableMetadata, fs.FileSystem]:
+        content, path = self.read()
+        try:
+            return parse_metadata(content, path, self.location), self.files
+        except (ValueError, KeyError, TypeError) as e:
+            raise self._unreadable(path, e) from e
+
+    def _unreadable(self, path: str, error: Exception) -> ConnectError:
+        return ConnectError(
+            f"the metadata {path} of table {self.location} cannot be read: {error}. Restore the file from a backup"
+        )
 
     def has_changed(self, known: TableMetadata) -> bool:
         match = _METADATA.fullmatch(PurePosixPath(known.source).name)

@@ -152,3 +152,19 @@ def test_scheduled_rebalance_is_requested_when_it_is_due() -> None:
     assert worker.group_calls() == []
     worker.run(2)
     assert worker.group_calls() == ["rejoin: the scheduled rebalance is due"]
+
+
+# --- what the diagnosis counts
+
+
+def test_rebalances_that_a_new_configuration_causes_are_no_sign_of_trouble() -> None:
+    worker = running()
+    for number in range(2, 5):
+        worker.store.configure(*configured(number=number))
+        worker.assign()
+        worker.run()
+    assert list(worker.group.rebalance_times_ms) == []
+    for _ in range(2):
+        worker.assign()
+        worker.run()
+    assert len(worker.group.rebalance_times_ms) == 2

@@ -10,7 +10,7 @@ from connect import SourceRecord, SourceTask
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.errors import DataError
-from connect.source import TopicReader
+from connect.source import OwnedTopicSettings, TopicReader
 from tests.unit.worker.kafka.fake_clients import FakeProducerClient
 from worker.errors.config import DeadLetterTopic, ErrorSettings
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
@@ -22,6 +22,7 @@ from worker.observability.activity import ActivityTracker
 from worker.observability.metrics.task_meter import TaskMeter
 from worker.observability.tracing.task_trace import TaskTrace
 from worker.source import at_least_once
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
 from worker.tasks.converters import Converters
@@ -34,6 +35,10 @@ PRODUCER = {"bootstrap.servers": "nowhere:1"}
 
 def no_topics(topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
     raise AssertionError("the task reads a topic")
+
+
+def no_owned_topics(topic: str, settings: OwnedTopicSettings) -> OwnedTopicSettings:
+    raise AssertionError("the task opens a topic of its own")
 
 
 def records(*offsets: int, topic: str = "t", partition: str = "p") -> list[SourceRecord]:
@@ -203,4 +208,5 @@ class Rig:
             errors=self.errors,
             rejected=RejectedRecords(self.task, self.producer, self.errors),
             open_topic=no_topics,
+            owned_topics=OwnedTopics(no_owned_topics),
         )

@@ -14,7 +14,7 @@ import pytest
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.source.source_rig import no_topics
+from tests.unit.worker.source.source_rig import no_owned_topics, no_topics
 from tests.unit.worker.tasks.task_listener import Listener
 from worker.errors.config import error_settings
 from worker.errors.handler import ErrorHandler
@@ -24,6 +24,7 @@ from worker.kafka.transactions import ProducerFencedError, TransactionLostError,
 from worker.model import TaskId
 from worker.source import exactly_once
 from worker.source import task as source_task
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import Boundary, BoundarySettings
@@ -96,6 +97,7 @@ class Scene(Listener):
             errors,
             rejected,
             no_topics,
+            OwnedTopics(no_owned_topics),
             transaction=transaction,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,26 @@ def test_file_has_one_record_per_line_and_survives_a_partial_one(tmp_path: Path)
     assert list(FileHistoryStore(path).read())[2:] == [b"{}", b'{"last":"without newline"}', b"7"]
 
 
+def test_new_file_is_durable_with_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    FileHistoryStore(tmp_path / "a" / "b" / "history.dat").append([b"{}"])
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b"), str(tmp_path / "a/b/history.dat")} == set(synced)
+
+
+def test_append_reads_only_the_end_of_the_file(tmp_path: Path) -> None:
+    def bytes_read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    path = tmp_path / "history.dat"
+    path.write_bytes((b'{"a":"' + b"x" * 1000 + b'"}\n') * 5000 + b'{"b":"' + b"y" * 150_000 + b'"}')
+    before = bytes_read()
+    FileHistoryStore(path).append([b"{}"])
+    assert bytes_read() - before < 1_000_000
+    assert path.read_bytes().endswith(b'yyy"}\n{}\n')
+    assert sum(1 for _ in FileHistoryStore(path).read()) == 5002
+
+
 def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(ConnectError, match=r"schema history file .*folder.x cannot be created"):
@@ -196,6 +217,7 @@ def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
         kafka_bootstrap_servers="broker:9092",
         name="mine",
         producer_security_protocol="SSL",
+        producer_delivery_timeout_ms="5000",
         consumer_security_protocol="PLAINTEXT",
         consumer_key_deserializer="org.apache.kafka.common.serialization.StringDeserializer",
         kafka_recovery_attempts="20",
@@ -205,11 +227,13 @@ def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
     store = open_store(settings, context.open)
     ((name, opened),) = context.opened
     assert name == "history"
-    assert opened.producer == {"bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL"}
+    assert opened.producer == {
+        "bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL", "delivery.timeout.ms": "5000",
+    }  # fmt: skip
     assert opened.consumer == {
         "bootstrap.servers": "broker:9092", "client.id": "mine", "group.id": "mine", "security.protocol": "PLAINTEXT",
     }  # fmt: skip
-    assert (opened.query_timeout_s, opened.create_timeout_s, opened.read_timeout_s) == (1.5, 30.0, 2.0)
+    assert opened[2:] == (1.5, 30.0, 2.0, 5.0)
     assert not store.storage_exists()
     store.initialize()
     assert context.topic.configs == {"cleanup.policy": "delete", "retention.ms": "9223372036854775807", "retention.bytes": "-1"}

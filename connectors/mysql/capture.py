@@ -1,0 +1,340 @@
+"""Runs snapshot and stream: connects, starts what the plan says, and moves from one state to the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from connect.record import SourceRecord
+from connect.source import OwnedTopic, OwnedTopicSettings
+from connect.text_records import LazyRecords
+from connect.version import sluice_version
+from connectors.cdc.config.signal_keys import BACKFILL_ALL
+from connectors.cdc.errors import PositionLostError
+from connectors.cdc.offsets import CONTRACTS, source_partition
+from connectors.cdc.schema.checks import check_collection_count, check_table_topics
+from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.schema.filters import Filters
+from connectors.cdc.states import CaptureState
+from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
+from connectors.mysql.catalog import read_tables
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.incremental.chunks import FollowedStream
+from connectors.mysql.offsets import (
+    BinlogPosition,
+    StoredBinlogOffset,
+    with_server,
+)
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.history.ddl_selection import DdlSelection
+from connectors.mysql.schema.history.history import SchemaHistory, open_store
+from connectors.mysql.schema.model import TableId
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.signals.backfill import CAPTURED, dump_lists, find_newly_captured
+from connectors.mysql.signals.session import create_mysql_signals
+from connectors.mysql.snapshot.session import MySqlSnapshotSession
+from connectors.mysql.startup import MySqlStart, plan_mysql_start
+from connectors.mysql.streaming.change_events import BinlogEventBuilder
+from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.session import BinlogStream, uses_gtids
+from connectors.mysql.streaming.structure_changes import StructureChanges
+from connectors.mysql.task_position import MySqlTaskPosition
+
+log = logging.getLogger(__name__)
+
+
+class MySqlCapture:
+    """Captures the changes of the databases of a server. See :class:`connectors.cdc.task.TaskCapture`."""
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        stored: StoredBinlogOffset | None,
+        open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic],
+    ) -> None:
+        """``open_topic`` is the task context's ``open_owned_topic``."""
+        self._settings = settings
+        self._position = MySqlTaskPosition(stored, reads_all_again=settings.snapshot.mode == "always")
+        filters = Filters(settings.capture)
+        self.sessions = MySqlSessions(settings)
+        self._tables = MySqlCapturedTables(settings, filters)
+        self.observers = BinlogObservers()
+        self._load_contracts({} if stored is None else stored.extras)
+        binlog = settings.binlog
+        history = SchemaHistory(
+            open_store(settings.history, open_topic),
+            source_partition(settings.topic_prefix),
+            settings.history,
+            binlog.reads_source if binlog.filters_sources else None,
+        )
+        selection = DdlSelection(settings.history, self._tables.captures, filters.captures_schema)
+        self._structures = TableStructures(history, selection.is_stored)
+        builder = BinlogEventBuilder(settings, sluice_version())
+        self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
+        self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
+        self._server: ServerInfo | None = None
+        followed = FollowedStream(lambda: self._stream.tracker, lambda: self._server)
+        self.signals = create_mysql_signals(
+            settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
+        )
+        self.signals.load({} if stored is None else stored.extras)
+        self._offsets: StoredOffsetTracker[str] = StoredOffsetTracker(source_partition(settings.topic_prefix), with_server)
+        self._snapshot: MySqlSnapshotSession | None = None
+        self.state = CaptureState.STARTING
+
+    def _load_contracts(self, extras: Mapping[str, Any]) -> None:
+        contracts = parse_contracts(extras.get(CONTRACTS))
+        observers, tables = self.observers, self._tables
+        tables.contracts.load(contracts, lambda text: observers.set_offset_extras(tables, {CONTRACTS: text}))
+
+    # --- what the task calls --------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Connects and checks the server and the filters. Raises ConfigError."""
+        sql = self.sessions.catalog()
+        check_server(sql, read_server(sql))
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        settings = self._settings
+        ids = [TableId(table.database, table.name) for table in read_tables(self.sessions.catalog())]
+        captured = [id for id in ids if self._tables.captures(id)]
+        check_collection_count(len(captured), settings.tables_max, settings.tables_limit_action)
+        check_table_topics(captured, settings.topic_naming)
+
+    def read(self) -> Sequence[SourceRecord]:
+        """Returns the next records; connects first if necessary, and waits for changes a short time."""
+        records: Sequence[SourceRecord] = ()
+        if self.state is CaptureState.DONE:
+            self.sessions.interrupt.wait(self._settings.poll_interval_s)
+        elif self._stream.is_open:
+            records = self._read_stream()
+        elif self.signals.blocking.session is not None:
+            records = self._read_blocking_snapshot(self.signals.blocking.session)
+        elif self._snapshot is not None and not self._position.snapshot_done:
+            records = self._read_snapshot(self._snapshot)
+        else:
+            self._open()
+        self._polled(records)
+        return records
+
+    @property
+    def has_more(self) -> bool:
+        return self._stream.has_more or self.state is CaptureState.SNAPSHOT
+
+    def take_records(self) -> Sequence[SourceRecord]:
+        self._polled(records := self._stream.take_records())
+        return records
+
+    def _polled(self, records: Sequence[SourceRecord]) -> None:
+        latest = None
+        if records:
+            # Looking at one of these records would create all of them.
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
+            self._position.polled(latest)
+        self._offsets.polled(latest, self._stream.position_offset() if self._is_streaming() else None)
+
+    def _is_streaming(self) -> bool:
+        """Whether the stream's position says everything: no snapshot is missing."""
+        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING) and not self._position.misses_snapshot
+
+    def is_loaded(self) -> bool:
+        return self._position.snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
+
+    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        return self._offsets.update_offsets(offsets)
+
+    def offsets_stored(self, offsets: OffsetPairs) -> bool:
+        self._offsets.offsets_stored(offsets)
+        return False  # the server keeps its log as long as it is configured to
+
+    def progress(self) -> Mapping[str, Any]:
+        snapshot = self.signals.blocking.session or self._snapshot
+        found = {} if snapshot is None else snapshot.progress()
+        return {"phase": self.state.value, **found, **self._stream.progress(), **self.signals.progress()}
+
+    def disconnect(self) -> None:
+        self._stream.disconnect()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self.signals.note_steps(self._snapshot)
+            if not self._position.snapshot_done:
+                self._snapshot = None
+        self.signals.close()
+        self.sessions.close_catalog()
+
+    def close(self) -> None:
+        """Closes everything, for ever."""
+        self.disconnect()
+        self.signals.close_channels()
+        self._structures.history.close()
+        self.sessions.interrupt.close()
+
+    # --- start ----------------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Decides by position and server state how to start, and starts it."""
+        sql = self.sessions.catalog()
+        server = read_server(sql)
+        check_server(sql, server)
+        self._server = server
+        self._structures.set_server(server)
+        known = self._position.known(self._stream.position, self._offsets.server)
+        lost = None
+        if known is not None:
+            by_gtid = uses_gtids(server, known.position, self._settings)
+            lost = find_lost_position(sql, server, known.position, by_gtid=by_gtid, server_uuid=known.server_uuid)
+        knows_structure = known is not None and lost is None and self._knows_structure(known)
+        plan = plan_mysql_start(
+            self._mode(),
+            snapshot_completed=None if known is None else known.snapshot_completed,
+            lost=lost,
+            knows_structure=knows_structure,
+            history=self._settings.history,
+        )
+        if plan.warning:
+            log.warning("%s", plan.warning)
+        if server.uuid is not None:
+            self._offsets.set_server(server.uuid)
+        self._start(plan.action, server, known)
+
+    def _mode(self) -> str:
+        """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""
+        mode = self._settings.snapshot.mode
+        return "initial" if self._position.snapshot_done and mode in ("always", "recovery") else mode
+
+    def _knows_structure(self, known: StoredBinlogOffset) -> bool:
+        """Recovers the structure at a position, unless it is known already. Returns whether there is any."""
+        if self._position.structure_is_current:
+            return True
+        if self._settings.snapshot.mode == "recovery" and not self._position.snapshot_done:
+            return self._structures.history.exists()
+        count = self._structures.recover(known.extras)
+        log.info(
+            "recovered the structure of %d tables from %d records of the schema history", len(self._structures.tables), count
+        )
+        self._position.structure_is_current = count > 0
+        return count > 0
+
+    def _start(self, action: MySqlStart, server: ServerInfo, known: StoredBinlogOffset | None) -> None:
+        match action:
+            case MySqlStart.DONE:
+                self.state = CaptureState.DONE
+            case MySqlStart.SNAPSHOT | MySqlStart.STRUCTURE:
+                self._start_over()
+                self._structures.history.initialize_storage()
+                snapshot = self._open_snapshot(server)
+                if action is MySqlStart.SNAPSHOT:
+                    snapshot.start()
+                else:
+                    snapshot.start_structure()
+                # After a lost connection, the snapshot continues from here.
+                self._stream.skip_to(snapshot.position)
+                self._position.structure_is_current = True
+                self.state = CaptureState.SNAPSHOT
+            case MySqlStart.REBUILD:
+                assert known is not None
+                self._structures.history.initialize_storage()
+                self._open_snapshot(server).start_structure(known.position, known.extras)
+                self._position.structure_is_current = True
+                self.state = CaptureState.SNAPSHOT
+            case MySqlStart.CATCH_UP:
+                assert known is not None
+                snapshot = self._open_snapshot(server)
+                snapshot.start(self._position.snapshot_state, records_structure=False)
+                self._start_stream(server, known, snapshot.position)
+            case MySqlStart.STREAM:
+                assert known is not None
+                blocking = self.signals.blocking
+                requested = blocking.start(server) if blocking.is_requested else None
+                self._start_stream(server, known, None if requested is None else requested.position)
+                self._backfill(known)
+
+    def _backfill(self, known: StoredBinlogOffset) -> None:
+        """Reads the rows of tables that a change of the configuration captures (``backfill.new.tables=all``)."""
+        if self._settings.incremental.backfill == BACKFILL_ALL:
+            capture, stored = self._settings.capture, {**known.extras, **self.observers.offset_extras}.get(CAPTURED)
+            self.signals.backfill(find_newly_captured(stored, capture, self._structures.tables), at_start=True)
+            self.observers.set_offset_extras(self._tables.filters, {CAPTURED: dump_lists(capture)})
+
+    def _start_over(self) -> None:
+        """Forgets the position: a snapshot replaces everything."""
+        self._position.start_over()
+        self._structures.tables.clear()
+        self._structures.database_charsets.clear()
+        self.signals.load({})  # the snapshot reads all tables
+
+    def _start_stream(self, server: ServerInfo, known: StoredBinlogOffset, stop: BinlogPosition | None = None) -> None:
+        position = resume_position(known, server)
+        if self._position.stored is not None and self._stream.position is None:
+            self._stream.restore_transaction(self._position.stored)
+        self._require_snapshot(stop is not None and self.signals.blocking.session is None)
+        self._stream.start(server, position, stop)
+        self.state = CaptureState.STREAMING if stop is None else CaptureState.CATCHING_UP
+
+    def _require_snapshot(self, required: bool) -> None:
+        """Sets whether offsets of changes still require a snapshot, and from where on."""
+        members = self._position.members_before_snapshot() if required else {}
+        self.observers.set_offset_extras(self, members)
+
+    def _open_snapshot(self, server: ServerInfo) -> MySqlSnapshotSession:
+        observers = self.observers
+        self._snapshot = MySqlSnapshotSession(
+            self._settings,
+            self._tables,
+            self._structures,
+            self.sessions,
+            server,
+            sluice_version(),
+            lambda: observers.offset_extras,
+        )
+        return self._snapshot
+
+    # --- snapshot and stream --------------------------------------------------------------------------------------------------
+
+    def _read_blocking_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
+        records = self.signals.note_snapshot(snapshot, self.signals.blocking.read())
+        if self.signals.blocking.session is None:
+            self._stream.skip_to(snapshot.position)
+            self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
+
+    def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
+        records = self.signals.note_snapshot(snapshot, snapshot.read())
+        if snapshot.done:
+            self._position.snapshot_completed()
+            if self._settings.snapshot.mode == "initial_only":
+                self.state = CaptureState.DONE
+            else:
+                self._stream.skip_to(snapshot.position)
+                self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
+
+    def _read_stream(self) -> Sequence[SourceRecord]:
+        try:
+            if self.state is CaptureState.STREAMING:
+                self.signals.advance()
+            self._stream.read()
+        except PositionLostError as e:
+            if self._settings.snapshot.mode != "when_needed":
+                raise
+            log.warning("%s; taking a new snapshot", e.message)
+            records = self._stream.take_records()
+            self._stream.forget()
+            self._start_over()
+            self.state = CaptureState.STARTING
+            return records
+        records = self._stream.take_records()
+        if self._stream.is_at_stop:
+            snapshot = self.signals.blocking.session or self._snapshot
+            assert snapshot is not None
+            self._stream.skip_to(snapshot.position)
+            snapshot.restart_clock()
+            self._require_snapshot(False)
+            self.state = CaptureState.SNAPSHOT
+        elif self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
+            self._stream.disconnect()
+        return self.signals.add_notifications(records, self._stream.position_offset)

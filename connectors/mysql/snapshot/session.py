@@ -1,0 +1,260 @@
+"""A snapshot in progress: its connections, its point in time, its tables, and their rows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connect.record import SourceRecord
+from connectors.cdc.schema.filters import name_matches
+from connectors.cdc.snapshot.key_ranges import SnapshotState
+from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
+from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
+from connectors.cdc.snapshot.reader import SnapshotReader
+from connectors.cdc.snapshot.table_read import TableRead
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.errors import MySqlServerError
+from connectors.mysql.offsets import BinlogPosition, snapshot_offset
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.model import MySqlTable, TableId
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.events import MySqlTableEvents
+from connectors.mysql.snapshot.row_stream import MySqlRowStream, explain_changed_table
+from connectors.mysql.snapshot.start import SnapshotStart, StartedSnapshot
+from connectors.mysql.snapshot.structure import CatalogTables, StructureRecorder
+from connectors.mysql.snapshot.table import MySqlSnapshotTable
+from connectors.mysql.snapshot.table_plan import MySqlTablePlan, plan_table, select_statement
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowsRequest:
+    """How rows are read. ``state`` is what an interrupted attempt completed; ``offsets`` replace those of an initial snapshot.
+
+    ``history_is_current``: the schema history has the structure of the snapshot; otherwise that of the stream.
+    """
+
+    state: str | None = None
+    offsets: SnapshotOffsets | None = None
+    history_is_current: bool = True
+
+
+class MySqlSnapshotSession:
+    """Reads the captured tables as of one position of the binary log. Not thread-safe.
+
+    Every method may raise ConnectionLostError and WaitInterrupted. After an error other than these, the snapshot is over.
+    """
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        structures: TableStructures,
+        sessions: MySqlSessions,
+        server: ServerInfo,
+        version: str,
+        extras: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        """``extras`` returns what offsets have besides the position."""
+        self._settings = settings
+        self._tables = tables
+        self._structures = structures
+        self._sessions = sessions
+        self._server = server
+        self._version = version
+        self._extras = extras
+        self._recorder = StructureRecorder(settings, structures, tables.captures, server, version)
+        self._started: StartedSnapshot | None = None
+        self._request: _RowsRequest | None = None
+        self._events: list[SourceRecord] = []
+        self._reader: SnapshotReader[MySqlRowStream] | None = None
+        self._progress: SnapshotProgress | None = None
+        self.done = False
+        """Whether all events were returned."""
+        self.tables: tuple[str, ...] = ()
+        """The tables of the snapshot, those included that an earlier attempt has read."""
+
+    @property
+    def position(self) -> BinlogPosition:
+        """Where streaming begins."""
+        assert self._started is not None
+        return self._started.position
+
+    def start(
+        self,
+        stored_state: str | None = None,
+        *,
+        records_structure: bool = True,
+        offsets: Callable[[BinlogPosition], SnapshotOffsets] | None = None,
+    ) -> None:
+        """Fixes the point in time, and stores the structure of the tables. Reads no rows yet.
+
+        ``stored_state`` is what an interrupted attempt completed. It must not be used unless the stream has been, or will be,
+        read from there to this point before the first :meth:`read`; without ``records_structure``, the schema history is that of
+        the stream. ``offsets`` replace those of an initial snapshot, from the position.
+
+        Raises ConfigError for missing privileges, ConnectError for locks that the server does not give in time, and
+        TablesChangedError if tables change meanwhile; then a new session may succeed.
+        """
+        try:
+            self._start(self._settings.snapshot.max_threads)
+            own_offsets = None if offsets is None else offsets(self.position)
+            state = stored_state if self._settings.snapshot.resumes and own_offsets is None else None
+            request = self._request = _RowsRequest(state, own_offsets, records_structure)
+            if records_structure:
+                self._events = self._record(self.position, self._offset(last=False))
+                self._plan(request)
+        except BaseException:
+            self.close()
+            raise
+
+    def start_structure(self, at: BinlogPosition | None = None, offset: Mapping[str, Any] | None = None) -> None:
+        """The same for a snapshot of the structure alone. With a stored offset and its position, the history is rebuilt for it
+        (``snapshot.mode=recovery``)."""
+        try:
+            started = self._start(1)
+            if at is not None and offset is not None:
+                started.position = at
+                self._events = self._record(at, offset)
+            else:
+                self._events = self._record(self.position, self._offset(last=False))
+                if self._events:
+                    self._events[-1].source_offset = self._offset(last=True)
+        finally:
+            self.close()
+
+    def _start(self, connections: int) -> StartedSnapshot:
+        start = SnapshotStart(self._settings, self._tables, self._sessions, self._server)
+        self._started = start.open(connections)
+        return self._started
+
+    def _offset(self, *, last: bool) -> dict[str, Any]:
+        return {**snapshot_offset(self.position, int(time.time()), last=last), **self._extras()}
+
+    # --- structure ------------------------------------------------------------------------------------------------------------
+
+    def _record(self, position: BinlogPosition, offset: Mapping[str, Any]) -> list[SourceRecord]:
+        assert self._started is not None
+        return self._recorder.record(self._started.catalog, position, offset)
+
+    def _snapshot_tables(self, catalog: CatalogTables, *, history_is_current: bool) -> dict[TableId, MySqlTable]:
+        """The captured tables whose rows are read."""
+        include, filters = self._settings.snapshot.include, self._tables.filters
+        ids = [
+            id
+            for id in catalog.statements
+            if self._tables.captures(id)
+            and (not include or name_matches(include, str(id)))
+            and not filters.is_signal_table(id.database, id.name)
+        ]
+        if history_is_current:
+            return {id: table for id in ids if (table := self._structures.tables.get(id)) is not None}
+        return self._recorder.parse(catalog, ids)
+
+    # --- rows -----------------------------------------------------------------------------------------------------------------
+
+    def _plan(self, request: _RowsRequest) -> SnapshotReader[MySqlRowStream]:
+        """Plans the reading of the tables."""
+        settings, started = self._settings, self._started
+        assert started is not None
+        catalog, connections = started.catalog, started.connections
+        found = self._snapshot_tables(catalog, history_is_current=request.history_is_current)
+        if not request.history_is_current:
+            self._recorder.settle(found, self._offset(last=False))
+        if not found:
+            log.warning("the snapshot reads no rows: no table on %s is captured", self._settings.address.where)
+        plans = [self._plan_table(table, catalog) for table in found.values()]
+        self._check_access(plans)
+        state = SnapshotState.parse(request.state)
+        state.keep({str(plan.rows.table): plan.fingerprint for plan in plans})
+        if settings.snapshot.order != "disabled":
+            plans.sort(key=lambda plan: plan.estimated_rows, reverse=settings.snapshot.order == "descending")
+        self.tables = tuple(str(plan.rows.table) for plan in plans)
+        reads: list[TableRead[MySqlRowStream]] = []
+        expected = 0
+        for index, plan in enumerate(plans):
+            if str(plan.rows.table) in state.done:
+                continue
+            events = MySqlTableEvents(plan.rows, self.position, settings, self._version)
+            table = MySqlSnapshotTable(plan, events, settings, connections.leader)
+            reads.append(TableRead(index, table, state.partial.get(table.id)))
+            expected += max(plan.estimated_rows - reads[-1].rows, 0)
+        if state.done or state.partial:
+            log.info(
+                "the snapshot continues: %d of %d tables are completed, and %d in part",
+                len(state.done), len(plans), len(state.partial),
+            )  # fmt: skip
+        self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
+        offsets = request.offsets
+        if offsets is None:
+            offsets = InitialOffsets(self._create_offset, state if settings.snapshot.resumes else None, self._extras)
+        self._reader = SnapshotReader(connections, reads, offsets, self._progress, len(plans))
+        return self._reader
+
+    def _check_access(self, plans: Sequence[MySqlTablePlan]) -> None:
+        """Raises ConfigError if the user may not read a table: hours may pass until it is read. Another connection asks, because
+        the transaction would keep a lock of each table."""
+        catalog = self._sessions.catalog()
+        for plan in plans:
+            if str(plan.rows.table) in self._settings.snapshot.overrides:
+                continue
+            try:
+                catalog.execute(f"{select_statement(plan.rows, self._settings)} LIMIT 0")
+            except MySqlServerError as e:
+                raise explain_changed_table(e) from e
+
+    def _create_offset(self, last: bool, state: str | None) -> Mapping[str, Any]:
+        return snapshot_offset(self.position, int(time.time()), last=last, state=state)
+
+    def _plan_table(self, table: MySqlTable, catalog: CatalogTables) -> MySqlTablePlan:
+        info = catalog.infos[table.id]
+        snapshot = self._settings.snapshot
+        reads_ranges = snapshot.resumes or (snapshot.max_threads > 1 and not snapshot.table_per_thread)
+        return plan_table(
+            self._tables.snapshot_rows(table),
+            self._settings,
+            estimated_rows=info.rows or 0,
+            size_bytes=info.size_bytes,
+            has_full_images=reads_ranges and self._server.row_image == "FULL",
+        )
+
+    def read(self) -> Sequence[SourceRecord]:
+        """Returns the next events, an empty list after a timeout; after the last ones, ``done`` is set and the connections are
+        closed."""
+        if self._events or self._request is None:
+            events, self._events = self._events, []
+            self.done = self._request is None
+            return events
+        reader = self._plan(self._request) if self._reader is None else self._reader
+        records = reader.read()
+        if reader.done:
+            self.done = True
+            self.close()
+            numbers = self.progress()
+            log.info("snapshot: %d rows of %d tables as of %s", numbers["rows"], numbers["tables_total"], self.position)
+        return records
+
+    def restart_clock(self) -> None:
+        """The first row is read now: changes before the snapshot have been streamed."""
+        if self._progress is not None:
+            self._progress.restart_clock()
+
+    def take_steps(self) -> list[SnapshotStep]:
+        """Returns what has happened since the last call."""
+        return [] if self._progress is None else self._progress.take_steps()
+
+    def progress(self) -> Mapping[str, Any]:
+        return {} if self._progress is None else self._progress.details()
+
+    def close(self) -> None:
+        """Closes the connections and releases locks. May be called twice."""
+        if self._progress is not None:
+            self._progress.closed()
+        if self._started is not None:
+            self._started.close()
