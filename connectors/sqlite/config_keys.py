@@ -20,7 +20,7 @@ from connectors.cdc.config.source_keys import (
     define_table_limit_keys,
     define_topic_prefix,
 )
-from connectors.cdc.config.topic_naming import define_topic_naming_keys
+from connectors.cdc.config.topic_naming import SCHEMA_STRATEGIES, define_topic_naming_keys
 from connectors.cdc.config.unsupported_keys import define_ignored_keys, define_unsupported_keys
 from connectors.cdc.config.validators import PatternText, SupportedValues
 from connectors.sqlite.types import KINDS
@@ -48,12 +48,13 @@ def config_def() -> ConfigDef:
     define_signal_keys(
         keys,
         WORD,
-        "Whether existing rows of a table that is created while the connector exists are read: created and all read them, none "
-        "captures only changes. A key of Sluice.",
+        example="main.orders",
+        backfill_doc="Whether existing rows of a table that is created while the connector exists are read: created and all read "
+        "them, none captures only changes. A key of Sluice.",
     )
     _safety_keys(keys)
     define_contract_keys(keys, WORD)
-    define_topic_naming_keys(keys, WORD)
+    define_topic_naming_keys(keys, WORD, SCHEMA_STRATEGIES)
     define_ignored_keys(keys, IGNORED)
     define_unsupported_keys(keys, UNSUPPORTED)
     return keys

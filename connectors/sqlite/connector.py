@@ -11,8 +11,7 @@ from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connect.external_system import EntryForm
 from connect.version import sluice_version
-from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
-from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.validation import check_given_offset, with_findings
 from connectors.sqlite.capture import SqliteCapture
 from connectors.sqlite.config import parse_config
 from connectors.sqlite.config_keys import config_def
@@ -54,13 +53,8 @@ class SqliteSource(SourceConnector):
         return config_def()
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        values = super().check_config(config)
+        values = with_findings(super().check_config(config), check_dynamic_keys(config))
         known = {value.name: value for value in values}
-        for finding in check_dynamic_keys(config):
-            if finding.name in known:
-                known[finding.name].errors += finding.errors
-            else:
-                values.append(finding)
         if not any(value.errors for value in values):
             try:
                 parse_config(config)  # rules of single keys that are more than a pattern
@@ -95,19 +89,12 @@ class SqliteSource(SourceConnector):
         """Checks new offsets. Changes before the stored offset are deleted, so only a later or the same change can be set."""
         prefix = parse_config(config).topic_prefix
         for partition, offset in offsets.items():
-            given = dict(partition or ())
-            if given != {PARTITION_KEY: prefix} and offset is not None:
-                raise BadRequestError(
-                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
-                )
-            if offset is None:
+            if offset is None or not check_given_offset(partition, offset, prefix):
                 continue
             try:
-                if parse_offset(offset).position is None:
-                    raise BadRequestError(f"{SEQUENCE} of the offset is missing")
-                parse_contracts(offset.get(CONTRACTS))
-            except BadRequestError:
-                raise
+                position = parse_offset(offset).position
             except ConnectError as e:
                 raise BadRequestError(e.message) from e
+            if position is None:
+                raise BadRequestError(f"{SEQUENCE} of the offset is missing")
         return True

@@ -6,16 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from connect.metrics import Metric, MetricKind
+from connectors.cdc.snapshot.metrics import number_metrics, snapshot_metrics
 
-_NUMBERS: Final = {
-    "lag_rows": ("sqlite_lag_rows", "Changes in the change table after the position of the stream."),
-    "tables_total": ("sqlite_snapshot_tables", "Tables of the snapshot."),
-    "tables_done": ("sqlite_snapshot_tables_done", "Tables of the snapshot that are complete."),
-    "rows": ("sqlite_snapshot_rows", "Rows that the snapshot has read."),
-    "rows_estimate": ("sqlite_snapshot_rows_estimate", "Rows that the snapshot will read, estimated."),
-    "rate": ("sqlite_snapshot_rows_per_second", "Rows per second, on average."),
-    "seconds_left": ("sqlite_snapshot_seconds_left", "Time until the snapshot is complete, estimated."),
-}
+_STREAM: Final = {"lag_rows": ("lag_rows", "Changes in the change table after the position of the stream.")}
 
 
 def progress_metrics(progress: Mapping[str, Any], topic_prefix: str) -> Iterator[Metric]:
@@ -24,6 +17,5 @@ def progress_metrics(progress: Mapping[str, Any], topic_prefix: str) -> Iterator
     yield Metric("sqlite_phase_info", 1, "What the task does; always 1.", labels={**labels, "phase": str(progress["phase"])})
     if isinstance(events := progress.get("events"), int):
         yield Metric("sqlite_events_total", events, "Changes read from the change table.", MetricKind.COUNTER, labels)
-    for key, (name, help) in _NUMBERS.items():
-        if isinstance(value := progress.get(key), int | float):
-            yield Metric(name, value, help, labels=labels)
+    yield from number_metrics("sqlite", _STREAM, progress, labels)
+    yield from snapshot_metrics("sqlite", progress, labels)

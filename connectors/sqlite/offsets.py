@@ -23,7 +23,7 @@ def julian_to_ms(day: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPosition:
+class SequencePosition:
     """All changes up to ``sequence`` are emitted. The change table has that change, made at ``ts_ms``."""
 
     sequence: int
@@ -35,10 +35,10 @@ class StreamPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredOffset:
+class SqliteOffset:
     """``position`` and ``database_id`` are None for the snapshot of ``initial_only``, which has no change table."""
 
-    position: StreamPosition | None
+    position: SequencePosition | None
     database_id: str | None
     snapshot_completed: bool
     jobs: str | None
@@ -46,13 +46,13 @@ class StoredOffset:
     """The whole offset, for those that add to it."""
 
 
-def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
+def parse_offset(offset: Mapping[str, Any]) -> SqliteOffset:
     """Parses a stored offset. Raises ConnectError."""
     sequence, ts_ms, id_ = offset.get(SEQUENCE), offset.get(TIME), offset.get(DATABASE_ID)
     if sequence and not (_is_integer(sequence) and _is_integer(ts_ms) and isinstance(id_, str)):
         raise ConnectError(f"the offset has no integers {SEQUENCE} and {TIME} and no text {DATABASE_ID}: {dict(offset)}")
-    position = StreamPosition(int(sequence), int(ts_ms or 0)) if sequence else None
-    return StoredOffset(position, id_, bool(offset.get(SNAPSHOT_COMPLETED)), offset.get(JOBS), offset)
+    position = SequencePosition(int(sequence), int(ts_ms or 0)) if sequence else None
+    return SqliteOffset(position, id_, bool(offset.get(SNAPSHOT_COMPLETED)), offset.get(JOBS), offset)
 
 
 def _is_integer(value: Any) -> bool:

@@ -9,7 +9,7 @@ from connectors.cdc.signals.actions import Signal, handle_signal
 from connectors.cdc.signals.channels import SignalChannels
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.sqlite.config import SqliteConfig
-from connectors.sqlite.snapshot.session import SnapshotSession
+from connectors.sqlite.snapshot.session import SqliteSnapshot
 
 
 class SqliteSignals(SignalChannels):
@@ -19,7 +19,7 @@ class SqliteSignals(SignalChannels):
         self,
         settings: SqliteConfig,
         extras: OffsetExtras,
-        snapshot: SnapshotSession,
+        snapshot: SqliteSnapshot,
         request: Callable[[SnapshotRequest], None],
     ) -> None:
         super().__init__(settings.signals, settings.topic_prefix, extras)

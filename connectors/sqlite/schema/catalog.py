@@ -21,7 +21,7 @@ _VIRTUAL_HIDDEN: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class SqliteColumn:
     """A column as declared. ``default`` is SQL."""
 
     name: str
@@ -38,11 +38,11 @@ class UniqueKey:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedTable:
+class SqliteTable:
     """A table. ``key`` is the primary key, empty without one. ``rowid`` is a name of the rowid, None in a table without."""
 
     name: str
-    columns: tuple[TableColumn, ...]
+    columns: tuple[SqliteColumn, ...]
     key: tuple[str, ...]
     rowid: str | None
     is_strict: bool
@@ -68,18 +68,35 @@ class CapturedTable:
         return self.key if self.rowid is None else (self.rowid,)
 
 
-def dump_table(table: CapturedTable) -> str:
+@dataclass(frozen=True, slots=True)
+class TableCapture:
+    """A structure of a table whose changes have the number ``id``. ``stored`` are the columns that changes have, in order."""
+
+    id: int
+    table: SqliteTable
+    stored: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Captures:
+    """Structures of tables: all by number, and those of today by the table's name."""
+
+    by_id: Mapping[int, TableCapture]
+    current: Mapping[str, TableCapture]
+
+
+def dump_table(table: SqliteTable) -> str:
     """A table as the connector stores it in the database."""
     return json.dumps(asdict(table), ensure_ascii=False)
 
 
-def load_table(text: str) -> CapturedTable:
+def load_table(text: str) -> SqliteTable:
     """Parses a table that :func:`dump_table` wrote."""
     found = json.loads(text)
     unique = tuple(UniqueKey(tuple((name, collation) for name, collation in key["columns"])) for key in found["unique"])
-    return CapturedTable(
+    return SqliteTable(
         found["name"],
-        tuple(TableColumn(**column) for column in found["columns"]),
+        tuple(SqliteColumn(**column) for column in found["columns"]),
         tuple(found["key"]),
         found["rowid"],
         found["is_strict"],
@@ -88,7 +105,7 @@ def load_table(text: str) -> CapturedTable:
     )
 
 
-def read_tables(connection: SqliteConnection, is_wanted: Callable[[str], bool]) -> list[CapturedTable]:
+def read_tables(connection: SqliteConnection, is_wanted: Callable[[str], bool]) -> list[SqliteTable]:
     """Reads the tables whose names are wanted, without views, virtual tables, and tables of SQLite or of connectors."""
     listed = connection.query(
         "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main'", what="read the schema"
@@ -101,19 +118,19 @@ def read_tables(connection: SqliteConnection, is_wanted: Callable[[str], bool]) 
     return [_read_table(connection, *entry) for entry in names]
 
 
-def read_captured_tables(connection: SqliteConnection, filters: Filters) -> list[CapturedTable]:
+def read_captured_tables(connection: SqliteConnection, filters: Filters) -> list[SqliteTable]:
     """Reads the tables that are captured. A rowid that ``message.key.columns`` names is a column of its table."""
     return [_with_key_rowid(table, filters) for table in read_tables(connection, lambda name: filters.captures_table(MAIN, name))]
 
 
-def _with_key_rowid(table: CapturedTable, filters: Filters) -> CapturedTable:
+def _with_key_rowid(table: SqliteTable, filters: Filters) -> SqliteTable:
     key = filters.key_columns(MAIN, table.name) or ()
     if table.rowid is None or table.rowid not in key or table.rowid in table.column_names:
         return table
-    return replace(table, columns=(*table.columns, TableColumn(table.rowid, "INTEGER", True, None)))
+    return replace(table, columns=(*table.columns, SqliteColumn(table.rowid, "INTEGER", True, None)))
 
 
-def _read_table(connection: SqliteConnection, name: str, without_rowid: bool, is_strict: bool) -> CapturedTable:
+def _read_table(connection: SqliteConnection, name: str, without_rowid: bool, is_strict: bool) -> SqliteTable:
     listed = connection.query('SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', [name])
     shown = [row for row in listed if row[5] != _VIRTUAL_HIDDEN]
     key = tuple(str(row[0]) for row in sorted((row for row in shown if row[4]), key=lambda row: int(row[4])))
@@ -125,12 +142,12 @@ def _read_table(connection: SqliteConnection, name: str, without_rowid: bool, is
     if is_alias:
         rowid = key[0]
     columns = tuple(
-        TableColumn(str(row[0]), str(row[1]), bool(row[2]) or bool(row[4] and (without_rowid or is_alias)), row[3])
+        SqliteColumn(str(row[0]), str(row[1]), bool(row[2]) or bool(row[4] and (without_rowid or is_alias)), row[3])
         for row in shown
     )
     if rowid is not None:
         unique = (UniqueKey(()), *unique)
-    return CapturedTable(name, columns, key, rowid, is_strict, unique, unseen)
+    return SqliteTable(name, columns, key, rowid, is_strict, unique, unseen)
 
 
 def _read_unique_keys(connection: SqliteConnection, table: str) -> tuple[tuple[UniqueKey, ...], tuple[str, ...], bool]:
@@ -149,7 +166,7 @@ def _read_unique_keys(connection: SqliteConnection, table: str) -> tuple[tuple[U
     return tuple(found), tuple(unseen), has_key_index
 
 
-def read_row_estimates(connection: SqliteConnection, tables: list[CapturedTable]) -> Mapping[str, int]:
+def read_row_estimates(connection: SqliteConnection, tables: list[SqliteTable]) -> Mapping[str, int]:
     """Estimates rows by the highest rowid; tables without one are counted."""
     found: dict[str, Any] = {}
     for table in tables:

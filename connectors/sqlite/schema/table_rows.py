@@ -23,9 +23,8 @@ from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.row_keys import KeyOf, key_getter
 from connectors.sqlite.config import SqliteConfig
-from connectors.sqlite.schema.catalog import CapturedTable, TableColumn
+from connectors.sqlite.schema.catalog import SqliteColumn, SqliteTable, TableCapture
 from connectors.sqlite.schema.source_block import SOURCE
-from connectors.sqlite.triggers.installation import TableCapture
 from connectors.sqlite.types import column_type, parse_declared_type, source_type
 from connectors.sqlite.types.defaults import parse_default
 
@@ -84,12 +83,12 @@ class SqliteTableRows:
         return [row[at + column.source_index] for column in self.columns]
 
 
-def record_key(table: CapturedTable, filters: Filters) -> tuple[str, ...]:
+def record_key(table: SqliteTable, filters: Filters) -> tuple[str, ...]:
     """The columns of the record key: ``message.key.columns``, or the primary key."""
     return filters.key_columns(table.schema, table.name) or table.key
 
 
-def table_version(table: CapturedTable, key: tuple[str, ...], filters: Filters) -> Version:
+def table_version(table: SqliteTable, key: tuple[str, ...], filters: Filters) -> Version:
     """The version that a contract compares."""
     return {
         column.name: column.declared.upper()
@@ -98,7 +97,7 @@ def table_version(table: CapturedTable, key: tuple[str, ...], filters: Filters) 
     }
 
 
-def judge_table(contracts: SchemaContracts, table: CapturedTable, filters: Filters) -> Judgment:
+def judge_table(contracts: SchemaContracts, table: SqliteTable, filters: Filters) -> Judgment:
     """Compares a structure of a table with its contract."""
     key = record_key(table, filters)
     return contracts.judge(str(table), lambda: table_version(table, key, filters), key)
@@ -114,7 +113,7 @@ def _row_columns(capture: TableCapture, key: tuple[str, ...], settings: SqliteCo
     return found
 
 
-def _row_column(column: TableColumn, index: int, table: CapturedTable, settings: SqliteConfig, *, in_key: bool) -> RowColumn:
+def _row_column(column: SqliteColumn, index: int, table: SqliteTable, settings: SqliteConfig, *, in_key: bool) -> RowColumn:
     declared = parse_declared_type(column.declared, is_strict=table.is_strict)
     mapped = column_type(declared, settings.types, settings.types.kind_of(f"{table}.{column.name}"))
     schema = mapped.schema if column.not_null else mapped.schema.as_optional()

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from connectors.sqlite.connection import SqliteConnection, quote_identifier
+from connectors.sqlite.schema.catalog import TableCapture
 from connectors.sqlite.snapshot.jobs import TableJob
-from connectors.sqlite.triggers.installation import TableCapture
 
 
-class Chunk(NamedTuple):
+class RowChunk(NamedTuple):
     """Rows with their identities first, and whether they are the last ones of the table."""
 
     rows: Sequence[Sequence[Any]]
@@ -21,7 +21,7 @@ class Chunk(NamedTuple):
         return tuple(self.rows[index][: self.identity_width])
 
 
-def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJob, size: int, override: str | None) -> Chunk:
+def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJob, size: int, override: str | None) -> RowChunk:
     """Reads the next rows. ``override`` is a SELECT that replaces the table, with all of its columns."""
     table = capture.table
     identity = [quote_identifier(name) for name in table.identity]
@@ -36,7 +36,7 @@ def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJo
     order = ", ".join(str(i + 1) for i in range(len(identity)))
     sql = f"SELECT {', '.join(columns)} FROM {source}{where} ORDER BY {order} LIMIT ?"
     rows = connection.query(sql, [*parameters, size + 1], what=f"read table {table}")
-    return Chunk(rows[:size], len(identity), len(rows) <= size)
+    return RowChunk(rows[:size], len(identity), len(rows) <= size)
 
 
 def has_rows(connection: SqliteConnection, capture: TableCapture) -> bool:

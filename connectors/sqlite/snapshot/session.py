@@ -24,20 +24,19 @@ from connectors.cdc.snapshot.progress import SnapshotProgress
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.connection import SqliteConnection
-from connectors.sqlite.offsets import JOBS, SNAPSHOT_COMPLETED, StreamPosition, parse_offset
-from connectors.sqlite.schema.catalog import MAIN, CapturedTable, read_row_estimates
+from connectors.sqlite.offsets import JOBS, SNAPSHOT_COMPLETED, SequencePosition, parse_offset
+from connectors.sqlite.schema.catalog import MAIN, SqliteTable, TableCapture, read_row_estimates
 from connectors.sqlite.schema.table_rows import SqliteTableRows, judge_table
 from connectors.sqlite.snapshot.jobs import JobKind, TableJob, dump_jobs, parse_jobs
-from connectors.sqlite.snapshot.reader import Chunk, has_rows, read_chunk
+from connectors.sqlite.snapshot.reader import RowChunk, has_rows, read_chunk
 from connectors.sqlite.streaming.events import READ, EventBuilder, EventRow, RowTemplates, event_offset, share_values
-from connectors.sqlite.triggers.installation import TableCapture
 
 log = logging.getLogger(__name__)
 
 _CHUNK_ROWS: Final = 4096
 
 
-class SnapshotSession:
+class SqliteSnapshot:
     """The tables to read, and their rows. Its state is part of offsets."""
 
     def __init__(
@@ -85,7 +84,7 @@ class SnapshotSession:
             members[JOBS] = dump_jobs(self._jobs)
         self._extras.set_offset_extras(self, members)
 
-    def start_initial(self, connection: SqliteConnection, tables: Sequence[CapturedTable], *, is_new: bool) -> None:
+    def start_initial(self, connection: SqliteConnection, tables: Sequence[SqliteTable], *, is_new: bool) -> None:
         """Plans the initial snapshot of all tables, in place of everything planned before. ``is_new``: no earlier task may have
         emitted some of it."""
         include, order = self._settings.snapshot.include, self._settings.snapshot.order
@@ -179,7 +178,7 @@ class SnapshotSession:
         self,
         connection: SqliteConnection,
         current: Mapping[str, TableCapture],
-        position: StreamPosition,
+        position: SequencePosition,
         *,
         out: MixedTextRecords,
         is_as_of_start: bool,
@@ -212,9 +211,9 @@ class SnapshotSession:
         connection: SqliteConnection,
         capture: TableCapture,
         job: TableJob,
-        chunk: Chunk,
+        chunk: RowChunk,
         current: Mapping[str, TableCapture],
-        position: StreamPosition,
+        position: SequencePosition,
         *,
         out: MixedTextRecords,
         is_as_of_start: bool,
@@ -282,7 +281,7 @@ class SnapshotSession:
 class _Markers:
     """The marks of rows: ``source.snapshot``."""
 
-    def __init__(self, job: TableJob, chunk: Chunk, *, is_first: bool, is_last: bool) -> None:
+    def __init__(self, job: TableJob, chunk: RowChunk, *, is_first: bool, is_last: bool) -> None:
         self._plain = "incremental" if job.kind is JobKind.INCREMENTAL else "true"
         self._marks: dict[int, str] = {}
         if job.kind is not JobKind.INCREMENTAL and chunk.rows:
@@ -300,9 +299,11 @@ class _Markers:
 
 
 class ReadDeadline:
-    """When the transaction of a snapshot ends. ``limit_s`` is None for no limit."""
+    """When the transaction of a snapshot ends. ``limit_s`` is None for no limit. ``is_as_of_start``: nothing was streamed before
+    its rows."""
 
-    def __init__(self, limit_s: float | None) -> None:
+    def __init__(self, limit_s: float | None, *, is_as_of_start: bool = False) -> None:
+        self.is_as_of_start = is_as_of_start
         self._end = None if limit_s is None else time.monotonic() + limit_s
 
     @property

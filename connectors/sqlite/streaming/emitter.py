@@ -14,7 +14,8 @@ from connectors.cdc.signals.actions import Signal
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.cdc.streaming.record_forms import tombstone_of
 from connectors.sqlite.config import SqliteConfig
-from connectors.sqlite.offsets import StreamPosition, julian_to_ms
+from connectors.sqlite.offsets import SequencePosition, julian_to_ms
+from connectors.sqlite.schema.catalog import TableCapture
 from connectors.sqlite.schema.table_rows import SqliteTableRows, judge_table
 from connectors.sqlite.streaming.events import (
     CREATED,
@@ -31,18 +32,17 @@ from connectors.sqlite.streaming.events import (
     share_values,
 )
 from connectors.sqlite.streaming.replaced_rows import Entry, ReplacedRows
-from connectors.sqlite.triggers.ddl import FIXED_COLUMNS, Operation
-from connectors.sqlite.triggers.installation import TableCapture
+from connectors.sqlite.triggers.ddl import FIXED_COLUMNS, ChangeOperation
 
 log = logging.getLogger(__name__)
 
 _SIGNAL_COLUMNS: Final = 3
-_INSERT, _UPDATE, _DELETE = int(Operation.INSERT), int(Operation.UPDATE), int(Operation.DELETE)
-_CANDIDATE, _TOUCH = int(Operation.CANDIDATE), int(Operation.TOUCH)
-_MARKS: Final = (int(Operation.LOSS), int(Operation.NEW_TABLE))
+_INSERT, _UPDATE, _DELETE = int(ChangeOperation.INSERT), int(ChangeOperation.UPDATE), int(ChangeOperation.DELETE)
+_CANDIDATE, _TOUCH = int(ChangeOperation.CANDIDATE), int(ChangeOperation.TOUCH)
+_MARKS: Final = (int(ChangeOperation.LOSS), int(ChangeOperation.NEW_TABLE))
 
 
-class StreamedTable:
+class StreamedSqliteTable:
     """A structure of a captured table in the stream."""
 
     __slots__ = ("is_captured", "is_signal_table", "replaced", "rows", "templates", "width")
@@ -68,7 +68,7 @@ class ChangeEmitter:
         contracts: SchemaContracts,
         builder: EventBuilder,
         extras: OffsetExtras,
-        on_mark: Callable[[Operation, TableCapture], None],
+        on_mark: Callable[[ChangeOperation, TableCapture], None],
         on_signal: Callable[[Signal], None],
         is_read_later: Callable[[str, int], bool],
     ) -> None:
@@ -82,9 +82,9 @@ class ChangeEmitter:
         self._on_signal = on_signal
         self._is_read_later = is_read_later
         self._captures: Mapping[int, TableCapture] = {}
-        self._tables: dict[int, StreamedTable | None] = {}
+        self._tables: dict[int, StreamedSqliteTable | None] = {}
         self._shared: SharedValues | None = None
-        self.position = StreamPosition(0, 0)
+        self.position = SequencePosition(0, 0)
         self.events = 0
         self.out = MixedTextRecords(builder.partition)
 
@@ -92,20 +92,20 @@ class ChangeEmitter:
         """Sets the structures of tables by number. A number never gets another structure."""
         self._captures = captures
 
-    def table(self, table_id: int) -> StreamedTable | None:
+    def table(self, table_id: int) -> StreamedSqliteTable | None:
         """A structure by its number; None if its table is not captured."""
         if table_id not in self._tables:
             self._tables[table_id] = self._bind(table_id)
         return self._tables[table_id]
 
-    def _bind(self, table_id: int) -> StreamedTable | None:
+    def _bind(self, table_id: int) -> StreamedSqliteTable | None:
         capture = self._captures.get(table_id)
         if capture is None or not self._filters.captures_table(capture.table.schema, capture.table.name):
             return None
         judgment = judge_table(self._contracts, capture.table, self._filters)
         rows = SqliteTableRows(capture, self._settings, self._filters, judgment)
         is_signal_table = self._filters.is_signal_table(capture.table.schema, capture.table.name)
-        return StreamedTable(rows, self._builder, is_signal_table=is_signal_table)
+        return StreamedSqliteTable(rows, self._builder, is_signal_table=is_signal_table)
 
     def forget_candidates(self) -> None:
         """Prepares for reading from an earlier position."""
@@ -121,7 +121,7 @@ class ChangeEmitter:
                 if entry[2] in (_INSERT, _UPDATE):
                     table.replaced.take(entry)
 
-    def _track(self, table: StreamedTable, entry: Entry) -> None:
+    def _track(self, table: StreamedSqliteTable, entry: Entry) -> None:
         operation = entry[2]
         if operation == _CANDIDATE:
             table.replaced.add(entry)
@@ -136,26 +136,26 @@ class ChangeEmitter:
         self._shared = None  # the next events have another time
         for entry in entries:
             sequence, table_id, operation, at = entry[:4]
-            position = StreamPosition(sequence, julian_to_ms(at))
+            position = SequencePosition(sequence, julian_to_ms(at))
             table = None if table_id is None else self.table(table_id)
             if table is not None:
                 if operation in _MARKS:
-                    self._mark(table, Operation(operation), position)
+                    self._mark(table, ChangeOperation(operation), position)
                 elif operation == _CANDIDATE:
                     table.replaced.add(entry)
                 else:
                     self._change(table, operation, entry, position)
             self.position = position
 
-    def _mark(self, table: StreamedTable, operation: Operation, position: StreamPosition) -> None:
+    def _mark(self, table: StreamedSqliteTable, operation: ChangeOperation, position: SequencePosition) -> None:
         self._on_mark(operation, table.rows.capture)
         self._shared = None  # it has changed what offsets contain
-        if operation is Operation.LOSS and self._settings.loss_mode == "truncate":
+        if operation is ChangeOperation.LOSS and self._settings.loss_mode == "truncate":
             place = self._place(position)
             offset = event_offset(place, is_last=True)
             self._append(self._builder.record(table.rows, TRUNCATED, None, None, place, offset))
 
-    def _place(self, position: StreamPosition) -> EventRow:
+    def _place(self, position: SequencePosition) -> EventRow:
         if self._shared is None:
             self._shared = share_values("false", self._extras.offset_extras)
         before, ms = self.position, position.ts_ms
@@ -163,7 +163,7 @@ class ChangeEmitter:
         earlier = before.sequence, before.ts_ms
         return EventRow(position.sequence, ms, ms * 1000, ms * 1_000_000, sequence_text, earlier, self._shared)
 
-    def _change(self, table: StreamedTable, operation: int, entry: Entry, position: StreamPosition) -> None:
+    def _change(self, table: StreamedSqliteTable, operation: int, entry: Entry, position: SequencePosition) -> None:
         replaced: Sequence[Entry] = ()
         if table.replaced:
             self._track(table, entry)
@@ -193,7 +193,7 @@ class ChangeEmitter:
             offset = event_offset(self._place(position), is_last=True)
             self._append(self._builder.errant(rows, rows.raw_values(entry, FIXED_COLUMNS), e, offset))
 
-    def _emit(self, table: StreamedTable, kind: EventKind, cells: tuple[Any, ...], position: StreamPosition) -> None:
+    def _emit(self, table: StreamedSqliteTable, kind: EventKind, cells: tuple[Any, ...], position: SequencePosition) -> None:
         if kind.op in self._settings.skipped:
             return
         self.events += 1
@@ -203,7 +203,9 @@ class ChangeEmitter:
         self.events += 1
         self.out.append(record)
 
-    def _update(self, table: StreamedTable, before: tuple[Any, ...], after: tuple[Any, ...], position: StreamPosition) -> None:
+    def _update(
+        self, table: StreamedSqliteTable, before: tuple[Any, ...], after: tuple[Any, ...], position: SequencePosition
+    ) -> None:
         if self._settings.skip_unchanged and before == after:
             return
         rows = table.rows
@@ -214,7 +216,7 @@ class ChangeEmitter:
             self._move(table, before, after, place, event_offset(place, is_last=True))
 
     def _move(
-        self, table: StreamedTable, before: Sequence[Any], after: Sequence[Any], place: EventRow, offset: Mapping[str, Any]
+        self, table: StreamedSqliteTable, before: Sequence[Any], after: Sequence[Any], place: EventRow, offset: Mapping[str, Any]
     ) -> None:
         """A change of the key affects two rows downstream: the old one is deleted, the new one created."""
         rows, builder = table.rows, self._builder
@@ -225,7 +227,7 @@ class ChangeEmitter:
         header = builder.key_header("__debezium.oldkey", rows, old_key)
         self._append(builder.record(rows, CREATED, None, after, place, offset, header))
 
-    def _delete(self, table: StreamedTable, before: Sequence[Any], place: EventRow, header: Any = None) -> None:
+    def _delete(self, table: StreamedSqliteTable, before: Sequence[Any], place: EventRow, header: Any = None) -> None:
         """A delete that does not complete its change."""
         rows, offset = table.rows, event_offset(place, is_last=False)
         deleted = self._builder.record(rows, DELETED, before, None, place, offset, header)
@@ -234,7 +236,7 @@ class ChangeEmitter:
             self.out.append(tombstone_of(deleted, offset))
 
     def _replace(
-        self, table: StreamedTable, operation: int, entry: Entry, replaced: Sequence[Entry], position: StreamPosition
+        self, table: StreamedSqliteTable, operation: int, entry: Entry, replaced: Sequence[Entry], position: SequencePosition
     ) -> None:
         """A new row has replaced others. One with the same key is updated, the others are deleted."""
         rows, place = table.rows, self._place(position)
@@ -253,7 +255,7 @@ class ChangeEmitter:
         else:
             self._update(table, before, after, position)
 
-    def _signal(self, table: StreamedTable, entry: Entry) -> None:
+    def _signal(self, table: StreamedSqliteTable, entry: Entry) -> None:
         rows = table.rows
         values = rows.raw_values(entry, FIXED_COLUMNS)
         if len(values) != _SIGNAL_COLUMNS:

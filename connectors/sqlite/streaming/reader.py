@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from connectors.sqlite.connection import SqliteConnection
 from connectors.sqlite.errors import DatabaseReplacedError
-from connectors.sqlite.offsets import StreamPosition, julian_to_ms
+from connectors.sqlite.offsets import SequencePosition, julian_to_ms
 from connectors.sqlite.triggers.ddl import CaptureNames
 
 _LOOK_BACK: Final = 200
@@ -15,7 +15,7 @@ _LOOK_BACK: Final = 200
 _PART_ROWS: Final = 128
 
 
-class ChangeReader:
+class ChangeTableReader:
     """Reads changes in a read transaction of the caller."""
 
     def __init__(self, names: CaptureNames, max_rows: int, max_bytes: int) -> None:
@@ -23,17 +23,17 @@ class ChangeReader:
         self._max_rows = max_rows
         self._max_bytes = max_bytes
 
-    def end(self, connection: SqliteConnection) -> StreamPosition:
+    def end(self, connection: SqliteConnection) -> SequencePosition:
         """The position of the newest change; 0 if the table is empty, which it is only if somebody has emptied it."""
         rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq DESC LIMIT 1", what="read changes")
-        return StreamPosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else StreamPosition(0, 0)
+        return SequencePosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else SequencePosition(0, 0)
 
-    def start(self, connection: SqliteConnection) -> StreamPosition:
+    def start(self, connection: SqliteConnection) -> SequencePosition:
         """The position of the oldest change that is left."""
         rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq LIMIT 1", what="read changes")
-        return StreamPosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else StreamPosition(0, 0)
+        return SequencePosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else SequencePosition(0, 0)
 
-    def check(self, connection: SqliteConnection, position: StreamPosition) -> None:
+    def check(self, connection: SqliteConnection, position: SequencePosition) -> None:
         """Raises DatabaseReplacedError if the table does not have the change at the position: then it was emptied, or the file
         is an older or a newer copy of the database."""
         at = connection.value(f"SELECT at FROM {self._changes} WHERE seq = ?", [position.sequence], what="read changes")
@@ -46,7 +46,7 @@ class ChangeReader:
             "new snapshot, or delete the connector's offsets"
         )
 
-    def read(self, connection: SqliteConnection, position: StreamPosition) -> Sequence[Sequence[Any]]:
+    def read(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
         """Returns the next changes, at most those of a batch."""
         found: list[Sequence[Any]] = []
         size, last = 0, position.sequence
@@ -61,7 +61,7 @@ class ChangeReader:
             size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
         return found
 
-    def look_back(self, connection: SqliteConnection, position: StreamPosition) -> Sequence[Sequence[Any]]:
+    def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
         """Returns the changes right before the position."""
         sql = f"SELECT * FROM {self._changes} WHERE seq > ? AND seq <= ? ORDER BY seq"
         return connection.query(sql, [position.sequence - _LOOK_BACK, position.sequence], what="read changes")

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from connectors.sqlite.schema.catalog import UniqueKey
+from connectors.sqlite.schema.catalog import TableCapture, UniqueKey
 from connectors.sqlite.triggers.ddl import FIXED_COLUMNS
-from connectors.sqlite.triggers.installation import TableCapture
 
 Entry = Sequence[Any]
 """A row of the change table."""

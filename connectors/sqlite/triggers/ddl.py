@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.connection import quote_identifier
-from connectors.sqlite.schema.catalog import MAIN, OWN_PREFIX, CapturedTable, UniqueKey
+from connectors.sqlite.schema.catalog import MAIN, OWN_PREFIX, SqliteTable, UniqueKey
 
 FIXED_COLUMNS: Final = 5
 """seq, tab, op, at, and rid come before the values."""
@@ -22,7 +22,7 @@ MOST_VALUES: Final = 1990
 _NOW: Final = "julianday('now')"
 
 
-class Operation(IntEnum):
+class ChangeOperation(IntEnum):
     """What a row of the change table is."""
 
     START = 0
@@ -76,7 +76,7 @@ class CaptureNames:
 EVENTS: Final = ("insert", "update", "delete", "replace", "move")
 
 
-def stored_columns(table: CapturedTable, filters: Filters) -> tuple[str, ...]:
+def stored_columns(table: SqliteTable, filters: Filters) -> tuple[str, ...]:
     """The columns that a change has: those that are captured, and those that identify rows."""
     needed = {*table.key, *(filters.key_columns(MAIN, table.name) or ())}
     needed.update(name for key in table.unique for name, _ in key.columns)
@@ -101,13 +101,13 @@ def add_value_columns(names: CaptureNames, present: int, needed: int) -> list[st
     return [f"ALTER TABLE {names.changes} ADD COLUMN v{i}" for i in range(present, needed)]
 
 
-def create_triggers(names: CaptureNames, table_id: int, table: CapturedTable, stored: Sequence[str]) -> dict[str, str]:
+def create_triggers(names: CaptureNames, table_id: int, table: SqliteTable, stored: Sequence[str]) -> dict[str, str]:
     """The SQL of a table's triggers by name. Names of tables in triggers cannot have a schema."""
     name, width = quote_identifier(table.name), len(stored)
     new, old = [_of("NEW", column) for column in stored], [_of("OLD", column) for column in stored]
     head = f"{table_id}"
 
-    def insert(operation: Operation, row: str, values: Iterable[str]) -> str:
+    def insert(operation: ChangeOperation, row: str, values: Iterable[str]) -> str:
         listed = list(values)
         columns = ", ".join(("tab", "op", "at", "rid", *(f"v{i}" for i in range(len(listed)))))
         rid = "NULL" if table.rowid is None else _of(row, table.rowid)
@@ -116,7 +116,7 @@ def create_triggers(names: CaptureNames, table_id: int, table: CapturedTable, st
     def candidates(condition: str) -> str:
         columns = ", ".join(("tab", "op", "at", "rid", *(f"v{i}" for i in range(width))))
         rid = "NULL" if table.rowid is None else quote_identifier(table.rowid)
-        values = ", ".join((head, str(int(Operation.CANDIDATE)), _NOW, rid, *map(quote_identifier, stored)))
+        values = ", ".join((head, str(int(ChangeOperation.CANDIDATE)), _NOW, rid, *map(quote_identifier, stored)))
         return f"INSERT INTO {names.changes}({columns}) SELECT {values} FROM {name} WHERE {condition};"
 
     def trigger(event: str, when: str, body: str, condition: str = "") -> tuple[str, str]:
@@ -124,9 +124,9 @@ def create_triggers(names: CaptureNames, table_id: int, table: CapturedTable, st
         return title, f"CREATE TRIGGER {title} {when} ON {name} FOR EACH ROW {condition}BEGIN {body} END"
 
     found = [
-        trigger("insert", "AFTER INSERT", insert(Operation.INSERT, "NEW", new)),
-        trigger("update", "AFTER UPDATE", insert(Operation.UPDATE, "NEW", [*new, *old])),
-        trigger("delete", "AFTER DELETE", insert(Operation.DELETE, "OLD", old)),
+        trigger("insert", "AFTER INSERT", insert(ChangeOperation.INSERT, "NEW", new)),
+        trigger("update", "AFTER UPDATE", insert(ChangeOperation.UPDATE, "NEW", [*new, *old])),
+        trigger("delete", "AFTER DELETE", insert(ChangeOperation.DELETE, "OLD", old)),
     ]
     if table.unique:
         conflict = " OR ".join(f"({_conflict(key, table)})" for key in table.unique)
@@ -145,7 +145,7 @@ def create_triggers(names: CaptureNames, table_id: int, table: CapturedTable, st
 
 
 def touch_rows(
-    names: CaptureNames, table_id: int, table: CapturedTable, stored: Sequence[str], before_id: int, before: Sequence[str]
+    names: CaptureNames, table_id: int, table: SqliteTable, stored: Sequence[str], before_id: int, before: Sequence[str]
 ) -> str:
     """Adds the current state of the rows that changes of an earlier structure concern, after the sequence ``?``.
 
@@ -153,8 +153,8 @@ def touch_rows(
     """
     columns = ", ".join(("tab", "op", "at", "rid", *(f"v{i}" for i in range(len(stored)))))
     rid = "NULL" if table.rowid is None else f"t.{quote_identifier(table.rowid)}"
-    values = (str(table_id), str(int(Operation.TOUCH)), _NOW, rid, *(f"t.{quote_identifier(column)}" for column in stored))
-    kinds = f"{int(Operation.INSERT)}, {int(Operation.UPDATE)}, {int(Operation.TOUCH)}"
+    values = (str(table_id), str(int(ChangeOperation.TOUCH)), _NOW, rid, *(f"t.{quote_identifier(column)}" for column in stored))
+    kinds = f"{int(ChangeOperation.INSERT)}, {int(ChangeOperation.UPDATE)}, {int(ChangeOperation.TOUCH)}"
     changed = f"c.tab = {before_id} AND c.seq > ? AND c.op IN ({kinds})"
     name = quote_identifier(table.name)
     head = f"INSERT INTO {names.changes}({columns}) SELECT {', '.join(values)} FROM {name} t WHERE "
@@ -171,12 +171,12 @@ def _of(row: str, column: str) -> str:
     return f"{row}.{quote_identifier(column)}"
 
 
-def _unique_columns(table: CapturedTable) -> set[str]:
+def _unique_columns(table: SqliteTable) -> set[str]:
     found = {name for key in table.unique for name, _ in key.columns}
     return found | ({table.rowid} if table.rowid is not None else set())
 
 
-def _conflict(key: UniqueKey, table: CapturedTable) -> str:
+def _conflict(key: UniqueKey, table: SqliteTable) -> str:
     """The condition that a row of the table has the new row's values in a unique key. Nulls never conflict."""
     if not key.columns:
         assert table.rowid is not None

@@ -12,12 +12,12 @@ from typing import Any, Final
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.connection import SqliteConnection, quote_identifier
-from connectors.sqlite.schema.catalog import CapturedTable, dump_table, load_table, read_captured_tables
+from connectors.sqlite.schema.catalog import Captures, SqliteTable, TableCapture, dump_table, load_table, read_captured_tables
 from connectors.sqlite.triggers.ddl import (
     FIXED_COLUMNS,
     MOST_VALUES,
     CaptureNames,
-    Operation,
+    ChangeOperation,
     add_value_columns,
     create_tables,
     create_triggers,
@@ -32,23 +32,6 @@ _KEPT_CHANGES: Final = 1_000
 """Stored changes that are kept: the newest one continues the sequence, and candidates can precede the change they belong to."""
 _DELETED_AT_ONCE: Final = 20_000
 """Changes that one transaction deletes, because writers wait for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableCapture:
-    """A structure of a table whose changes have the number ``id``. ``stored`` are the columns that changes have, in order."""
-
-    id: int
-    table: CapturedTable
-    stored: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Captures:
-    """Structures of tables: all by number, and those of today by the table's name."""
-
-    by_id: Mapping[int, TableCapture]
-    current: Mapping[str, TableCapture]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +118,7 @@ class Installation:
                 state = (("format", _FORMAT), ("id", str(uuid.uuid4())), ("owner", self._topic_prefix))
                 for entry in state:
                     connection.execute(f"INSERT INTO {self.names.state} VALUES (?, ?)", entry)
-                self._add_mark(connection, None, Operation.START)
+                self._add_mark(connection, None, ChangeOperation.START)
                 self._update(connection, 0, is_first=True)
         log.info("created triggers and %s in %s", self.names.changes, connection.path)
 
@@ -173,7 +156,7 @@ class Installation:
     def _table_id(self, trigger: str) -> int:
         return int(trigger.removeprefix(self.names.prefix).partition("_")[0])
 
-    def _stored(self, table: CapturedTable) -> tuple[str, ...]:
+    def _stored(self, table: SqliteTable) -> tuple[str, ...]:
         return stored_columns(table, self._filters)
 
     def _is_attached(self, capture: TableCapture, triggers: Mapping[str, _Trigger]) -> bool:
@@ -225,10 +208,10 @@ class Installation:
                 log.info("table %s has changed; %d rows that changed since then are read again", table, touched)
             elif table.name in ever:
                 log.warning("table %s was without triggers for some time; changes in that time are unknown", table)
-                self._add_mark(connection, capture.id, Operation.LOSS)
+                self._add_mark(connection, capture.id, ChangeOperation.LOSS)
             elif not is_first:
                 log.info("table %s is new", table)
-                self._add_mark(connection, capture.id, Operation.NEW_TABLE)
+                self._add_mark(connection, capture.id, ChangeOperation.NEW_TABLE)
             kept.add(capture.id)
         for gone in known.values():
             log.info("table %s is no longer captured", gone.capture.table)
@@ -237,7 +220,7 @@ class Installation:
             if self.names.is_trigger(name) and self._table_id(name) not in kept:
                 connection.execute(f"DROP TRIGGER {quote_identifier(name)}")
 
-    def _check(self, table: CapturedTable) -> None:
+    def _check(self, table: SqliteTable) -> None:
         if table.rowid is None and not table.key:
             raise ConfigError(
                 f"table {table} cannot be captured: its columns hide all names of the rowid, and it has no primary key; exclude "
@@ -257,7 +240,7 @@ class Installation:
                 ", ".join(table.unseen_indexes), table,
             )  # fmt: skip
 
-    def _capture(self, connection: SqliteConnection, table: CapturedTable) -> TableCapture:
+    def _capture(self, connection: SqliteConnection, table: SqliteTable) -> TableCapture:
         """Creates the triggers of a table."""
         stored = self._stored(table)
         columns = connection.value("SELECT count(*) FROM pragma_table_info(?)", [self.names.changes])
@@ -278,7 +261,7 @@ class Installation:
             f"UPDATE {self.names.tables} SET ended_at = (SELECT max(seq) FROM {self.names.changes}) WHERE id = ?", [capture.id]
         )
 
-    def _add_mark(self, connection: SqliteConnection, table_id: int | None, operation: Operation) -> None:
+    def _add_mark(self, connection: SqliteConnection, table_id: int | None, operation: ChangeOperation) -> None:
         sql = f"INSERT INTO {self.names.changes}(tab, op, at) VALUES (?, ?, julianday('now'))"
         connection.execute(sql, [table_id, int(operation)])
 

@@ -12,7 +12,7 @@ from connectors.cdc.schema.source_type import SourceType
 _PARTS: Final = re.compile(r"\s*([^(]*?)\s*(?:\(\s*([+-]?\d+)\s*(?:,\s*([+-]?\d+)\s*)?\)\s*)?", re.DOTALL)
 
 
-class Affinity(Enum):
+class TypeAffinity(Enum):
     """What a column converts values to, if that loses nothing."""
 
     INTEGER = "integer"
@@ -31,7 +31,7 @@ class DeclaredType:
     name: str
     length: int | None
     scale: int | None
-    affinity: Affinity
+    affinity: TypeAffinity
 
 
 def parse_declared_type(text: str, *, is_strict: bool = False) -> DeclaredType:
@@ -39,25 +39,25 @@ def parse_declared_type(text: str, *, is_strict: bool = False) -> DeclaredType:
     match = _PARTS.fullmatch(text)
     name, length, scale = (text, None, None) if match is None else match.groups()
     name = " ".join(name.upper().split())
-    affinity = Affinity.BLOB if is_strict and name == "ANY" else _affinity(name)
+    affinity = TypeAffinity.BLOB if is_strict and name == "ANY" else _affinity(name)
     return DeclaredType(
         text, name, None if length is None else int(length), None if scale is None else int(scale), affinity
     )  # fmt: skip
 
 
-def _affinity(name: str) -> Affinity:
+def _affinity(name: str) -> TypeAffinity:
     """The rules of https://sqlite.org/datatype3.html, section 3.1, in their order."""
     if "INT" in name:
-        return Affinity.INTEGER
+        return TypeAffinity.INTEGER
     if any(word in name for word in ("CHAR", "CLOB", "TEXT")):
-        return Affinity.TEXT
+        return TypeAffinity.TEXT
     if "BLOB" in name or not name:
-        return Affinity.BLOB
+        return TypeAffinity.BLOB
     if any(word in name for word in ("REAL", "FLOA", "DOUB")):
-        return Affinity.REAL
-    return Affinity.NUMERIC
+        return TypeAffinity.REAL
+    return TypeAffinity.NUMERIC
 
 
 def source_type(declared: DeclaredType) -> SourceType:
     """The type as rules for columns see it."""
-    return SourceType(declared.name or "ANY", declared.length, declared.scale, declared.affinity is Affinity.TEXT)
+    return SourceType(declared.name or "ANY", declared.length, declared.scale, declared.affinity is TypeAffinity.TEXT)

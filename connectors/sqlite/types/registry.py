@@ -21,7 +21,7 @@ from connectors.cdc.schema.variable_scale import VARIABLE_SCALE, variable_scale_
 from connectors.sqlite.connection import InvalidText
 from connectors.sqlite.types import temporal
 from connectors.sqlite.types.config import SqliteTypeSettings
-from connectors.sqlite.types.declared import Affinity, DeclaredType
+from connectors.sqlite.types.declared import DeclaredType, TypeAffinity
 
 ANY: Final = (
     SchemaBuilder.struct()
@@ -168,7 +168,7 @@ def _of_class(wanted: type, what: str) -> Decoder:
 
 
 _Maker = Callable[[DeclaredType, SqliteTypeSettings], ColumnType]
-_CONVERTS_NUMBERS: Final = frozenset({Affinity.INTEGER, Affinity.REAL, Affinity.NUMERIC})
+_CONVERTS_NUMBERS: Final = frozenset({TypeAffinity.INTEGER, TypeAffinity.REAL, TypeAffinity.NUMERIC})
 
 
 def _text(declared: DeclaredType, settings: SqliteTypeSettings) -> ColumnType:
@@ -209,8 +209,12 @@ _BY_NAME: Final = {
     "JSON": "json", "UUID": "uuid", "ANY": "any", "": "any", **dict.fromkeys(_DECIMALS, "decimal"),
 }  # fmt: skip
 _BY_AFFINITY: Final = {
-    Affinity.INTEGER: "integer", Affinity.TEXT: "text", Affinity.BLOB: "blob", Affinity.REAL: "real", Affinity.NUMERIC: "text"
-}  # fmt: skip
+    TypeAffinity.INTEGER: "integer",
+    TypeAffinity.TEXT: "text",
+    TypeAffinity.BLOB: "blob",
+    TypeAffinity.REAL: "real",
+    TypeAffinity.NUMERIC: "text",
+}
 
 
 def column_type(declared: DeclaredType, settings: SqliteTypeSettings, kind: str | None = None) -> ColumnType:

@@ -98,7 +98,7 @@ def shown(record: SourceRecord) -> Any:
 
 
 def events(records: list[SourceRecord]) -> list[Event]:
-    """Operation, before, and after of each event; tombstones are left out."""
+    """ChangeOperation, before, and after of each event; tombstones are left out."""
     return [shown(record) for record in records if record.value is not None]
 
 

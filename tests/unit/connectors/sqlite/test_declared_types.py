@@ -9,7 +9,7 @@ import pytest
 
 from connectors.sqlite.types import column_type, parse_declared_type
 from connectors.sqlite.types.config import SqliteTypeSettings
-from connectors.sqlite.types.declared import Affinity
+from connectors.sqlite.types.declared import TypeAffinity
 from connectors.sqlite.types.defaults import parse_default
 
 DECLARED = (
@@ -42,7 +42,11 @@ DECLARED = (
     "decimal ( 4 , 2 )",
     "json",
 )
-_OF_TEXT = {"integer": {Affinity.INTEGER, Affinity.NUMERIC}, "text": {Affinity.TEXT, Affinity.BLOB}, "real": {Affinity.REAL}}
+_OF_TEXT = {
+    "integer": {TypeAffinity.INTEGER, TypeAffinity.NUMERIC},
+    "text": {TypeAffinity.TEXT, TypeAffinity.BLOB},
+    "real": {TypeAffinity.REAL},
+}
 
 
 @pytest.mark.parametrize("declared", DECLARED)
@@ -55,7 +59,7 @@ def test_affinity_is_that_of_sqlite(declared: str) -> None:
     db.close()
     affinity = parse_declared_type(declared).affinity
     assert affinity in _OF_TEXT[of_text]
-    assert (affinity is Affinity.TEXT) == (of_number == "text")
+    assert (affinity is TypeAffinity.TEXT) == (of_number == "text")
 
 
 def test_length_and_scale() -> None:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from connectors.sqlite.schema.catalog import CapturedTable, TableColumn, UniqueKey, dump_table, load_table
+from connectors.sqlite.schema.catalog import SqliteColumn, SqliteTable, TableCapture, UniqueKey, dump_table, load_table
 from connectors.sqlite.snapshot.jobs import JobKind, TableJob, dump_jobs, parse_jobs
 from connectors.sqlite.streaming.replaced_rows import ReplacedRows
-from connectors.sqlite.triggers.installation import TableCapture
 
-COLUMNS = tuple(TableColumn(name, "", False, None) for name in ("id", "a", "b"))
+COLUMNS = tuple(SqliteColumn(name, "", False, None) for name in ("id", "a", "b"))
 UNIQUE = (UniqueKey(()), UniqueKey((("a", "NOCASE"),)), UniqueKey((("b", "RTRIM"), ("a", "BINARY"))))
-TABLE = CapturedTable("t", COLUMNS, ("id",), "id", False, UNIQUE)
+TABLE = SqliteTable("t", COLUMNS, ("id",), "id", False, UNIQUE)
 
 
 def entry(id: int, a: Any, b: Any) -> tuple[Any, ...]:
