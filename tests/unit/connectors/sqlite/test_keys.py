@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect.errors import ConfigError
+from connect.errors import BadRequestError, ConfigError
 from connectors.sqlite import SqliteSource
 from connectors.sqlite.config import parse_config
 
@@ -54,3 +54,18 @@ def test_wrong_values_are_rejected_with_a_reason(key: str, value: str, reason: s
 def test_include_and_exclude_are_exclusive() -> None:
     with pytest.raises(ConfigError, match="mutually exclusive"):
         parse_config({**CONFIG, "table.include.list": "main.a", "table.exclude.list": "main.b"})
+
+
+def test_offsets_over_rest_are_checked() -> None:
+    source, partition = SqliteSource(), (("server", "shop"),)
+    assert source.alter_offsets(CONFIG, {partition: {"seq": 5, "ts_ms": 7, "database_id": "x"}, (("server", "old"),): None})
+    for offset, reason in (
+        ({}, "seq of the offset is missing"),
+        ({"seq": "5", "ts_ms": 7, "database_id": "x"}, "no integers seq and ts_ms"),
+        ({"seq": 5, "ts_ms": 7}, "no text database_id"),
+        ({"seq": 5, "ts_ms": 7, "database_id": "x", "schema_contracts": "["}, "schema_contracts"),
+    ):
+        with pytest.raises(BadRequestError, match=reason):
+            source.alter_offsets(CONFIG, {partition: offset})
+    with pytest.raises(BadRequestError, match="is not this connector's"):
+        source.alter_offsets(CONFIG, {(("server", "other"),): {"seq": 5, "ts_ms": 7, "database_id": "x"}})
