@@ -207,8 +207,10 @@ class SqliteCapture:
     def _find_position(self, connection: SqliteConnection) -> SequencePosition | None:
         """The position to continue from; None to start over. Raises DatabaseReplacedError if the database does not have it."""
         stored, database_id = self._stored, self._installation.database_id(connection)
-        position = self._stream.position if self._stream.is_positioned else stored and stored.position
-        if position is None or stored is None:
+        if stored is None:
+            return None
+        position = self._stream.position if self._stream.is_positioned else stored.position
+        if position is None:
             return None
         try:
             if database_id is None:

@@ -62,7 +62,7 @@ def test_nothing_is_lost_when_writers_are_killed_and_the_task_restarts(case: Sql
     assert harness is not None
     with _writers(case.path, ["first", "second"]) as writers:
         # A restart in the snapshot of a table without a key repeats rows.
-        delivered += case.poll_until(lambda records: harness.task.is_loaded())
+        delivered += case.poll_until(lambda records: bool(harness.task.is_loaded()))
         case.commit()
         for kill in range(KILLS):
             assert case.harness is not None
