@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 from connect.source import SourceTaskContext
 from connectors.cdc.config.signal_keys import SignalSettings
@@ -26,7 +27,7 @@ class SignalChannels:
         self._received: deque[Signal] = deque()
         self._next_poll = 0.0
 
-    def open(self, context: SourceTaskContext, stored: Mapping[str, object]) -> None:
+    def open(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
         """Opens the file and the topic if they are enabled, and continues where the stored offset says. Raises ConfigError."""
         if "file" in self._settings.channels:
             self._channels.append(SignalFile(self._settings.file, self._extras, stored))
