@@ -14,6 +14,7 @@ from connect.external_system import (
     regex_entry,
     warning_finding,
 )
+from connectors.cdc.connection_test import MOST_NAMED, check_step, list_names, parse_usable
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, parse_config
@@ -29,7 +30,6 @@ from connectors.postgres.streaming.publications import Publication
 from connectors.postgres.streaming.server import identify_system
 
 _QUERY_TIMEOUT_S = 20.0
-_MOST_NAMED = 5
 _CONNECTION_KEYS = ("database.hostname", "database.port", "database.user", "database.password", "database.dbname")
 _CONNECTION_PREFIXES = ("database.ssl", "database.tcp", "database.initial")
 _IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
@@ -65,7 +65,9 @@ class PostgresSystem:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         """Raises ConfigError if a key of the connection is missing or wrong."""
-        self._settings, self._problems = _parse_leniently(config)
+        self._settings, self._problems = parse_usable(
+            config, config_def(), parse_config, {"topic.prefix": "unset"}, _is_of_connection
+        )
         self._interrupt = Interrupt()
         self._connection: Connection | None = None
 
@@ -143,34 +145,12 @@ class PostgresSystem:
         return f"{address} is a primary"
 
 
-def _parse_leniently(config: Mapping[str, str]) -> tuple[PostgresConfig, list[Finding]]:
-    """Parses what is right. Returns findings about other keys than those of the connection; raises ConfigError for those."""
-    wrong = {value.name: value.errors[0] for value in config_def().validate(config) if value.errors}
-    for name, error in wrong.items():
-        if _is_of_connection(name):
-            raise ConfigError(error, key=name)
-    usable = {key: value for key, value in config.items() if key not in wrong}
-    findings = [error_finding("invalid-config", error, name) for name, error in wrong.items()]
-    usable.setdefault("topic.prefix", "unset")
-    try:
-        return parse_config(usable), findings
-    except ConfigError as e:
-        if e.key is None or _is_of_connection(e.key):
-            raise
-        kept = {key: value for key, value in usable.items() if _is_of_connection(key)}
-        return parse_config({**kept, "topic.prefix": "unset"}), [*findings, error_finding("invalid-config", e.message, e.key)]
-
-
 def _is_of_connection(key: str) -> bool:
     return key in _CONNECTION_KEYS or key.startswith(_CONNECTION_PREFIXES)
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    """Runs a check, which returns what it found."""
-    try:
-        return ConnectionStep(name, check())
-    except ConnectError as e:
-        return ConnectionStep(name, findings=(_finding(e),))
+    return check_step(name, check, _finding)
 
 
 def _finding(error: ConnectError) -> Finding:
@@ -294,7 +274,7 @@ def _creation_problem(sql: Connection, settings: PostgresConfig, tables: Sequenc
         return _may_not_create(user, name, reason, grant + own + "TABLE ...")
     others = sql.query(_OF_OTHERS, [_oids(tables)])
     if mode == "filtered" and others:
-        listed = _named([f"{table} of {owner}" for table, owner in others])
+        listed = list_names([f"{table} of {owner}" for table, owner in others])
         return _may_not_create(user, name, f"it does not own {listed}", own + "TABLE ...")
     return None
 
@@ -311,8 +291,8 @@ def _may_not_create(user: str, name: str, reason: str, advice: str) -> Finding:
 def _unpublished_finding(
     sql: Connection, publication: Publication, settings: PostgresConfig, unpublished: Sequence[CapturedTable]
 ) -> Finding | None:
-    listed = _named([str(table) for table in unpublished])
-    sql_names = ", ".join(quote_name(table.schema, table.name) for table in unpublished[:_MOST_NAMED])
+    listed = list_names([str(table) for table in unpublished])
+    sql_names = ", ".join(quote_name(table.schema, table.name) for table in unpublished[:MOST_NAMED])
     add = f"ALTER PUBLICATION {publication.name} ADD TABLE {sql_names}"
     if settings.slot.autocreate != "filtered":
         return warning_finding(
@@ -342,7 +322,7 @@ def _tables_step(sql: Connection, settings: PostgresConfig, filters: Filters, ta
         report = error_finding if is_listed else warning_finding
         suggestion = f"Change {key}: its entries are regular expressions for schema.table"
         return ConnectionStep("Tables", findings=(report("no-table", message, key, suggestion),))
-    detail = f"{len(tables)} captured: {_named([str(table) for table in tables])}"
+    detail = f"{len(tables)} captured: {list_names([str(table) for table in tables])}"
 
     def check() -> str:
         check_topics(tables, settings)
@@ -370,7 +350,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
         findings.append(
             warning_finding(
                 "no-primary-key",
-                f"{_named([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
+                f"{list_names([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
                 "message.key.columns",
                 "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
             )
@@ -380,10 +360,10 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
         findings.append(
             warning_finding(
                 "no-replica-identity",
-                f"{_named([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
+                f"{list_names([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
                 "rejects UPDATE and DELETE in every application",
                 "replica.identity.autoset.values",
-                "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:_MOST_NAMED]),
+                "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:MOST_NAMED]),
             )
         )
     full = sum(table.identity == "f" for table in tables)
@@ -430,11 +410,6 @@ def _collection(row: Sequence[str | None], database: str, publication: Publicati
         details,
         findings,
     )
-
-
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _have(tables: Sequence[CapturedTable]) -> str:
