@@ -119,7 +119,7 @@ class BinlogChunkReader:
 
     def find_tables(self) -> list[tuple[str, str]]:
         # A table that has just been created may not have been streamed yet.
-        created = (TableId(info.database, info.name) for info in read_tables(self._session()))
+        created = (TableId(info.database, info.name) for info in read_tables(self._sessions.catalog()))
         found = sorted(id for id in {*self._structures.tables, *created} if self._tables.captures(id))
         is_signal_table = self._tables.filters.is_signal_table
         return [(id.database, id.name) for id in found if not is_signal_table(*id)]
