@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from connect.config.definition import ConfigDef
 from connect.config.finding import Finding, Severity
-from connect.errors import ConfigError
+from connect.errors import ConfigError, ConnectError
 
 T = TypeVar("T")
 
@@ -164,6 +164,14 @@ def parse_leniently(
             raise
         kept = {key: value for key, value in usable.items() if is_of_connection(key)}
         return parse({**required, **kept}), [*findings, error_finding("invalid-config", e.message, e.key)]
+
+
+def check_step(name: str, check: Callable[[], str], find: Callable[[ConnectError], Finding]) -> ConnectionStep:
+    """Runs a check, which returns what it found; ``find`` describes its error."""
+    try:
+        return ConnectionStep(name, check())
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(find(e),))
 
 
 def regex_entry(*parts: str) -> str:

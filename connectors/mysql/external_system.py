@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from connect.config.finding import Finding
@@ -11,10 +12,13 @@ from connect.external_system import (
     MAX_COLLECTIONS,
     ConnectionStep,
     DataCollection,
+    check_step,
     error_finding,
+    parse_leniently,
     regex_entry,
     warning_finding,
 )
+from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
@@ -34,7 +38,6 @@ from connectors.mysql.server import (
 from connectors.mysql.system_checks import check_captured_tables
 
 _QUERY_TIMEOUT_S: Final = 20.0
-_MOST_NAMED: Final = 5
 _SHORT_RETENTION_S: Final = 86_400
 _REQUIRED: Final = {
     "topic.prefix": "unset",
@@ -51,7 +54,13 @@ class MySqlSystem:
 
     def __init__(self, config: Mapping[str, str], *, is_mariadb: bool) -> None:
         """Raises ConfigError if a key of the connection is missing or wrong."""
-        self._settings, self._problems = _parse_leniently(config, is_mariadb=is_mariadb)
+        self._settings, self._problems = parse_leniently(
+            config,
+            config_def(is_mariadb=is_mariadb),
+            partial(parse_config, is_mariadb=is_mariadb),
+            _is_of_connection,
+            _REQUIRED,
+        )
         self._interrupt = Interrupt()
         self._connection: MySqlConnection | None = None
 
@@ -115,34 +124,12 @@ class MySqlSystem:
         return f"user {sql.address.user} may read the binary log, which is at {position.file}:{position.position}"
 
 
-def _parse_leniently(config: Mapping[str, str], *, is_mariadb: bool) -> tuple[MySqlConfig, list[Finding]]:
-    """Parses what is right. Returns findings about other keys than those of the connection; raises ConfigError for those."""
-    wrong = {value.name: value.errors[0] for value in config_def(is_mariadb=is_mariadb).validate(config) if value.errors}
-    for name, error in wrong.items():
-        if _is_of_connection(name):
-            raise ConfigError(error, key=name)
-    usable = {key: value for key, value in config.items() if key not in wrong}
-    findings = [error_finding("invalid-config", error, name) for name, error in wrong.items()]
-    try:
-        return parse_config(_REQUIRED | usable, is_mariadb=is_mariadb), findings
-    except ConfigError as e:
-        if e.key is None or _is_of_connection(e.key):
-            raise
-        kept = {key: value for key, value in usable.items() if _is_of_connection(key)}
-        finding = error_finding("invalid-config", e.message, e.key)
-        return parse_config(_REQUIRED | kept, is_mariadb=is_mariadb), [*findings, finding]
-
-
 def _is_of_connection(key: str) -> bool:
     return key in _CONNECTION_KEYS or key.startswith(_CONNECTION_PREFIXES)
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    """Runs a check, which returns what it found."""
-    try:
-        return ConnectionStep(name, check())
-    except ConnectError as e:
-        return ConnectionStep(name, findings=(_finding(e),))
+    return check_step(name, check, _finding)
 
 
 def _finding(error: ConnectError, path: str | None = None) -> Finding:
@@ -272,5 +259,4 @@ def _collection(row: Sequence[str | None]) -> DataCollection:
 
 
 def _named(tables: Sequence[TableInfo]) -> str:
-    more = len(tables) - _MOST_NAMED
-    return ", ".join(map(str, tables[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return list_names([str(table) for table in tables])

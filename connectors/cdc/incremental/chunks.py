@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,6 +12,8 @@ from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import JavaKeys, Position
 from connectors.cdc.incremental.window import ChunkWindow
 from connectors.cdc.streaming.observers import MarkT
+
+log = logging.getLogger(__name__)
 
 WindowT = TypeVar("WindowT", bound=ChunkWindow[Any, Any, Any])
 
@@ -71,6 +74,41 @@ class ChunkSource(Protocol[WindowT, MarkT]):
 
     def close(self) -> None:
         """Closes connections; chunks may be read again later. May be called twice."""
+
+
+def order_names(table: object, key: Sequence[str], collection: DataCollection) -> Sequence[str]:
+    """Returns the names of the columns that order the rows of a table. Raises TableSkipped if there are none."""
+    names = [collection.surrogate_key] if collection.surrogate_key else key
+    if not names:
+        raise TableSkipped(
+            "NO_PRIMARY_KEY", f"table {table} has no key; name a column that orders its rows in surrogate-key of the signal"
+        )
+    return names
+
+
+def unusable_order_column(table: object, name: str) -> TableSkipped:
+    """The error for a column of a surrogate key that is not captured, or has no order."""
+    return TableSkipped("UNKNOWN_SCHEMA", f"table {table} has no captured column {name} (surrogate-key)")
+
+
+def continue_scan(
+    table: object,
+    scan: TableScan,
+    columns: tuple[str, ...],
+    types: tuple[str, ...],
+    read_maximum: Callable[[], Position | None],
+) -> TableScan:
+    """Returns how far a table is read, from its start if other columns order its rows now, or these have other types.
+
+    ``read_maximum`` reads the highest position; None if there are no rows.
+    """
+    is_same = scan.columns in ((), columns) and scan.types in ((), types)
+    if not is_same or (scan.end is not None and len(scan.end) != len(columns)):
+        log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", table)
+        scan = TableScan()
+    if scan.maximum is None:
+        return TableScan(columns, types, None, read_maximum())
+    return scan if scan.columns else TableScan(columns, types, scan.end, scan.maximum)
 
 
 class SignalTableWriter(Protocol):

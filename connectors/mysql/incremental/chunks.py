@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from connect.record import SourceRecord
 from connectors.cdc.errors import ConnectionLostError
-from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped, continue_scan, order_names, unusable_order_column
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.incremental.keyset import order_by
@@ -34,8 +33,6 @@ from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.snapshot.events import text_decoder
 from connectors.mysql.streaming.observers import BinlogMark
 from connectors.mysql.types import MYSQL_JAVA_KEYS
-
-log = logging.getLogger(__name__)
 
 _SESSION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _LOCK_TIMEOUT: Final = "SET SESSION lock_wait_timeout = {seconds}"
@@ -122,7 +119,7 @@ class BinlogChunkReader:
 
     def find_tables(self) -> list[tuple[str, str]]:
         # A table that has just been created may not have been streamed yet.
-        created = (TableId(info.database, info.name) for info in read_tables(self._session()))
+        created = (TableId(info.database, info.name) for info in read_tables(self._sessions.catalog()))
         found = sorted(id for id in {*self._structures.tables, *created} if self._tables.captures(id))
         is_signal_table = self._tables.filters.is_signal_table
         return [(id.database, id.name) for id in found if not is_signal_table(*id)]
@@ -192,21 +189,11 @@ class BinlogChunkReader:
         return None if table is None or not self._tables.captures(id) else self._tables.rows_of(table)
 
     def _query(self, rows: MySqlTableRows, collection: DataCollection) -> _ChunkQuery:
-        names: Sequence[str] = rows.key
-        if collection.surrogate_key:
-            names = [collection.surrogate_key]
-        if not names:
-            raise TableSkipped(
-                "NO_PRIMARY_KEY",
-                f"table {rows.table} has no key; name a column that orders its rows in surrogate-key of the signal",
-            )
         order: list[OrderColumn] = []
-        for name in names:
+        for name in order_names(rows.table, rows.key, collection):
             column = order_column(rows, name)
             if column is None:
-                raise TableSkipped(
-                    "UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {name} that can order its rows (surrogate-key)"
-                )
+                raise unusable_order_column(rows.table, name)
             order.append(column)
         is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.key.name for column in order}
         conditions = [f"({collection.condition})"] if collection.condition else []
@@ -229,26 +216,34 @@ class BinlogChunkReader:
     def _read(
         self, connection: MySqlConnection, query: _ChunkQuery, scan: TableScan, contents: SnapshotContents
     ) -> Chunk[RowWindow, BinlogMark]:
-        rows, order = query.table, query.order
-        columns, types = tuple(column.key.name for column in order), tuple(column.type_name for column in order)
-        bounds = _bounds(order, scan, columns)
-        if bounds is None:
-            log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
-            scan = TableScan()
-        if scan.maximum is None:
-            scan = TableScan(columns, types, None, query.position(connection, [], " LIMIT 1", descending=True))
-            bounds = _bounds(order, scan, columns)
-        elif not scan.columns:
-            scan = TableScan(columns, types, scan.end, scan.maximum)
+        rows = query.table
+        scan, bounds = self._continue(connection, query, scan)
         # Without a key, a change does not say which row it replaces, but the rows are exact.
         is_exact = contents.position is not None and not rows.key
         window = RowWindow(rows, lambda: self._current_version(rows.id), is_exact=is_exact)
         end, count, is_last = None, 0, True
         if scan.maximum is not None:
-            end, count, is_last = self._fill(connection, query, bounds or [], window)
+            end, count, is_last = self._fill(connection, query, bounds, window)
         position = contents.position if is_exact else None
         mark = BinlogMark.at(position or read_end(connection, self._stream.server()))
         return Chunk(window, scan, end, count, is_last, mark)
+
+    def _continue(self, connection: MySqlConnection, query: _ChunkQuery, scan: TableScan) -> tuple[TableScan, list[str]]:
+        """Returns how far the table is read, and the conditions for the rows that are left."""
+        table, order = query.table.table, query.order
+        columns, types = tuple(column.key.name for column in order), tuple(column.type_name for column in order)
+
+        def read_maximum() -> Position | None:
+            return query.position(connection, [], " LIMIT 1", descending=True)
+
+        if not scan.columns and not all(column.has_java_value for column in order):
+            scan = TableScan()  # Debezium's texts are not ours
+        scan = continue_scan(table, scan, columns, types, read_maximum)
+        try:
+            return scan, _bounds(order, scan)
+        except ValueError:  # Debezium's offset has a text that is none of this type
+            scan = continue_scan(table, TableScan(), columns, types, read_maximum)
+            return scan, _bounds(order, scan)
 
     def _fill(
         self, connection: MySqlConnection, query: _ChunkQuery, bounds: Sequence[str], window: RowWindow
@@ -278,18 +273,13 @@ class BinlogChunkReader:
         return known[1]
 
 
-def _bounds(order: Sequence[OrderColumn], scan: TableScan, columns: tuple[str, ...]) -> list[str] | None:
-    """The conditions for the rows that are left; None if the scan is of other columns."""
-    if scan.columns not in ((), columns) or (not scan.columns and scan.end and not all(c.has_java_value for c in order)):
-        return None
+def _bounds(order: Sequence[OrderColumn], scan: TableScan) -> list[str]:
+    """The conditions for the rows that are left. Raises ValueError for texts that the columns cannot have."""
     bounds: list[str] = []
-    try:
-        if scan.end is not None:
-            bounds.append(rows_after(order, scan.end))
-        if scan.maximum is not None:
-            bounds.append(rows_up_to(order, scan.maximum))
-    except ValueError:  # the type of a column has changed
-        return None
+    if scan.end is not None:
+        bounds.append(rows_after(order, scan.end))
+    if scan.maximum is not None:
+        bounds.append(rows_up_to(order, scan.maximum))
     return bounds
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.record import SourceRecord
-from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped, continue_scan, order_names, unusable_order_column
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.schema.filters import Filters
@@ -30,8 +29,6 @@ from connectors.postgres.snapshot.transaction import BEGIN_SNAPSHOT
 from connectors.postgres.streaming import publications
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.observers import StreamObservers
-
-log = logging.getLogger(__name__)
 
 _LOCK_TIMEOUT_MS = 200
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -141,15 +138,8 @@ class ChunkReader:
         self, connection: Connection, collection: DataCollection, rows: TableRows, scan: TableScan, lsn: int
     ) -> Chunk[CopyWindow, int]:
         order = _order_columns(collection, rows)
-        if scan.columns not in ((), tuple(order)) or (scan.end is not None and len(scan.end) != len(order)):
-            log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
-            scan = TableScan()
-        source = _source(rows, collection)
-        if scan.maximum is None:
-            maximum = _maximum(connection, source, list(order))
-            scan = TableScan(tuple(order), _type_names(rows, list(order)), None, maximum)
-        elif not scan.columns:
-            scan = TableScan(tuple(order), _type_names(rows, list(order)), scan.end, scan.maximum)
+        source, names = _source(rows, collection), tuple(order)
+        scan = continue_scan(rows.table, scan, names, _type_names(rows, names), lambda: _maximum(connection, source, names))
         lines: list[str] = []
         traits = Traits.of(b"")
         size = self._settings.incremental.chunk_size
@@ -205,17 +195,9 @@ def _source(rows: TableRows, collection: DataCollection) -> _Source:
 def _order_columns(collection: DataCollection, rows: TableRows) -> dict[str, bool]:
     """The columns that order the rows, and whether they may be null. Raises TableSkipped."""
     captured = {column.name for column in rows.columns}
-    names: Sequence[str] = rows.key
-    if collection.surrogate_key:
-        names = [collection.surrogate_key]
-        if collection.surrogate_key not in captured:
-            raise TableSkipped(
-                "UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {collection.surrogate_key} (surrogate-key)"
-            )
-    if not names:
-        raise TableSkipped(
-            "NO_PRIMARY_KEY", f"table {rows.table} has no key; name a column that orders its rows in surrogate-key of the signal"
-        )
+    names = order_names(rows.table, rows.key, collection)
+    if missing := [name for name in names if name not in captured]:
+        raise unusable_order_column(rows.table, missing[0])
     nullable = {column.name: not column.not_null for column in rows.table.columns}
     return {name: nullable[name] for name in names}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connect.record import ErrantSourceRecord, SourceRecord
+from connectors.mysql.server import ServerInfo
 from connectors.mysql.types import MYSQL_JAVA_KEYS
 from tests.integration.mysql.conftest import MariaDbRunningSource
 from tests.integration.mysql.signaling import ReplayedTopic, SignaledSource, is_read
@@ -509,3 +510,17 @@ def test_tables_that_the_configuration_captures_later_are_backfilled_if_asked_fo
     table.source.store(table.source.read(1)[-1])
     table.restart()
     assert table.source.quiet() == []
+
+
+def test_chunks_are_not_read_from_another_server_than_the_stream(table: SignaledSource) -> None:
+    table.start(read_only="true")
+    replayed = ReplayedTopic("t")
+    with pytest.MonkeyPatch.context() as patch:
+        # A load balancer leads the next connection to another server.
+        other = ServerInfo("11.4.5-MariaDB", (11, 4, 5), True, {"server_uid": "another", "server_id": "2"})
+        patch.setattr("connectors.mysql.incremental.chunks.read_server", lambda connection: other)
+        table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
+        assert not any(map(is_read, table.source.quiet()))
+        assert "incremental_snapshot" in table.task.progress()
+    table.until_read(replayed, started=True)
+    assert len(replayed.rows) == 3000

@@ -11,7 +11,7 @@ import pytest
 from connect.record import SourceRecord
 from connectors.cdc.config.signal_keys import NotificationSettings
 from connectors.cdc.errors import RejectedStatementError
-from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped, continue_scan
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import JavaKeys
 from connectors.cdc.incremental.notifications import Notifier
@@ -251,3 +251,18 @@ def test_signals_are_inserted_rows_of_the_signal_table() -> None:
     table.on_change(("d", "signals"), None)
     table.on_change(("d", "signals"), ("1", "log", None, "x"))
     assert [(signal.id, signal.type, signal.data) for signal in found] == [("1", "log", None)]
+
+
+@pytest.mark.parametrize(
+    ("scan", "expected"),
+    [
+        (TableScan(), TableScan(("id",), ("int",), None, ("9",))),
+        (TableScan(("id",), ("int",), ("3",), ("7",)), TableScan(("id",), ("int",), ("3",), ("7",))),
+        (TableScan((), (), ("3",), ("7",)), TableScan(("id",), ("int",), ("3",), ("7",))),
+        (TableScan(("id",), ("text",), ("3",), ("7",)), TableScan(("id",), ("int",), None, ("9",))),
+        (TableScan(("other",), ("int",), ("3",), ("7",)), TableScan(("id",), ("int",), None, ("9",))),
+        (TableScan((), (), ("3", "4"), ("7", "8")), TableScan(("id",), ("int",), None, ("9",))),
+    ],
+)
+def test_a_scan_by_other_columns_or_types_starts_over(scan: TableScan, expected: TableScan) -> None:
+    assert continue_scan("d.t", scan, ("id",), ("int",), lambda: ("9",)) == expected

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from connectors.mysql.binlog import GtidSet
-from connectors.mysql.incremental.visibility import SnapshotContents
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.incremental.visibility import SnapshotContents, start_transaction
 from connectors.mysql.offsets import BinlogPosition
+from connectors.mysql.server import ServerInfo
 from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -66,6 +69,41 @@ def test_executed_transactions_must_have_those_of_the_stream(stream: At, contain
 
 def test_a_server_that_says_nothing_proves_nothing() -> None:
     assert not SnapshotContents(None, None).contains(between("binlog.000001", 4))
+
+
+class ScriptedConnection(MySqlConnection):
+    """Answers queries, and keeps the statements in their order."""
+
+    def __init__(self, answers: Mapping[str, Sequence[tuple[str | None, ...]]]) -> None:
+        self.answers = answers
+        self.statements: list[str] = []
+
+    def query(
+        self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float | None = None
+    ) -> list[tuple[str | None, ...]]:
+        self.statements.append(sql)
+        return list(self.answers.get(sql, ()))
+
+
+_START = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+_STATUS = "SHOW STATUS LIKE 'binlog\\_snapshot\\_%'"
+
+
+def test_mysql_is_asked_before_the_snapshot_and_mariadb_within_it() -> None:
+    executed = "SELECT @@GLOBAL.gtid_executed"
+    mysql = ScriptedConnection({executed: [(f"{UUID}:1-5",)]})
+    server = ServerInfo("8.4.0", (8, 4, 0), False, {"gtid_mode": "ON"})
+    assert start_transaction(mysql, server) == SnapshotContents(None, GtidSet.parse(f"{UUID}:1-5"))
+    assert mysql.statements == [executed, _START]
+    mariadb = ScriptedConnection({_STATUS: [("Binlog_snapshot_file", "b.000001"), ("Binlog_snapshot_position", "77")]})
+    server = ServerInfo("11.4.5-MariaDB", (11, 4, 5), True, {})
+    assert start_transaction(mariadb, server) == SnapshotContents(BinlogPosition("b.000001", 77), None)
+    assert mariadb.statements == [_START, _STATUS]
+
+
+@pytest.mark.parametrize("server", [ServerInfo("8.4.0", (8, 4, 0), False, {}), ServerInfo("11.4-MariaDB", (11, 4, 0), True, {})])
+def test_servers_without_gtids_or_a_position_say_nothing(server: ServerInfo) -> None:
+    assert start_transaction(ScriptedConnection({}), server) == SnapshotContents(None, None)
 
 
 @pytest.mark.parametrize(
