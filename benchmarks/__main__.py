@@ -28,6 +28,7 @@ ALL = (
     "postgres_rate",
     "postgres_exactly_once",
     "postgres_memory",
+    "mariadb_stream",
     "jdbc_source",
     "jdbc_sink",
     "lake_append",

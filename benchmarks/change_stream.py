@@ -1,4 +1,4 @@
-"""Streams of changes for benchmarks: a worker with the PostgreSQL source, writers at a steady rate, and latencies."""
+"""Streams of changes for benchmarks: a worker with a source, writers at a steady rate, and latencies."""
 
 from __future__ import annotations
 
@@ -51,10 +51,17 @@ class ChangeStream:
         return Figures(count, time.monotonic() - started, figures.cpu_s - cpu_before, figures.peak_rss_mb)
 
 
-@contextlib.contextmanager
-def change_stream(here: BenchmarkEnvironment, server: EmbeddedPostgres, **config: str) -> Iterator[ChangeStream]:
-    """Runs a worker until the end of the block; its connector has caught up with the database at first."""
+def change_stream(
+    here: BenchmarkEnvironment, server: EmbeddedPostgres, **config: str
+) -> contextlib.AbstractContextManager[ChangeStream]:
+    """Runs a worker with the PostgreSQL source until the end of the block."""
     source = source_config(server, "bench", **{"snapshot.mode": "no_data", "slot.drop.on.stop": "true", **config})
+    return running_stream(here, source)
+
+
+@contextlib.contextmanager
+def running_stream(here: BenchmarkEnvironment, source: Mapping[str, str]) -> Iterator[ChangeStream]:
+    """Runs a worker until the end of the block; its connector, named bench, has caught up with the database at first."""
     command, port = here.worker_command(PLAIN_JSON, [source])
     with Measured(command, here.home / "log") as worker:
         worker.wait_until(lambda: is_streaming(rest(port, "/sluice/connectors/bench/progress")), 60)
@@ -76,8 +83,17 @@ def at_rate(per_s: float, count: int, run: Callable[[int], object]) -> None:
             time.sleep(left)
 
 
-def latencies_ms(here: BenchmarkEnvironment, starts: Mapping[str, int]) -> list[float]:
-    """Per record from an offset of each topic on: the time from the commit in the database to the broker's timestamp, in ms."""
+def _source_time_us(value: Mapping[str, Any]) -> int:
+    return int(value["source"]["ts_us"])
+
+
+def latencies_ms(
+    here: BenchmarkEnvironment, starts: Mapping[str, int], committed_us: Callable[[Any], int] = _source_time_us
+) -> list[float]:
+    """Per record from an offset of each topic on: the time from the commit in the database to the broker's timestamp, in ms.
+
+    ``committed_us`` returns the time of the commit, in microseconds since 1970, from a record's value.
+    """
     consumer = Consumer({"bootstrap.servers": here.broker.bootstrap, "group.id": "latency", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, start) for topic, start in starts.items()])
     left = sum(here.end_offset(topic) - start for topic, start in starts.items())
@@ -85,8 +101,8 @@ def latencies_ms(here: BenchmarkEnvironment, starts: Mapping[str, int]) -> list[
     while len(found) < left:
         for message in consumer.consume(5000, 5.0):
             value = message.value()
-            committed_us = orjson.loads(value)["source"]["ts_us"] if value else message.timestamp()[1] * 1000
-            found.append(message.timestamp()[1] - committed_us / 1000)
+            since_us = committed_us(orjson.loads(value)) if value else message.timestamp()[1] * 1000
+            found.append(message.timestamp()[1] - since_us / 1000)
     consumer.close()
     return found
 

@@ -91,6 +91,8 @@ class OwnedTopicSettings(NamedTuple):
     create_timeout_s: float = 30.0
     read_timeout_s: float = 10.0
     """How long to wait for the next records while reading."""
+    append_timeout_s: float = 30.0
+    """How long the brokers may take to acknowledge what is appended."""
 
 
 class SourceTaskContext(Protocol):

@@ -15,7 +15,7 @@ from connect.tls.store import Store, read_identity, read_trusted_certificates
 def load_identity(context: ssl.SSLContext, store: Store) -> None:
     """Loads the key and certificate chain of a store into the context. Raises ConfigError."""
     identity = read_identity(store)
-    key = f"{store.key}.location" if store.certificates is None else f"{store.key}.certificate.chain"
+    key = store.location_key if store.certificates is None else f"{store.key}.certificate.chain"
 
     def asked() -> str:
         # Without this, OpenSSL would ask on the terminal.

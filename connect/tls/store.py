@@ -27,6 +27,8 @@ class Store:
     certificates: str | None = field(default=None, repr=False)
     """PEM in the settings themselves: the chain of a key store, or all certificates of a trust store."""
     private_key: str | None = field(default=None, repr=False)
+    key_is_location: bool = False
+    """Whether ``key`` itself is the setting of the file, and the password of the store also that of the key, as in Debezium."""
 
     @property
     def is_given(self) -> bool:
@@ -34,9 +36,14 @@ class Store:
         return self.location is not None or self.certificates is not None
 
     @property
+    def location_key(self) -> str:
+        """The setting with the file."""
+        return self.key if self.key_is_location else f"{self.key}.location"
+
+    @property
     def key_password_key(self) -> str:
-        """The setting with the password of the key, which is not below the store's name."""
-        return f"{self.key.rpartition('.')[0]}.key.password"
+        """The setting with the password of the key, which Java does not have below the store's name."""
+        return f"{self.key}.password" if self.key_is_location else f"{self.key.rpartition('.')[0]}.key.password"
 
     def is_pem(self) -> bool:
         """Returns whether the file is PEM, which other programs read directly. Raises ConfigError when it cannot be read."""
@@ -51,7 +58,7 @@ class Store:
 
     def error(self, why: str) -> ConfigError:
         """Returns the error that says why the file cannot be used."""
-        return ConfigError.invalid(f"{self.key}.location", self.location, why)
+        return ConfigError.invalid(self.location_key, self.location, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,7 @@ def _open_store(store: Store, content: bytes) -> StoreContents:
     if content.startswith(jks.JCEKS_MAGIC):
         raise store.error(
             f"it is a JCEKS key store, which only Java reads. Convert it: keytool -importkeystore -srckeystore {store.location} "
-            f"-srcstoretype JCEKS -destkeystore store.p12 -deststoretype PKCS12, then set {store.key}.location=store.p12"
+            f"-srcstoretype JCEKS -destkeystore store.p12 -deststoretype PKCS12, then set {store.location_key}=store.p12"
         )
     if not content.startswith(_DER):
         raise store.error("it is neither PEM nor PKCS12 nor JKS")

@@ -69,10 +69,11 @@ class SourceSnapshotSettings:
     resumes: bool
 
 
-def shared_settings(values: Mapping[str, Any], config: Mapping[str, str], namespace: str) -> dict[str, Any]:
+def shared_settings(values: Mapping[str, Any], config: Mapping[str, str], namespace: str, system: str) -> dict[str, Any]:
     """Returns the members of :class:`SourceSettings` from parsed values; ``config`` has the keys without a fixed name.
 
-    ``namespace`` is what tables belong to: ``schema`` or ``database``. Raises ConfigError.
+    ``namespace`` is what tables belong to: ``schema`` or ``database``; ``system`` is a regular expression of those that are never
+    captured. Raises ConfigError.
     """
     prefix, delimiter = values["topic.prefix"], values["topic.delimiter"]
     signals = parse_signals(values, config)
@@ -92,8 +93,9 @@ def shared_settings(values: Mapping[str, Any], config: Mapping[str, str], namesp
             table_exclude=regexes("table.exclude.list"),
             column_include=regexes("column.include.list"),
             column_exclude=regexes("column.exclude.list"),
-            key_columns=parse_key_columns(values["message.key.columns"]),
+            key_columns=parse_key_columns(values["message.key.columns"], namespace),
             signal_table=signals.table,
+            system=system,
         ),
         "events": parse_event_settings(values, config),
         "signals": signals,

@@ -105,7 +105,7 @@ class BinlogClient:
         try:
             client = cls(connection, start, settings)
             for sql in _session_statements(connection, start, settings):
-                connection.execute(sql)
+                connection.execute(sql, timeout_s=connection.address.connect_timeout_s)
             client._register()
             with connection.guarded("COM_BINLOG_DUMP", connection.address.connect_timeout_s):
                 connection.driver._execute_command(*_dump_command(start, settings, is_mariadb=connection.is_mariadb))
@@ -159,7 +159,7 @@ class BinlogClient:
                 continue
             now = time.monotonic()
             silent_at = self._received_at + self._silence_s
-            if now >= silent_at and not self._settings.ends_at_end:
+            if now >= silent_at:
                 self._fail(f"it has sent nothing for {now - self._received_at:.0f} s, not even a heartbeat")
             if now >= deadline:
                 break
@@ -203,6 +203,10 @@ class BinlogClient:
 
     def _split(self, events: list[bytes]) -> None:
         """Appends the complete events, and keeps the rest of the buffer."""
+        if self._have >= 4 and (size := 4 + int.from_bytes(self._buffer[:3], "little")) > self._have:
+            # Copying a large packet each time that a part of it arrives would take quadratic time.
+            self._buffer.extend(bytes(max(0, size - len(self._buffer))))
+            return
         data = bytes(memoryview(self._buffer)[: self._have])
         at, end = 0, self._have
         add = events.append
@@ -249,8 +253,9 @@ class BinlogClient:
             self.close()
             return False
         if payload[:1] == b"\xfe" and len(payload) < 9:
-            self.ended = True
-            if not self._settings.ends_at_end:
+            if self._settings.ends_at_end:
+                self.ended = True
+            else:
                 self._failure = lost_error(self._connection.address, "the server ended the stream")
             self.close()
             return False

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connect.errors import DataError
-from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name, quote_value
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
+from connectors.mysql.connection import MySqlConnection, quote_name, quote_value
+from connectors.mysql.errors import MySqlServerError
 
-BUILT_IN: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
-"""The server's own databases."""
 _MOST_IN_QUERY: Final = 500
+_UNKNOWN_COLUMN: Final = 1054
+"""MariaDB before 10.10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,13 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A table. ``rows`` is the server's estimate; None if it has none."""
+    """A table. ``rows`` and ``size_bytes``, without indexes, are the server's estimates; None and 0 if it has none."""
 
     database: str
     name: str
     engine: str | None
     rows: int | None
+    size_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -42,7 +44,7 @@ def read_databases(connection: MySqlConnection) -> list[DatabaseInfo]:
         "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata ORDER BY 1"
     )
     found = [DatabaseInfo(str(row[0]), str(row[1]), str(row[2])) for row in rows]
-    return [database for database in found if database.name.lower() not in BUILT_IN]
+    return [database for database in found if database.name.lower() not in BUILT_IN_DATABASES]
 
 
 def read_tables(connection: MySqlConnection, databases: Collection[str] | None = None) -> list[TableInfo]:
@@ -51,13 +53,13 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
         return []
     only = "" if databases is None else f" AND table_schema IN ({_list(databases)})"
     rows = connection.query(
-        "SELECT table_schema, table_name, engine, table_rows FROM information_schema.tables "
+        "SELECT table_schema, table_name, engine, table_rows, data_length FROM information_schema.tables "
         f"WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED'){only} ORDER BY 1, 2"
     )
     return [
-        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]))
+        TableInfo(str(row[0]), str(row[1]), row[2], None if row[3] is None else int(row[3]), int(row[4] or 0))
         for row in rows
-        if str(row[0]).lower() not in BUILT_IN
+        if str(row[0]).lower() not in BUILT_IN_DATABASES
     ]
 
 
@@ -75,21 +77,22 @@ def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, s
     return {table: tuple(columns) for table, columns in found.items()}
 
 
-def read_create_database(connection: MySqlConnection, database: str) -> str:
-    """Returns the statement that creates a database."""
-    return _statement(connection, f"SHOW CREATE DATABASE {quote_identifier(database)}", database)
+def read_collations(connection: MySqlConnection) -> dict[int, str]:
+    """Reads the character sets of collations by their numbers, which the binary log has."""
+    # MariaDB has collations of several character sets, with a number for each.
+    table = "collation_character_set_applicability" if connection.is_mariadb else "collations"
+    try:
+        rows = connection.query(f"SELECT id, character_set_name FROM information_schema.{table} WHERE id IS NOT NULL")
+    except MySqlServerError as e:
+        if e.number != _UNKNOWN_COLUMN:
+            raise
+        rows = connection.query("SELECT id, character_set_name FROM information_schema.collations")
+    return {int(row[0]): row[1] for row in rows if row[0] is not None and row[1] is not None}
 
 
 def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
     """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
-    return _statement(connection, f"SHOW CREATE TABLE {quote_name(database, name)}", f"{database}.{name}")
-
-
-def _statement(connection: MySqlConnection, sql: str, what: str) -> str:
-    rows = connection.query(sql)
-    if not rows or len(rows[0]) < 2 or rows[0][1] is None:
-        raise DataError(f"{connection.address.where} does not say how to create {what}; does the user have SELECT for it?")
-    return rows[0][1]
+    return str(connection.query(f"SHOW CREATE TABLE {quote_name(database, name)}")[0][1])
 
 
 def _list(names: Iterable[str]) -> str:

@@ -14,7 +14,8 @@ from connect.tls import Store
 from connectors.cdc.config.capture import parse_statements
 from connectors.cdc.config.event_settings import EventSettings
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
-from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, config_def
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
+from connectors.mysql.config_keys import MARIADB_TLS_MODES, OLD_SNAPSHOT_MODES, WORD, config_def
 from connectors.mysql.history_keys import HistorySettings, parse_history
 from connectors.mysql.types.config import MySqlTypeSettings
 from connectors.mysql.unsupported_keys import check_dynamic_keys
@@ -27,8 +28,8 @@ class TlsSettings:
     """TLS to the database. ``mode`` is one of MySQL's: disabled, preferred, required, verify_ca, verify_identity."""
 
     mode: str = "preferred"
-    key_store: Store = field(default_factory=lambda: Store(KEY_STORE))
-    trust_store: Store = field(default_factory=lambda: Store(TRUST_STORE))
+    key_store: Store = field(default_factory=lambda: Store(KEY_STORE, key_is_location=True))
+    trust_store: Store = field(default_factory=lambda: Store(TRUST_STORE, key_is_location=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ class MySqlConfig(SourceSettings):
     tables_limit_action: str
 
 
+_BUILT_IN = f"(?i:{'|'.join(BUILT_IN_DATABASES)})"
 _HEARTBEAT_SHARE = 0.8
 """Of the keep-alive interval, as in Debezium."""
 
@@ -126,7 +128,7 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, "database"), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, WORD, _BUILT_IN), v["snapshot.mode"].lower()
     shared["events"] = _with_old_failure_mode(shared["events"], v, config)
     return MySqlConfig(
         **shared,
@@ -185,7 +187,7 @@ def _address(v: Mapping[str, Any], *, is_mariadb: bool) -> MySqlAddress:
 
 def _store(v: Mapping[str, Any], key: str) -> Store:
     password = v[f"{key}.password"]
-    return Store(key, v[key], None if password is None else password.value)
+    return Store(key, v[key], None if password is None else password.value, key_is_location=True)
 
 
 def _with_old_failure_mode(events: EventSettings, v: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:

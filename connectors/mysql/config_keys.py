@@ -82,7 +82,7 @@ def config_def(*, is_mariadb: bool = False) -> ConfigDef:
     define_event_form_keys(keys, WORD)
     _type_keys(keys)
     _error_keys(keys)
-    define_signal_keys(keys, WORD, _BACKFILL_DOC)
+    define_signal_keys(keys, WORD, example="shop.orders", backfill_doc=_BACKFILL_DOC)
     define_table_limit_keys(keys, "Source safety")
     define_contract_keys(keys, WORD)
     define_post_processor_keys(keys)

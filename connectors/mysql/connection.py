@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pymysql
 
-from connect.addresses import address_rules
 from connect.errors import ConfigError, ConnectError
 from connect.tls import load_identity, load_trust
 from connectors.cdc.errors import QueryTimeoutError, WaitInterrupted
@@ -21,10 +20,12 @@ from connectors.cdc.interrupt import Interrupt
 from connectors.databases.mysql.connections import connect_pymysql
 from connectors.databases.mysql.protocol import ResultStream
 from connectors.mysql.config import MySqlAddress, TlsSettings
-from connectors.mysql.errors import MySqlServerError, connection_error, lost_error, statement_error
-from connectors.mysql.interruptible_socket import DeadlinePassed, InterruptibleSocket, TlsContext, open_socket
+from connectors.mysql.errors import MySqlServerError, connection_error, lost_error, missing_package_error, statement_error
+from connectors.mysql.interruptible_socket import DeadlinePassed, InterruptibleSocket, TlsContext, open_socket, resolve_host
 
 _KILL_TIMEOUT_S: Final = 10.0
+_STOP_TIMEOUT_S: Final = 60.0
+"""More than the two steps of a KILL over another connection."""
 # Makes the text of values independent of the server's and the user's settings, and lets a slow reader finish. PyMySQL sets
 # the character set.
 _SESSION: Final = (
@@ -35,7 +36,6 @@ _SESSION: Final = (
 _NO_LIMIT_MARIADB: Final = "SET SESSION max_statement_time = 0"
 _NO_LIMIT_MYSQL: Final = "SET SESSION max_execution_time = 0"
 _UNKNOWN_VARIABLE: Final = 1193
-_TLS_ERROR: Final = 2026
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -140,7 +140,12 @@ class MySqlConnection:
 
     def stop(self, stream: ResultStream) -> None:
         """Ends a stream before its last row. Afterwards, the connection can be used again, or is closed. Raises nothing."""
+        link = self.driver._sock
+        if link is not None:
+            link.deadline = time.monotonic() + _STOP_TIMEOUT_S
         stream.stop(lambda: _kill(self.address, self.thread_id, "QUERY"))
+        if link is not None:
+            link.deadline = math.inf
 
     @contextlib.contextmanager
     def guarded(self, sql: str, timeout_s: float = math.inf) -> Iterator[None]:
@@ -160,7 +165,7 @@ class MySqlConnection:
                 f"a query on {self.address.where} took longer than database.query.timeout.ms allows: the server is "
                 "busy, or the network is interrupted"
             ) from e
-        except (pymysql.err.MySQLError, OSError, ValueError, AttributeError) as e:
+        except (pymysql.err.MySQLError, OSError) as e:
             raise statement_error(self.address, e, sql) from e
         finally:
             link.deadline = math.inf
@@ -171,7 +176,12 @@ class MySqlConnection:
         byte = bytearray(1)
         while self.socket.wait(deadline):
             # TLS has messages of its own, which are no data.
-            if self.socket.recv_available(byte) >= 0:
+            try:
+                count = self.socket.recv_available(byte)
+            except OSError as e:
+                self.close()
+                raise lost_error(self.address, e) from e
+            if count >= 0:
                 self.close()
                 raise lost_error(self.address, "the server ended the session")
 
@@ -198,7 +208,8 @@ def _connect(address: MySqlAddress, interrupt: Interrupt, timeout_s: float) -> A
 
     def open_link(host: str, port: int, _: float | None, source: tuple[str, int] | None) -> InterruptibleSocket:
         # Names are resolved anew at each attempt, as after a failover.
-        return open_socket(address_rules().resolve(host, port), port, deadline, interrupt, keep_alive=address.keep_alive)
+        addresses = resolve_host(host, port, deadline, interrupt)
+        return open_socket(addresses, port, deadline, interrupt, keep_alive=address.keep_alive)
 
     context = build_tls_context(address.tls)
     security = {"ssl_disabled": True} if context is None else {"ssl": context if address.tls.mode != "preferred" else None}
@@ -223,11 +234,12 @@ def _connect(address: MySqlAddress, interrupt: Interrupt, timeout_s: float) -> A
         raise
     except DeadlinePassed as e:
         raise connection_error(address, TimeoutError(f"no answer within connect.timeout.ms ({timeout_s:g} s)")) from e
-    except (pymysql.err.MySQLError, OSError, RuntimeError, ValueError) as e:
+    except (pymysql.err.MySQLError, OSError) as e:
         raise connection_error(address, e) from e
-    if address.tls.mode not in ("disabled", "preferred") and driver._sock.tls_version is None:
-        driver._force_close()  # older releases of PyMySQL continue without TLS
-        raise connection_error(address, pymysql.err.OperationalError(_TLS_ERROR, "the server does not support TLS"))
+    except RuntimeError as e:
+        if (missing := missing_package_error(address, e)) is not None:
+            raise missing from e
+        raise
     driver._sock.deadline = math.inf
     return driver
 
@@ -236,15 +248,19 @@ def build_tls_context(tls: TlsSettings) -> ssl.SSLContext | None:
     """Builds the TLS context of ``database.ssl.mode``; None for disabled. Raises ConfigError for stores that cannot be used."""
     if tls.mode == "disabled":
         return None
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     # The certificates that MySQL generates itself have no key usage, which Python 3.13 rejects.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     context.check_hostname = tls.mode == "verify_identity"
     context.verify_mode = ssl.CERT_REQUIRED if tls.mode.startswith("verify") else ssl.CERT_NONE
     if tls.key_store.is_given:
         load_identity(context, tls.key_store)
-    if tls.trust_store.is_given and tls.mode.startswith("verify"):
-        load_trust(context, tls.trust_store)
+    if context.verify_mode == ssl.CERT_REQUIRED:
+        # As in Java, the store replaces the system's certificates.
+        if tls.trust_store.is_given:
+            load_trust(context, tls.trust_store)
+        else:
+            context.load_default_certs()
     return context
 
 

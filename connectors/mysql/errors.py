@@ -10,6 +10,8 @@ import re
 import ssl
 from typing import Any
 
+from pymysql.err import InterfaceError, InternalError, OperationalError
+
 from connect.errors import ConfigError, ConnectError, MissingExtraError, UnreachableError, UnsupportedError
 from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError
 from connectors.mysql.config import MySqlAddress
@@ -33,7 +35,7 @@ class DuplicateServerIdError(ConnectError):
 
 _LOST = frozenset(
     (1040, 1042, 1043, 1047, 1053, 1077, 1080, 1152, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1203, 1226, 1927, 2001,
-     2002, 2003, 2004, 2005, 2006, 2012, 2013, 2014, 2055, 3169, 3546, 4031)
+     2002, 2003, 2004, 2005, 2006, 2012, 2013, 2055, 3169, 3546, 4031)
 )  # fmt: skip
 """Lost connections, KILL (1927, 3169), shutdown (1053), too many connections (1040, 1203, 1226), idle too long (4031), a node of
 Galera that is not ready (1047)."""
@@ -44,19 +46,23 @@ _PLUGIN = frozenset((1251, 1524, 2054, 2058, 2059, 2061, 3955))
 _INSECURE = frozenset((3159, 4111))
 _LOCKED = frozenset((1820, 1862, 3118, 4151))
 _BINLOG = frozenset((1236, 1945, 1946, 1955))
+_OF_PROTOCOL = (OSError, InterfaceError, InternalError, OperationalError)
+"""Errors of the socket, and PyMySQL's about packets, which have no number."""
+_CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""The connection broke during TLS."""
 _PRIVILEGES = re.compile(r"the (.+?) privilege")
 
 SUPPORTED_PLUGINS = "mysql_native_password, caching_sha2_password, sha256_password, and MariaDB's ed25519"
 
 
 def error_number(error: BaseException) -> int:
-    """Returns the number of an error of PyMySQL; 0 if it has none."""
-    first = error.args[0] if error.args else None
+    """Returns the number of an error of PyMySQL; 0 if it has none, and for errors of sockets, whose numbers are the system's."""
+    first = error.args[0] if error.args and not isinstance(error, OSError) else None
     return first if isinstance(first, int) else 0
 
 
 def error_text(error: BaseException) -> str:
-    """Returns the text of an error of PyMySQL, in one line."""
+    """Returns the text of an error of PyMySQL or a socket, in one line."""
     text = error.args[1] if error_number(error) and len(error.args) > 1 else error
     return " ".join(str(text).split()) or type(error).__name__
 
@@ -66,15 +72,11 @@ def connection_error(address: MySqlAddress, error: BaseException) -> ConnectErro
     number, reason = error_number(error), error_text(error)
     where = address.server
     original = getattr(error, "original_exception", None) or error
-    if isinstance(original, ssl.SSLError) or number == 2026:
+    if (isinstance(original, ssl.SSLError) and not isinstance(original, _CLOSED)) or number == 2026:
         return ConfigError(
             f"no TLS connection to {where}: check database.ssl.mode, database.ssl.truststore, and database.ssl.keystore. "
             f"{reason}",
             key="database.ssl.mode",
-        )
-    if "cryptography" in reason or "PyNaCl" in reason or "nacl" in reason:
-        return MissingExtraError(
-            f"user {address.user} of {where} authenticates by a plugin that needs another package: {reason}", key="database.user"
         )
     if number in (1045, 1698):
         return ConfigError(
@@ -115,6 +117,17 @@ def connection_error(address: MySqlAddress, error: BaseException) -> ConnectErro
     )
 
 
+def missing_package_error(address: MySqlAddress, error: RuntimeError) -> MissingExtraError | None:
+    """Translates PyMySQL's error about a package that the user's authentication plugin needs; None if it is another one."""
+    reason = error_text(error)
+    if not any(package in reason for package in ("cryptography", "pynacl")):
+        return None
+    return MissingExtraError(
+        f"user {address.user} of {address.server} authenticates by a plugin that needs another package: {reason}",
+        key="database.user",
+    )
+
+
 def statement_error(address: MySqlAddress, error: BaseException, sql: str) -> ConnectError:
     """Translates the error of a failed statement."""
     number, reason = error_number(error), error_text(error)
@@ -123,7 +136,7 @@ def statement_error(address: MySqlAddress, error: BaseException, sql: str) -> Co
         return _privilege_error(address, number, reason, what)
     if number in _TIMEOUT:
         return QueryTimeoutError(f"{where} canceled {what}: {reason} (error {number})")
-    if number in _LOST or number == 0:
+    if number in _LOST or (number == 0 and isinstance(error, _OF_PROTOCOL)):
         return ConnectionLostError(f"lost the connection to {where} during {what}: {reason or 'closed'}")
     if number in _BINLOG:
         return binlog_error(address, number, reason)

@@ -9,9 +9,11 @@ import os
 import select
 import socket
 import ssl
+import threading
 import time
 from typing import Any, Final
 
+from connect.addresses import address_rules
 from connectors.cdc.errors import WaitInterrupted
 from connectors.cdc.interrupt import Interrupt
 
@@ -43,12 +45,15 @@ class InterruptibleSocket:
         """Waits until the socket is ready; returns False after the deadline. Raises WaitInterrupted."""
         if self.interrupt.is_set:
             raise WaitInterrupted
-        remaining = deadline - time.monotonic()
         self._poll.modify(self._number, select.POLLIN | select.POLLOUT if write else select.POLLIN)
-        ready = self._poll.poll(None if remaining == math.inf else max(0.0, remaining) * 1000)
+        ready = self._poll.poll(_remaining_ms(deadline))
         if self.interrupt.is_set:
             raise WaitInterrupted
         return bool(ready)
+
+    def fileno(self) -> int:
+        """What can be polled."""
+        return self._number
 
     def _require(self, *, write: bool) -> None:
         if not self.wait(self.deadline, write=write):
@@ -133,33 +138,86 @@ class _SocketReader(io.RawIOBase):
         return self._link.recv_into(buffer)
 
 
+def resolve_host(host: str, port: int, deadline: float, interrupt: Interrupt) -> list[str]:
+    """Returns the allowed addresses of a host. Raises DeadlinePassed, WaitInterrupted, and the errors of
+    :meth:`AddressRules.resolve`."""
+    answered = Interrupt()
+    found: list[list[str] | Exception] = []
+
+    def resolve() -> None:
+        try:
+            found.append(address_rules().resolve(host, port))
+        except Exception as e:
+            found.append(e)
+        answered.set()
+
+    # The system's resolver cannot be interrupted: an abandoned thread ends at the resolver's own timeout.
+    thread = threading.Thread(target=resolve, name="mysql-resolve", daemon=True)
+    thread.start()
+    try:
+        poll = select.poll()
+        poll.register(interrupt.fileno(), select.POLLIN)
+        poll.register(answered.fileno(), select.POLLIN)
+        poll.poll(_remaining_ms(deadline))
+        if interrupt.is_set:
+            raise WaitInterrupted
+        if not found:
+            raise DeadlinePassed
+        thread.join()
+    finally:
+        answered.close()
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
 def open_socket(
     addresses: list[str], port: int, deadline: float, interrupt: Interrupt, *, keep_alive: bool
 ) -> InterruptibleSocket:
-    """Connects to the first address that answers. Raises the OSError of the last one, DeadlinePassed, or WaitInterrupted."""
+    """Connects to the first address that answers. The addresses share the time until the deadline.
+
+    Raises the OSError of the last address, DeadlinePassed, or WaitInterrupted.
+    """
     error: OSError | None = None
-    for address in addresses:
-        link = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    for number, address in enumerate(addresses):
+        now = time.monotonic()
+        share = now + (deadline - now) / (len(addresses) - number)
         try:
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if keep_alive:
-                _keep_alive(link)
-            result = InterruptibleSocket(link, interrupt)
+            result = _open_address(address, port, share, interrupt, keep_alive=keep_alive)
             result.deadline = deadline
-            with contextlib.suppress(BlockingIOError):
-                link.connect((address, port))
-            result._require(write=True)
-            if (number := link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)) != 0:
-                raise OSError(number, os.strerror(number))
             return result
         except OSError as e:
-            link.close()
             error = e
-        except BaseException:
-            link.close()
-            raise
+        except DeadlinePassed:
+            error = TimeoutError(f"{address} does not answer")
+            if address is addresses[-1]:
+                raise
     assert error is not None
     raise error
+
+
+def _open_address(address: str, port: int, deadline: float, interrupt: Interrupt, *, keep_alive: bool) -> InterruptibleSocket:
+    link = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if keep_alive:
+            _keep_alive(link)
+        result = InterruptibleSocket(link, interrupt)
+        result.deadline = deadline
+        with contextlib.suppress(BlockingIOError):
+            link.connect((address, port))
+        result._require(write=True)
+        if (number := link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)) != 0:
+            raise OSError(number, os.strerror(number))
+        return result
+    except BaseException:
+        link.close()
+        raise
+
+
+def _remaining_ms(deadline: float) -> float | None:
+    """The timeout of a poll that ends at a deadline; None for no limit."""
+    return None if deadline == math.inf else max(0.0, deadline - time.monotonic()) * 1000
 
 
 def _keep_alive(link: socket.socket) -> None:

@@ -21,7 +21,7 @@ TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_comple
 
 # Our own keys in addition to Debezium's, which ignores and removes them.
 TX_GTID = "tx_gtid"
-"""The GTID of the transaction in progress: after a failover, another one may come first."""
+"""The GTID of the transaction in progress: another server may have another one at its place."""
 SERVER_UUID = "server_uuid"
 """The server that was read from: files and positions mean something only there. Records do not have it, stored offsets do."""
 SNAPSHOT_STATE = "snapshot_state"
@@ -110,7 +110,7 @@ def _number(offset: Mapping[str, Any], name: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError) as e:
-        raise DataError(f"the stored offset has {name}={value!r}; expected an integer") from e
+        raise DataError(f"the position {dict(offset)!r} has {name}={value!r}; expected an integer") from e
 
 
 def parse_gtids(text: str | None) -> Gtids | None:
@@ -171,8 +171,8 @@ def is_at_or_before(
     ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all.
 
     With GTIDs in both, sets decide. An offset without GTIDs is before one with them, because they were enabled in between.
-    Positions of different servers are ordered by time. Files with another base name are before, because their numbers say
-    nothing.
+    Positions of different servers are ordered by time; an offset of a snapshot has no server. Files with another base name are
+    before, because their numbers say nothing. Raises DataError for an offset that cannot be read.
     """
     ours, theirs = (_of_sources(parse_gtids(offset.get(GTIDS)), reads_source) for offset in (recorded, desired))
     if theirs is not None:
@@ -180,9 +180,9 @@ def is_at_or_before(
     if ours is not None:
         return False
     one, other = recorded.get(SERVER_ID), desired.get(SERVER_ID)
-    if one is not None and other is not None and int(one) != int(other):
+    if one is not None and other is not None and _number(recorded, SERVER_ID) != _number(desired, SERVER_ID):
         return _number(recorded, TIMESTAMP) <= _number(desired, TIMESTAMP)
-    (base, number), (their_base, their_number) = file_order(recorded.get(FILE)), file_order(desired.get(FILE))
+    (base, number), (their_base, their_number) = _file_order(recorded), _file_order(desired)
     if base != their_base:
         return True
     return (number, *_within(recorded)) <= (their_number, *_within(desired))
@@ -219,7 +219,20 @@ def _within(offset: Mapping[str, Any]) -> tuple[int, int, int]:
     return _number(offset, POSITION), _number(offset, EVENT), _number(offset, ROW)
 
 
-def file_order(name: str | None) -> tuple[str, int]:
-    """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12)."""
-    found = _FILE.fullmatch(name or "")
-    return (found[1], int(found[2])) if found else (name or "", 0)
+def has_other_files(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two offsets without GTIDs are in files with different base names. Raises DataError."""
+    return not one.get(GTIDS) and not other.get(GTIDS) and _file_order(one)[0] != _file_order(other)[0]
+
+
+def split_file_name(name: str) -> tuple[str, int] | None:
+    """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12). None for a name without a number."""
+    found = _FILE.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]))
+
+
+def _file_order(offset: Mapping[str, Any]) -> tuple[str, int]:
+    name = offset.get(FILE)
+    found = split_file_name(name) if isinstance(name, str) else None
+    if found is None:
+        raise DataError(f"the position {dict(offset)!r} has {FILE}={name!r}; expected a name like mysql-bin.000003")
+    return found

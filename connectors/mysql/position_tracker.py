@@ -21,7 +21,7 @@ from connectors.mysql.binlog import (
     Xid,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, split_file_name
 
 _MOST_POSITION: Final = 0xFFFFFFFF
 _ENDS: Final = (b"COMMIT", b"ROLLBACK")
@@ -52,6 +52,7 @@ class BinlogPositionTracker:
         self._file, self._at, self._event_at = start.file, start.position, start.position
         self._gtids = None if gtids is None else gtids.copy()
         self._start = start if start.is_in_transaction else None
+        """The transaction in progress at the restart, until it ends or the stream is past it."""
         self._position = replace(start, gtids=self._gtids_text())
         self._in_transaction = self._is_standalone = False
         self._replays = False
@@ -151,16 +152,16 @@ class BinlogPositionTracker:
             self._count()
 
     def _start_file(self, event: Rotate) -> None:
-        """Continues in another file. A transaction never spans files: one without its end was lost in a crash of the server."""
+        """Continues in another file. A transaction never spans files: one without its end was lost in a crash of the server.
+
+        What was completed of it must not be skipped of another one: the server may even assign its GTID again.
+        """
         self._file, self._at, self._event_at = event.file, event.position, event.position
+        if self._replays:
+            self._start = None
         self._in_transaction = self._replays = False
         self._gtid = None
-        if not self._is_at_start():
-            self._move()
-
-    def _is_at_start(self) -> bool:
-        """Whether this is still where the stream began: its first event, a ROTATE, says so."""
-        return (self._file, self._at) == (self._position.file, self._position.position)
+        self._move()
 
     def _advance(self, header: EventHeader) -> None:
         """Moves behind an event. Headers have 32 bits of positions; those in a payload have none."""
@@ -174,12 +175,14 @@ class BinlogPositionTracker:
         self._position = BinlogPosition(self._file, self._event_at, self._gtids_text())
         self._in_transaction, self._is_standalone = True, is_standalone
         self._events = 1
-        if self._start is not None:
-            if self._gtid is None and self._start.tx_gtid is not None and self._gtids is not None:
+        start = self._start
+        # Only its place identifies the transaction in progress at the restart. Another server, or the same one after a crash that
+        # lost it, may have a transaction with its GTID that consists of other events: that one is read as a whole (promise 5).
+        if start is not None and (self._file, self._event_at) == (start.file, start.position):
+            if self._gtid is None and start.tx_gtid is not None and self._gtids is not None:
                 # The stream begins behind the GTID event of MySQL.
-                self._gtid = _parse_gtid(self._start.tx_gtid)
-            # Another transaction may come first after a failover; ours comes later, since it is not among the completed ones.
-            self._replays = self._start.tx_gtid is None or self.gtid is None or self._start.tx_gtid == self.gtid
+                self._gtid = _parse_gtid(start.tx_gtid)
+            self._replays = start.tx_gtid is None or self.gtid is None or start.tx_gtid == self.gtid
 
     def _count(self) -> None:
         if self._in_transaction:
@@ -201,10 +204,19 @@ class BinlogPositionTracker:
             self._move()
 
     def _move(self) -> None:
-        """Sets the position between transactions. The one that was in progress at the restart may still come."""
-        if not self._in_transaction:
-            done = (0, 0, None) if self._start is None else (self._start.events, self._start.rows, self._start.tx_gtid)
-            self._position = BinlogPosition(self._file, self._at, self._gtids_text(), *done)
+        """Sets the position between transactions. It stays at the one in progress at the restart until that is passed."""
+        if self._in_transaction:
+            return
+        if self._start is not None and self._is_behind(self._start):
+            self._start = None
+        self._position = replace(self._start or BinlogPosition(self._file, self._at), gtids=self._gtids_text())
+
+    def _is_behind(self, place: BinlogPosition) -> bool:
+        """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""
+        if self._file == place.file:
+            return self._at > place.position
+        ours, other = split_file_name(self._file), split_file_name(place.file)
+        return ours is None or other is None or ours[0] != other[0] or ours[1] > other[1]
 
     def _position_at(self, events: int, rows: int) -> BinlogPosition:
         begin = self._position

@@ -144,7 +144,13 @@ def read_executed(connection: MySqlConnection, server: ServerInfo) -> Gtids:
     if server.is_mariadb:
         # A failover replica without log_slave_updates has not all of them in its log.
         return MariaDbGtidPosition.parse(connection.query("SELECT @@GLOBAL.gtid_binlog_pos")[0][0] or "")
-    return GtidSet.parse(connection.query("SELECT @@GLOBAL.gtid_executed")[0][0] or "") if server.uses_gtids else GtidSet()
+    return _read_executed_set(connection, server)
+
+
+def _read_executed_set(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
+    if server.is_mariadb or not server.uses_gtids:
+        return GtidSet()
+    return GtidSet.parse(connection.query("SELECT @@GLOBAL.gtid_executed")[0][0] or "")
 
 
 def read_purged(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
@@ -182,7 +188,7 @@ def find_lost_position(
     where = connection.address.where
     gtids = parse_gtids(stored.gtids) if by_gtid else None
     if isinstance(gtids, GtidSet):
-        missing = gtids.subtract(_executed_set(connection, server))
+        missing = gtids.subtract(_read_executed_set(connection, server))
         if missing:
             return ServerReplacedError(
                 f"{where} has not executed transactions that the connector has read, {str(missing)[:200]}: it was replaced or "
@@ -208,11 +214,6 @@ def find_lost_position(
             "server was replaced or restored, or lost transactions. Take a new snapshot (snapshot.mode=when_needed)"
         )
     return None
-
-
-def _executed_set(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
-    executed = read_executed(connection, server)
-    return executed if isinstance(executed, GtidSet) else GtidSet()
 
 
 def _purged_error(where: str, what: str) -> PositionLostError:

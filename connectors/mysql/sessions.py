@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from connect.errors import ConnectError
 from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, BinlogStart
 from connectors.mysql.config import MySqlConfig
@@ -47,9 +48,13 @@ class MySqlSessions:
         return BinlogClient.open(connection, start, settings)
 
     def explain_duplicate(self, error: DuplicateServerIdError) -> DuplicateServerIdError:
-        """Adds to the error who uses the server ID, if the server tells."""
+        """Adds to the error who uses the server ID, if the server can be asked."""
         server_id = self._settings.binlog.server_id
-        found = describe_replicas(self.catalog(), server_id)
+        try:
+            found = describe_replicas(self.catalog(), server_id)
+        except ConnectError:
+            # It must not replace the error: a lost connection would be retried, and end the stream of the other replica.
+            found = ""
         where = f"; the server lists {found}" if found else ""
         return DuplicateServerIdError(
             f"{error.message}. Give each connector and replica its own ID: database.server.id={server_id} is used twice{where}"

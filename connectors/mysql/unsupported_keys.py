@@ -33,11 +33,7 @@ IGNORED: Final = {
     "statistics.metrics.enabled": "true",
     "signal.emit.failure.max.retries": "0",
     "signal.emit.failure.backoff.ms": "10000",
-    f"{PREFIX}name": None,
-    f"{PREFIX}ddl.filter": None,
-    f"{PREFIX}prefer.ddl": "false",
     f"{PREFIX}memory.optimization": "false",
-    f"{PREFIX}kafka.buffer.batch.size": "1024",
 }
 _EXCLUSIVE: Final = [
     *((f"{what}.include.list", f"{what}.exclude.list") for what in ("database", "table", "column")),

@@ -16,6 +16,8 @@ from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.states import CaptureState
+from connectors.cdc.streaming.offset_tracker import OffsetPairs
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.monitoring.monitor import MonitoredTask, SourceMonitor
@@ -36,10 +38,9 @@ from connectors.postgres.startup import (
     plan_after_publication_loss,
     plan_start,
 )
-from connectors.postgres.states import CaptureState
 from connectors.postgres.streaming import publications, slots, standby
 from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.streaming.flush_lsn import FlushTracker, OffsetPairs
+from connectors.postgres.streaming.flush_lsn import FlushTracker
 from connectors.postgres.streaming.publication_state import parse_state
 from connectors.postgres.streaming.server import ServerState, identify_system, read_ancestors
 from connectors.postgres.streaming.session import CatchUpComplete, StreamingSession

@@ -11,11 +11,12 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
 from connectors.cdc.config.capture import parse_statements
-from connectors.cdc.config.event_settings import RESTORED_EVENTS
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
-from connectors.postgres.config_keys import config_def
+from connectors.postgres.config_keys import RESTORED_EVENTS, WORD, config_def
 from connectors.postgres.config_validators import parse_plugin_options
 from connectors.postgres.unsupported_keys import check_dynamic_keys
+
+_SYSTEM_SCHEMAS = r"pg_catalog|information_schema|pg_toast.*|pg_temp.*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,9 @@ class PostgresConfig(SourceSettings):
     slot: SlotSettings
     snapshot: SnapshotSettings
     safety: SafetySettings
+    message_include: tuple[str, ...]
+    """Regular expressions of the prefixes of logical decoding messages."""
+    message_exclude: tuple[str, ...]
     null_key_tombstones: bool
     """Whether tombstones follow the deletes of tables without a key, too."""
 
@@ -121,7 +125,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, "schema"), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, WORD, _SYSTEM_SCHEMAS), v["snapshot.mode"].lower()
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
     shared["heartbeat"] = replace(shared["heartbeat"], interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000)
@@ -178,6 +182,8 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
             tables_max=v["guardrail.collections.max"],
             tables_limit_action=v["guardrail.collections.limit.action"].lower(),
         ),
+        message_include=tuple(split_list(v["message.prefix.include.list"])),
+        message_exclude=tuple(split_list(v["message.prefix.exclude.list"])),
         null_key_tombstones=v["tombstones.on.delete"] and "null_key_tombstones" in v[RESTORED_EVENTS],
     )
 

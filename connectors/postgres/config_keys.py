@@ -6,9 +6,11 @@ features, which are rejected if their value would change the result.
 
 from __future__ import annotations
 
+from typing import Final
+
 from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
-from connect.config.validators import NonEmpty, at_least, one_of
+from connect.config.validators import DistinctList, NonEmpty, at_least, one_of
 from connect.paths import AllowedPath
 from connectors.cdc.config.contract_keys import define_contract_keys
 from connectors.cdc.config.event_settings import define_event_form_keys
@@ -25,15 +27,25 @@ from connectors.cdc.config.source_keys import (
     define_snapshot_thread_keys,
     define_topic_prefix,
 )
-from connectors.cdc.config.topic_naming import define_topic_naming_keys
+from connectors.cdc.config.topic_naming import SCHEMA_STRATEGIES, define_topic_naming_keys
 from connectors.cdc.config.unsupported_keys import define_ignored_keys, define_unsupported_keys
-from connectors.cdc.config.validators import PatternText, SupportedValues
+from connectors.cdc.config.validators import PatternText, RegexList, SupportedValues
 from connectors.postgres.config_validators import SLOT_NAME, PluginOptions
 from connectors.postgres.safety_keys import define_safety_keys
 from connectors.postgres.unsupported_keys import IGNORED, UNSUPPORTED
 
-SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
+WORD: Final = "schema"
+"""What contains tables."""
+RESTORED_EVENTS: Final = "restore.debezium.events"
 
+SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
+_RESTORED: Final = ("numeric_zeros", "time_24_00", "enum_array_nulls", "null_key_tombstones")
+_BACKFILL_DOC: Final = (
+    "Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
+    "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
+    "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
+    "none: never, as in Debezium. A key of Sluice."
+)
 
 S, N, L, B, P = (
     ConfigType.STRING,
@@ -49,18 +61,19 @@ def config_def() -> ConfigDef:
     """Builds the ConfigDef; a new one on each call because it is mutable."""
     keys = ConfigDef()
     _connection_keys(keys)
-    define_capture_keys(keys, "schema")
+    define_capture_keys(keys, WORD)
     _replication_keys(keys)
     _snapshot_keys(keys)
-    define_event_keys(keys, "schema", unchanged_needs=" (needs REPLICA IDENTITY FULL)")
-    define_event_form_keys(keys)
+    define_event_keys(keys, WORD, unchanged_needs=" (needs REPLICA IDENTITY FULL)")
+    define_event_form_keys(keys, WORD)
+    _event_keys(keys)
     _type_keys(keys)
     define_retry_keys(keys)
-    define_signal_keys(keys)
+    define_signal_keys(keys, WORD, example="public.orders", backfill_doc=_BACKFILL_DOC)
     define_safety_keys(keys)
-    define_contract_keys(keys)
+    define_contract_keys(keys, WORD)
     define_post_processor_keys(keys)
-    define_topic_naming_keys(keys)
+    define_topic_naming_keys(keys, WORD, SCHEMA_STRATEGIES)
     define_ignored_keys(keys, IGNORED)
     define_unsupported_keys(keys, UNSUPPORTED)
     return keys
@@ -307,7 +320,7 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         doc="When to take a snapshot. initial: if no offset is stored. initial_only: the same, without streaming. always: at "
         "each start. when_needed: also if the stored position is lost. no_data (never): never.",
     )
-    define_snapshot_table_keys(keys, "schema")
+    define_snapshot_table_keys(keys, WORD)
     keys.define(
         "snapshot.isolation.mode",
         S,
@@ -339,6 +352,31 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         doc="Timeout of the table locks with snapshot.locking.mode=shared.",
     )
     define_snapshot_thread_keys(keys)
+
+
+def _event_keys(keys: ConfigDef) -> None:
+    for side in ("include", "exclude"):
+        keys.define(
+            f"message.prefix.{side}.list",
+            S,
+            None,
+            group="Capture",
+            validator=RegexList(),
+            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message) to "
+            f"{side}. They go to the topic <topic.prefix>.message. Set only one of include and exclude.",
+        )
+    keys.define(
+        RESTORED_EVENTS,
+        ConfigType.LIST,
+        "",
+        group="Events",
+        importance=LOW,
+        validator=DistinctList(_RESTORED, may_be_empty=True),
+        doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
+        "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
+        "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes "
+        "of tables without a key).",
+    )
 
 
 def _type_keys(keys: ConfigDef) -> None:

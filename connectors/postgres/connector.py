@@ -14,9 +14,8 @@ from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
 from connectors.cdc.errors import WaitInterrupted
 from connectors.cdc.interrupt import Interrupt
-from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
-from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters, name_matches
+from connectors.cdc.validation import check_given_offset, with_findings
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, is_standby
@@ -73,14 +72,7 @@ class PostgresSource(SourceConnector):
         return config_def()
 
     def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        values = super().check_config(config)
-        known = {value.name: value for value in values}
-        for finding in check_dynamic_keys(config):
-            if finding.name in known:
-                known[finding.name].errors += finding.errors
-            else:
-                values.append(finding)
-        return values
+        return with_findings(super().check_config(config), check_dynamic_keys(config))
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Checks the keys, then the server: connects and checks wal_level, privileges, slot, publication, and tables."""
@@ -117,23 +109,15 @@ class PostgresSource(SourceConnector):
         """Checks new offsets. The server cannot go back before the confirmed position: an earlier offset starts at the slot."""
         prefix = parse_config(config).topic_prefix
         for partition, offset in offsets.items():
-            given = dict(partition or ())
-            if given != {PARTITION_KEY: prefix} and offset is not None:
-                raise BadRequestError(
-                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
-                )
-            if offset is None:
+            if not check_given_offset(partition, offset, prefix):
                 continue
+            assert offset is not None
             wrong = [
                 name for name in _POSITIONS if not isinstance(offset.get(name, 0) or 0, int) or isinstance(offset.get(name), bool)
             ]
             if wrong or not offset.get("lsn"):
                 raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
             parse_offset(offset)
-            try:
-                parse_contracts(offset.get(CONTRACTS))
-            except ConnectError as e:
-                raise BadRequestError(e.message) from e
         return True
 
 

@@ -25,7 +25,7 @@ COMMIT_LSN = "last_commit_lsn"
 PUBLICATION = "publication"
 """The publication that was read (:mod:`connectors.postgres.streaming.publication_state`)."""
 SNAPSHOT_STATE = "snapshot_state"
-"""What of an incomplete snapshot is completed: :mod:`connectors.postgres.snapshot.key_ranges`."""
+"""What of an incomplete snapshot is completed: :mod:`connectors.cdc.snapshot.key_ranges`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from connect.verification import Key, SourceRows, SourceTable
 from connect.version import sluice_version
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.snapshot.offsets import OffsetStep
+from connectors.cdc.snapshot.row_stream import first_full
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.connection import Connection, quote_identifier, quote_value
 from connectors.postgres.errors import ServerError
@@ -22,8 +24,8 @@ from connectors.postgres.schema import source_block as fields
 from connectors.postgres.schema.catalog import estimated_rows
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.copy_stream import Block, CopyStream, first_full
-from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.copy_stream import Block, CopyStream
+from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.transaction import select_statement, start_snapshot
 from connectors.postgres.streaming import publications
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -276,7 +278,7 @@ class PostgresVerificationSnapshot:
                 yield from self._rows_of(events, names, keys[middle:])
             return
         for block in blocks:
-            pairs = [line.split("\t", 1) for line in block.lines]
+            pairs = [line.split("\t", 1) for line in block.rows]
             yield _source_rows(events, [rest for _, rest in pairs], [version or None for version, _ in pairs])
 
     def _copy(self, select: str) -> Iterator[Block]:
@@ -286,7 +288,7 @@ class PostgresVerificationSnapshot:
             if first_full([stream], self._sessions.interrupt, _WAIT_S) is None:
                 continue
             block = stream.take()
-            if block.lines:
+            if block.rows:
                 yield block
             if block.is_last:
                 return
@@ -310,7 +312,7 @@ def _source_rows(events: TableEvents, lines: list[str], versions: list[str | Non
 
 def _text_rows(events: TableEvents, block: Block) -> SourceRows:
     """Rows without versions, whose records and keys are created when somebody looks at one."""
-    lines = block.lines
+    lines = block.rows
 
     def select(places: Sequence[int]) -> SourceRows:
         chosen = [lines[place] for place in places]

@@ -19,6 +19,7 @@ from connect.crash_points import POINTS
 from connect.errors import NotFoundError
 from sluice.demo.compare import compare_table
 from sluice.demo.delta_table import DeltaTableReader, read_delta_table
+from sluice.demo.shops.postgres import PostgresTable
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.chaos.pipeline import APPEND, UPSERT, Changes, Pipeline, create_tables
@@ -41,7 +42,8 @@ def caught_up(pipeline: Pipeline) -> bool:
 
 def assert_promises(pipeline: Pipeline, postgres: EmbeddedPostgres, database: str) -> None:
     with postgres.connect(database) as connection:
-        found = compare_table(connection, "public", "counters", DeltaTableReader(pipeline.lake / "counters"), ["id"])
+        table = PostgresTable(connection, "public", "counters")
+        found = compare_table(table, DeltaTableReader(pipeline.lake / "counters"), ["id"])
         assert found.equal, found.differences
         expected = [row[0] for row in connection.execute("SELECT n FROM events ORDER BY n").fetchall()]
     payloads = [orjson.loads(value)["payload"] for value in pipeline.topic_values("events") if value is not None]

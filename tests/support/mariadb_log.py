@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from connectors.mysql.binlog import BinlogDecoder, Event
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 _DUMP, _NON_BLOCKING = 0x12, 1
 

@@ -15,7 +15,7 @@ from connect.connector import SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
 from connect.plugins import Plugins
 from connect.sink import SinkTask
-from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
+from connect.source import OwnedTopicSettings, SourceTask, TopicReader
 from connect.strict import STRICT
 from connect.transforms.chain import build_steps
 from worker.config.client_overrides import DEFAULT_BATCH_SIZE, client_properties, with_transactions
@@ -28,7 +28,6 @@ from worker.executor import WorkerServices
 from worker.kafka.dead_letter_producer import DeadLetterProducer
 from worker.kafka.first_partition import FirstPartitionReader
 from worker.kafka.idempotence import with_idempotence
-from worker.kafka.owned_topic import KafkaOwnedTopic
 from worker.kafka.record_producer import RecordProducer
 from worker.kafka.settings import ClientKind
 from worker.kafka.sink_consumer import RebalanceListener, SinkConsumer
@@ -43,6 +42,7 @@ from worker.sink.range_reader import KafkaRangeReader
 from worker.sink.runtime import SinkTaskRuntime
 from worker.sink.task import SinkWorkerTask
 from worker.sink.topic_discovery import parse_subscription
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import parse_boundary
@@ -211,12 +211,12 @@ class TaskFactory:
             own = {} if "bootstrap.servers" in settings else self._client(ClientKind.CONSUMER, request)
             return FirstPartitionReader({**own, **settings}, topic, position)
 
-        def open_owned_topic(topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+        def complete(topic: str, settings: OwnedTopicSettings) -> OwnedTopicSettings:
             clients = ((ClientKind.CONSUMER, settings.consumer), (ClientKind.PRODUCER, settings.producer))
             consumer, producer = (
                 own if "bootstrap.servers" in own else {**self._client(kind, request), **own} for kind, own in clients
             )
-            return KafkaOwnedTopic(topic, settings._replace(consumer=consumer, producer=producer))
+            return settings._replace(consumer=consumer, producer=producer)
 
         return SourceTaskRuntime(
             task,
@@ -228,7 +228,7 @@ class TaskFactory:
             errors,
             rejected,
             open_topic,
-            open_owned_topic,
+            OwnedTopics(complete),
             transaction,
             lingers_for_backlog=_has_default(configured, defaults, "linger.ms"),
         )

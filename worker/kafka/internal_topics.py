@@ -82,11 +82,11 @@ class InternalTopics:
 
         Raises ConfigError for an unsuitable topic, or if the broker refuses to create it; UnreachableError if no broker answers.
         """
-        partitions = self._partitions(topic)
+        partitions = self.count_partitions(topic.name)
         if partitions is None:
             if self._create(topic) and topic.partitions > 0:
                 return topic.partitions  # brokers show it a little later
-            partitions = self._partitions(topic)
+            partitions = self.count_partitions(topic.name)
             if partitions is None:
                 raise UnreachableError(
                     f"topic {topic.name} was created, but the broker at {self._bootstrap} does not show it yet"
@@ -137,16 +137,17 @@ class InternalTopics:
             raise UnreachableError(f"the broker at {self._bootstrap} returned no end offset for topic {topic}")
         return found
 
-    def _partitions(self, topic: InternalTopic) -> int | None:
+    def count_partitions(self, topic: str, timeout_s: float = _FIRST_TIMEOUT_S) -> int | None:
+        """Returns the number of partitions, None if the topic does not exist. Raises like :meth:`begin_offsets`."""
         self._forget_reports()
         # Describing a topic never creates it; requesting its metadata does if the broker creates topics automatically.
-        request = self._admin.describe_topics(TopicCollection([topic.name]), request_timeout=_FIRST_TIMEOUT_S)
+        request = self._admin.describe_topics(TopicCollection([topic]), request_timeout=max(0.05, timeout_s))
         try:
-            return len(self._answer(request[topic.name], _FIRST_TIMEOUT_S).partitions)
+            return len(self._answer(request[topic], timeout_s).partitions)
         except KafkaException as e:
             if e.args[0].code() in _MISSING:
                 return None
-            raise self._error(e.args[0], f"looking for topic {topic.name}") from e
+            raise self._error(e.args[0], f"looking for topic {topic}") from e
 
     def _create(self, topic: InternalTopic) -> bool:
         """Returns False if another client has just created it."""

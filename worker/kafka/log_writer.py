@@ -70,13 +70,13 @@ class LogWriter:
         self._settings = with_idempotence(writer_settings(java))
         # Held while records are passed to the client, so that those of a failed client precede new ones.
         self._order = threading.RLock()
-        self._waiting: dict[Future[Written], tuple[bytes, bytes | None]] = {}
+        self._waiting: dict[Future[Written], tuple[bytes | None, bytes | None]] = {}
         self._ended: KafkaError | None = None
         self._failed_clients = 0
         self._closing = False
         self._producer = self._new_producer()
 
-    def send(self, key: bytes, value: bytes | None) -> Future[Written]:
+    def send(self, key: bytes | None, value: bytes | None) -> Future[Written]:
         """Queues a record. Its future gets the record's location once all replicas have it, or a ConnectError:
         UnreachableError if no broker accepted it in time, so that it may be resent."""
         future: Future[Written] = Future()
@@ -85,7 +85,7 @@ class LogWriter:
             self._produce(future, key, value)
         return future
 
-    def send_all(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> list[Written]:
+    def send_all(self, records: Iterable[tuple[bytes | None, bytes | None]], timeout_s: float) -> list[Written]:
         """Sends records in order and returns when all of them are acknowledged.
 
         Raises the error of the first record that failed, UnreachableError on timeout: some records may have been written then, or
@@ -120,7 +120,7 @@ class LogWriter:
     def _new_producer(self) -> Producer:
         return make_producer(self._settings, error_cb=self._notices.failure, log_level="0")
 
-    def _produce(self, future: Future[Written], key: bytes, value: bytes | None) -> None:
+    def _produce(self, future: Future[Written], key: bytes | None, value: bytes | None) -> None:
         producer = self._producer
 
         def done(error: KafkaError | None, message: Message) -> None:
@@ -137,7 +137,7 @@ class LogWriter:
         except KafkaException as e:
             self._failed(future, e.args[0], key, value)
 
-    def _failed(self, future: Future[Written], error: KafkaError, key: bytes, value: bytes | None) -> None:
+    def _failed(self, future: Future[Written], error: KafkaError, key: bytes | None, value: bytes | None) -> None:
         if error.code() in CLIENT_ENDED and not self._closing:
             self._ended = self._ended or error  # the record waits for the next client
         else:
@@ -294,12 +294,13 @@ def _produce(
         future.set_exception(_write_error(e.args[0], topic, key, value, bootstrap))
 
 
-def _write_error(error: KafkaError, topic: str, key: bytes, value: bytes | None, bootstrap: str) -> ConnectError:
-    what = f"a record for topic {topic} (key {key[:80].decode('utf-8', 'backslashreplace')}) was not written"
+def _write_error(error: KafkaError, topic: str, key: bytes | None, value: bytes | None, bootstrap: str) -> ConnectError:
+    shown = "" if key is None else f" (key {key[:80].decode('utf-8', 'backslashreplace')})"
+    what = f"a record for topic {topic}{shown} was not written"
     if error.code() in _NOT_ACCEPTED:
         return UnreachableError(f"{what}: no broker at {bootstrap} took it in time ({error.name()})")
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        size = len(key) + len(value or b"")
+        size = len(key or b"") + len(value or b"")
         return ConnectError(
             f"{what}: it has {size} bytes, which is more than is allowed. Raise max.request.size of the worker and "
             "max.message.bytes of the topic"

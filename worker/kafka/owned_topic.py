@@ -1,182 +1,106 @@
-"""A topic that one source task keeps (:class:`connect.source.OwnedTopic`)."""
+"""Topics that one source task keeps (:class:`connect.source.OwnedTopic`)."""
 
 from __future__ import annotations
 
-import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
-
-from connect.errors import ConnectError, UnreachableError
+from connect.backoff import Backoff
+from connect.errors import ConnectError, RetriableError, UnreachableError
+from connect.record import TopicPartition
+from connect.sink import OffsetRange
 from connect.source import OwnedTopicSettings, TopicRecord
-from worker.kafka.clients import LastReport, kafka_error, make_admin, make_consumer, make_producer
-
-log = logging.getLogger(__name__)
+from worker.kafka.internal_topics import InternalTopics
+from worker.kafka.log_writer import LogWriter
+from worker.kafka.range_consumer import read_range
+from worker.kafka.stored_records import reader_settings
+from worker.kafka.topic_creation import NewTopicSpec, uniform_rules
+from worker.kafka.topic_creator import TopicCreator
 
 _BATCH = 500
-_SLICE_S = 0.1
-_CONSUMER = {"auto.offset.reset": "earliest", "group.id": "sluice-owned-topic", "session.timeout.ms": "10000"}
-_CONSUMER_FIXED = {"enable.auto.commit": "false"}
-_PRODUCER = {
-    "max.in.flight.requests.per.connection": "1",
-    # Debezium's: IDEMPOTENT_WRITE is not needed. One record at a time is in flight, or a batch that is read again as a whole.
-    "enable.idempotence": "false",
-    "linger.ms": "0",
-}
-_PRODUCER_FIXED = {"acks": "all"}
-_APPEND_TIMEOUT_MS = 120_000
-"""Java's delivery.timeout.ms."""
+_RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 1.0
 
 
 class KafkaOwnedTopic:
-    """Partition 0 of a topic. Its clients are created when they are first needed."""
+    """Partition 0 of a topic. Reading and creating use clients of their own; the writer stays until the topic is closed."""
 
     def __init__(self, topic: str, settings: OwnedTopicSettings) -> None:
         self._topic = topic
         self._settings = settings
         self._bootstrap = settings.producer["bootstrap.servers"]
-        self._producer: Producer | None = None
-        self._admin: AdminClient | None = None
-        self._last_report = LastReport()
+        self._writer: LogWriter | None = None
 
     def exists(self) -> bool:
-        return self._partition_count() > 0
+        return self._has_partition(self._new_admin())
 
-    def _partition_count(self) -> int:
-        try:
-            # All topics: a broker would create one that is asked for by name.
-            found = self._require_admin().list_topics(timeout=self._settings.query_timeout_s).topics.get(self._topic)
-        except KafkaException as e:
-            raise self._error(e.args[0], "looking for topic") from e
-        return 0 if found is None else len(found.partitions)
+    def _new_admin(self) -> InternalTopics:
+        return InternalTopics(self._settings.producer)
+
+    def _has_partition(self, admin: InternalTopics) -> bool:
+        """Returns False if the topic does not exist. Raises ConnectError for more partitions, whose records have no order."""
+        count = admin.count_partitions(self._topic, self._settings.query_timeout_s)
+        if count is not None and count > 1:
+            raise ConnectError(f"topic {self._topic} has {count} partitions; expected one, so that its records have an order")
+        return count is not None
 
     def create(self, configs: Mapping[str, str]) -> None:
         if self.exists():
             return
-        timeout_s = self._settings.create_timeout_s
-        new = NewTopic(self._topic, num_partitions=1, replication_factor=-1, config=dict(configs))
-        try:
-            self._require_admin().create_topics([new], request_timeout=timeout_s)[self._topic].result(timeout_s + 5)
-        except KafkaException as e:
-            if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._error(e.args[0], "creating topic") from e
-        except TimeoutError as e:
-            raise UnreachableError(f"creating topic {self._topic}: no answer from {self._bootstrap} in {timeout_s:g} s") from e
-        else:
-            log.info("created topic %s", self._topic)
+        creator = TopicCreator(self._settings.producer, uniform_rules(NewTopicSpec(1, -1, configs)), "the task")
+        deadline, pause = time.monotonic() + self._settings.create_timeout_s, threading.Event()
+        if not creator.ensure(self._topic, lambda wait_s: pause.wait(wait_s) or time.monotonic() >= deadline):
+            raise UnreachableError(
+                f"topic {self._topic} was not created within {self._settings.create_timeout_s:g} s: no Kafka broker answers at "
+                f"{self._bootstrap}"
+            )
 
     def is_empty(self) -> bool:
-        if not self._has_one_partition():
-            return True
-        consumer = self._open_consumer()
-        try:
-            first, end = self._watermarks(consumer)
-            return end <= first
-        finally:
-            consumer.close()
-
-    def _has_one_partition(self) -> bool:
-        """Returns False if the topic does not exist. Raises ConnectError for more partitions, whose records have no order."""
-        count = self._partition_count()
-        if count > 1:
-            raise ConnectError(f"topic {self._topic} has {count} partitions; expected one, so that its records have an order")
-        return count == 1
+        first, end = self._offsets()
+        return end <= first
 
     def read(self) -> Iterator[TopicRecord]:
-        if not self._has_one_partition():
+        first, end = self._offsets()
+        if end <= first:
             return
-        consumer = self._open_consumer()
+        wanted = OffsetRange(TopicPartition(self._topic, 0), first, end)
         try:
-            first, end = self._watermarks(consumer)
-            consumer.assign([TopicPartition(self._topic, 0, first)])
-            deadline = time.monotonic() + self._settings.read_timeout_s
-            while self._position(consumer, first) < end:
-                messages = consumer.consume(_BATCH, _SLICE_S)
+            batches = read_range(reader_settings(self._settings.consumer), wanted, _BATCH, self._settings.read_timeout_s)
+            for messages in batches:
                 for message in messages:
-                    if (error := message.error()) is not None:
-                        raise self._error(error, "reading topic")
-                    offset = message.offset()
-                    assert offset is not None
-                    if offset < end:
-                        yield TopicRecord(offset, message.key(), message.value())
-                if messages:
-                    deadline = time.monotonic() + self._settings.read_timeout_s
-                elif time.monotonic() > deadline:
-                    raise UnreachableError(
-                        f"reading topic {self._topic}: no records for {self._settings.read_timeout_s:g} s at offset "
-                        f"{self._position(consumer, first)} of {end}"
-                    )
-        finally:
-            consumer.close()
+                    yield TopicRecord(message.offset() or 0, message.key(), message.value())
+        except RetriableError as e:
+            raise UnreachableError(e.message) from e
 
-    def _position(self, consumer: Consumer, first: int) -> int:
-        """Returns the offset of the next record; transaction markers count, too."""
-        offset = consumer.position([TopicPartition(self._topic, 0)])[0].offset
-        return first if offset < 0 else int(offset)
-
-    def _watermarks(self, consumer: Consumer) -> tuple[int, int]:
-        timeout_s = self._settings.query_timeout_s
-        try:
-            found = consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=timeout_s)
-        except KafkaException as e:
-            raise self._error(e.args[0], "reading topic") from e
-        if found is None:
-            raise UnreachableError(f"reading topic {self._topic}: no answer from {self._bootstrap} in {timeout_s:g} s")
-        first, end = found
-        return int(first), int(end)
-
-    def append(self, values: Sequence[bytes]) -> None:
-        if self._producer is None:
-            settings = {**_PRODUCER, **self._settings.producer, **_PRODUCER_FIXED}
-            self._producer = make_producer(settings, error_cb=self._last_report)
-        timeout_s = int(self._settings.producer.get("delivery.timeout.ms", _APPEND_TIMEOUT_MS)) / 1000 + 5
-        failures: list[KafkaError] = []
-        acknowledged = 0
-
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            nonlocal acknowledged
-            if error is None:
-                acknowledged += 1
-            else:
-                failures.append(error)
-
-        deadline = time.monotonic() + timeout_s
-        for value in values:
-            self._produce(self._producer, value, on_delivery, deadline)
-        while acknowledged + len(failures) < len(values) and time.monotonic() < deadline:
-            self._producer.poll(_SLICE_S)
-        if failures:
-            raise self._error(failures[0], "writing to topic")
-        if acknowledged < len(values):
-            raise UnreachableError(f"writing to topic {self._topic}: no acknowledgment in {timeout_s:g} s")
-
-    def _produce(self, producer: Producer, value: bytes, on_delivery: object, deadline: float) -> None:
+    def _offsets(self) -> tuple[int, int]:
+        """Returns the first and the next offset, which are equal if the topic does not exist. Waits while a new topic gets its
+        leader."""
+        admin, timeout_s = self._new_admin(), self._settings.query_timeout_s
+        deadline, pause, backoff = time.monotonic() + timeout_s, threading.Event(), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
+        if not self._has_partition(admin):
+            return 0, 0
         while True:
             try:
-                producer.produce(self._topic, value, None, 0, on_delivery=on_delivery)
-                return
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise UnreachableError(f"writing to topic {self._topic}: the producer's buffer stays full") from None
-                producer.poll(_SLICE_S)
-            except KafkaException as e:
-                raise self._error(e.args[0], "writing to topic") from e
+                first = admin.begin_offsets(self._topic, 1, timeout_s)[0]
+                return first, admin.end_offsets(self._topic, 1, timeout_s, committed=True)[0]
+            except UnreachableError:
+                if time.monotonic() >= deadline:
+                    raise
+            pause.wait(backoff.next_delay_s())
+
+    def append(self, values: Sequence[bytes]) -> None:
+        if self._writer is None:
+            # The worker's producers wait for brokers as long as it takes.
+            timeout_ms = str(int(self._settings.append_timeout_s * 1000))
+            self._writer = LogWriter({**self._settings.producer, "delivery.timeout.ms": timeout_ms}, self._topic)
+        self._writer.send_all([(None, value) for value in values], self._settings.append_timeout_s)
+
+    def serve(self) -> None:
+        """Handles what the writer's client reports, without waiting. Called now and then while the topic is open."""
+        if self._writer is not None:
+            self._writer.serve()
 
     def close(self) -> None:
-        if self._producer is not None:
-            self._producer.flush(0)
-            self._producer = None
-        self._admin = None
-
-    def _require_admin(self) -> AdminClient:
-        if self._admin is None:
-            self._admin = make_admin(self._settings.producer, error_cb=self._last_report)
-        return self._admin
-
-    def _open_consumer(self) -> Consumer:
-        return make_consumer({**_CONSUMER, **self._settings.consumer, **_CONSUMER_FIXED}, error_cb=self._last_report)
-
-    def _error(self, error: KafkaError, what: str) -> ConnectError:
-        return kafka_error(error, f"{what} {self._topic}", self._bootstrap, self._last_report.error)
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()

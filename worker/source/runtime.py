@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from connect.errors import UnsupportedError
-from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
+from connect.source import SourceTask, TopicReader
 from worker.errors.handler import ErrorHandler
 from worker.errors.resend import RejectedRecords
 from worker.kafka.topic_creator import TopicCreator
 from worker.kafka.transactions import Transactions
 from worker.source.delivery import SourceDelivery
+from worker.source.owned_topics import OwnedTopics
 from worker.source.producer import SourceProducer
 from worker.source.transaction_boundary import BoundarySettings
 from worker.tasks.converters import Converters
@@ -29,14 +29,6 @@ class TransactionRuntime:
 
 OpenTopic = Callable[[str, Mapping[str, str], int | None], TopicReader]
 """See :meth:`connect.source.SourceTaskContext.open_topic`."""
-
-
-OpenOwnedTopic = Callable[[str, OwnedTopicSettings], OwnedTopic]
-"""See :meth:`connect.source.SourceTaskContext.open_owned_topic`."""
-
-
-def no_owned_topic(topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
-    raise UnsupportedError(f"topic {topic} cannot be written: tasks have no topics here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ class SourceTaskRuntime:
     rejected: RejectedRecords | None
     """None if the producer accepts every record."""
     open_topic: OpenTopic
-    open_owned_topic: OpenOwnedTopic = no_owned_topic
+    owned_topics: OwnedTopics
     transaction: TransactionRuntime | None = None
     """Set for a task that writes records and offsets in transactions."""
     lingers_for_backlog: bool = False

@@ -53,7 +53,7 @@ class SourceContext:
     ) -> None:
         self._config = runtime.config
         self._open_topic = runtime.open_topic
-        self._open_owned_topic = runtime.open_owned_topic
+        self._owned_topics = runtime.owned_topics
         self._offset_reader = offset_reader
         self._transactions = transactions
 
@@ -72,7 +72,7 @@ class SourceContext:
         return self._open_topic(topic, settings, position)
 
     def open_owned_topic(self, topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
-        return self._open_owned_topic(topic, settings)
+        return self._owned_topics.open(topic, settings)
 
 
 class SourceWorkerTask(WorkerTask):
@@ -263,7 +263,7 @@ class SourceWorkerTask(WorkerTask):
         delivery.start()
         while not control.stopping:
             if control.paused:
-                self._stay_paused(delivery)
+                self._stay_paused(runtime, delivery)
                 delivery.start()
                 continue
             started, started_ns = time.monotonic(), 0 if trace is None else time.time_ns()
@@ -288,6 +288,7 @@ class SourceWorkerTask(WorkerTask):
                     trace.failed("poll", started_ns, e)
                 raise
             errors.check()
+            runtime.owned_topics.serve()
             if batch:
                 activity.on_records()
             else:
@@ -309,12 +310,13 @@ class SourceWorkerTask(WorkerTask):
                 # A task that returns nothing at once would keep a core busy with polling.
                 control.wait_for_stop(idle.next_delay_s())
 
-    def _stay_paused(self, delivery: SourceDelivery) -> None:
+    def _stay_paused(self, runtime: SourceTaskRuntime, delivery: SourceDelivery) -> None:
         self._listener.on_paused(self)
         delivery.flush()
         self.activity.enter(TaskPhase.PAUSED)
         while not self.control.wait_while_paused(_PAUSED_FLUSH_S):
             delivery.flush()
+            runtime.owned_topics.serve()
             self.activity.enter(TaskPhase.PAUSED)
         if not self.control.stopping:
             self._listener.on_running(self)
@@ -324,7 +326,7 @@ class SourceWorkerTask(WorkerTask):
         self._offset_reader.close()
         # A task that was asked to stop has already waited for its error reports in the last flush.
         runtime.errors.close(0.0 if self.cancelled or self.control.stopping else self._timing.last_timeout_s)
-        for component in (runtime.task, runtime.chain, runtime.converters, runtime.producer):
+        for component in (runtime.task, runtime.owned_topics, runtime.chain, runtime.converters, runtime.producer):
             try:
                 component.close()
             except Exception:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from connect.connector import SourceConnector
 from connect.errors import ConfigError
 from connect.plugins import Plugins
-from connect.source import OwnedTopic, OwnedTopicSettings, SourceTask, TopicReader
+from connect.source import OwnedTopicSettings, SourceTask, TopicReader
 from connect.spool import record_columns
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import WorkerServices
 from worker.executors.task_factory import TaskFactory, TaskRequest
 from worker.kafka.first_partition import FirstPartitionReader
-from worker.kafka.owned_topic import KafkaOwnedTopic
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import ProducerOptions, SourceTaskRuntime
 from worker.spool.delivery import SpoolDelivery
 from worker.spool.output import SpoolOutput
@@ -52,18 +52,18 @@ class SpoolTaskFactory(TaskFactory):
             self.error_handler(request, "source"),
             None,
             _open_topic,
-            _open_owned_topic,
+            OwnedTopics(_require_brokers),
             create_delivery=create_delivery,
         )
 
 
-def _open_owned_topic(topic: str, settings: OwnedTopicSettings) -> OwnedTopic:
+def _require_brokers(topic: str, settings: OwnedTopicSettings) -> OwnedTopicSettings:
     if not all("bootstrap.servers" in client for client in (settings.consumer, settings.producer)):
         raise ConfigError(
             f"topic {topic} cannot be used: the connector runs without Kafka. Set bootstrap.servers for it (Debezium: "
             "schema.history.internal.kafka.bootstrap.servers), or store elsewhere than in Kafka"
         )
-    return KafkaOwnedTopic(topic, settings)
+    return settings
 
 
 def _open_topic(topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
@@ -266,8 +267,13 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     type_ = cell.schema.type
     if cell.is_base64:
         return f"f'\"{{{text}}}\"'"
-    if cell.kind is TextKind.VALUE or cell.schema.name in LOGICAL_NAMES:
+    if cell.schema.name in LOGICAL_NAMES:
         return convert
+    if cell.kind is TextKind.VALUE:
+        if type_ not in INT_RANGES:
+            return convert
+        low, high = INT_RANGES[type_]
+        return f"{text} if {text}.__class__ is int and {low} <= {text} <= {high} else {convert}"
     if cell.kind is TextKind.INTEGER and type_ in INT_RANGES:
         return text
     if cell.kind is TextKind.BOOLEAN and type_ is Type.BOOLEAN:
@@ -294,7 +300,7 @@ def _refuse() -> str:
 def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[[str], str]:
     """The function that writes a text whose JSON has no short form in the generated code."""
     if cell.kind is TextKind.VALUE:
-        return _value_writer(schema, options)
+        return _cell_value_writer(schema, options)
     decode = cell.decode
 
     def write(text: str) -> str:
@@ -312,6 +318,17 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
     if schema.type in INT_RANGES or schema.type is Type.STRING:
         write_decoded = _value_writer(schema, options)
         return lambda text: write_decoded(decode(text))
+    return write
+
+
+def _cell_value_writer(schema: Schema, options: WriteOptions) -> Callable[[Any], str]:
+    """The function that writes the values of cells: decimals and doubles by their texts, which is several times as fast."""
+    write: Callable[[Any], str] = _value_writer(schema, options)
+    if schema.name == DECIMAL and not options.numeric_decimals:
+        write_text = decimal_writer(decimal_scale(schema), lambda text: write(Decimal(text)))
+        return lambda value: write_text(str(value)) if value.__class__ is Decimal else write(value)
+    if schema.type is Type.FLOAT64 and not options.strict:
+        return lambda value: write_shortest_double(repr(value)) if value.__class__ is float else write(value)
     return write
 
 

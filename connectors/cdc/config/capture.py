@@ -22,10 +22,12 @@ class CaptureSettings:
     column_exclude: tuple[str, ...] = ()
     key_columns: tuple[tuple[str, tuple[str, ...]], ...] = ()
     signal_table: tuple[str, str] | None = None
+    system: str = "(?!)"
+    """A regular expression of the database's own schemas, which are never captured."""
 
 
-def parse_key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Parses ``message.key.columns``. Raises ConfigError."""
+def parse_key_columns(text: str | None, word: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Parses ``message.key.columns``; ``word`` is what contains tables, for messages. Raises ConfigError."""
     rules: list[tuple[str, tuple[str, ...]]] = []
     for rule in (text or "").split(";"):
         if not rule.strip():
@@ -33,7 +35,7 @@ def parse_key_columns(text: str | None) -> tuple[tuple[str, tuple[str, ...]], ..
         table, colon, columns = rule.rpartition(":")
         names = tuple(name.strip() for name in columns.split(",") if name.strip())
         if not colon or not table.strip() or not names:
-            raise ConfigError.invalid("message.key.columns", text, "expected <schema.table regex>:<column>,<column>;...")
+            raise ConfigError.invalid("message.key.columns", text, f"expected <{word}.table regex>:<column>,<column>;...")
         try:
             re.compile(table.strip())
         except re.error as e:

@@ -19,7 +19,7 @@ class ContractSettings:
     accepted: frozenset[str] = frozenset()
 
 
-def define_contract_keys(keys: ConfigDef, word: str = "schema") -> None:
+def define_contract_keys(keys: ConfigDef, word: str) -> None:
     """``word`` is what contains tables."""
     group = "Schema contracts"
     define_contract_rules(

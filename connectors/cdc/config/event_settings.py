@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect.config.definition import ConfigDef, ConfigType, Importance
-from connect.config.parsing import split_list
-from connect.config.validators import DistinctList, one_of
+from connect.config.validators import one_of
 from connectors.cdc.config.column_rules import ColumnRule, parse_column_rules
 from connectors.cdc.config.validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
 
 _METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
-RESTORED_EVENTS = "restore.debezium.events"
-_RESTORED = ("numeric_zeros", "time_24_00", "enum_array_nulls", "null_key_tombstones")
 _ADJUSTMENT_MODES = ("none", "avro", "avro_unicode")
 
 
@@ -25,9 +22,6 @@ class EventSettings:
     column_rules: tuple[ColumnRule, ...] = ()
     schema_name_adjustment: str = "none"
     field_name_adjustment: str = "none"
-    message_include: tuple[str, ...] = ()
-    """Regular expressions of the prefixes of logical decoding messages."""
-    message_exclude: tuple[str, ...] = ()
     transaction_metadata: bool = False
     transaction_topic: str = "transaction"
     """Without the topic prefix."""
@@ -37,10 +31,9 @@ class EventSettings:
     """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
 
 
-def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
-    """``word`` is what contains tables. Logical messages and ``restore.debezium.events`` are PostgreSQL's, which has schemas."""
+def define_event_form_keys(keys: ConfigDef, word: str) -> None:
+    """``word`` is what contains tables."""
     group = "Events"
-    in_postgres = word == "schema"
     for what, where in (("schema", "names of schemas"), ("field", "names of fields, which are those of columns")):
         keys.define(
             f"{what}.name.adjustment.mode",
@@ -51,16 +44,6 @@ def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
             validator=one_of(*_ADJUSTMENT_MODES),
             doc=f"How {where} are adjusted to Avro: not at all (none), by _ in place of each invalid character (avro), or by "
             "_uxxxx in place of each invalid character and of _ (avro_unicode).",
-        )
-    for side in ("include", "exclude") if in_postgres else ():
-        keys.define(
-            f"message.prefix.{side}.list",
-            ConfigType.STRING,
-            None,
-            group="Capture",
-            validator=RegexList(),
-            doc="Comma-separated regular expressions of prefixes of logical decoding messages (pg_logical_emit_message) to "
-            f"{side}. They go to the topic <topic.prefix>.message. Set only one of include and exclude.",
         )
     keys.define(
         "provide.transaction.metadata",
@@ -120,19 +103,6 @@ def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
         "it null with a warning, skip silently. fail treats the whole row as event.processing.failure.handling.mode says, and so "
         "does the connector if the key is not set (Debezium: warn), so that no value is lost unnoticed.",
     )
-    if in_postgres:
-        keys.define(
-            RESTORED_EVENTS,
-            ConfigType.LIST,
-            "",
-            group=group,
-            importance=Importance.LOW,
-            validator=DistinctList(_RESTORED, may_be_empty=True),
-            doc="Events to write as Debezium does although they lose something, for consumers that rely on it: numeric_zeros (a "
-            "numeric without a scale loses its trailing zeros), time_24_00 (24:00 is null with time.precision.mode=structured), "
-            "enum_array_nulls (an array of an enum with a NULL becomes null), null_key_tombstones (tombstones follow the deletes "
-            "of tables without a key).",
-        )
     keys.define(
         "column.propagate.source.type",
         ConfigType.STRING,
@@ -150,7 +120,7 @@ def define_event_form_keys(keys: ConfigDef, word: str = "schema") -> None:
         group=group,
         importance=Importance.LOW,
         validator=RegexList(),
-        doc=f"The same for all columns of a type ({word}.table.type, for example .+\\.{'numeric' if in_postgres else 'double'}).",
+        doc=f"The same for all columns of a type ({word}.table.type, for example .+\\.varchar).",
     )
 
 
@@ -160,8 +130,6 @@ def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -
         parse_column_rules(config),
         values["schema.name.adjustment.mode"],
         values["field.name.adjustment.mode"],
-        tuple(split_list(values.get("message.prefix.include.list"))),
-        tuple(split_list(values.get("message.prefix.exclude.list"))),
         values["provide.transaction.metadata"],
         values["topic.transaction"],
         values["event.processing.failure.handling.mode"],

@@ -19,7 +19,7 @@ _RESELECT = "io.debezium.processors.reselect.ReselectColumnsPostProcessor"
 
 @dataclass(frozen=True, slots=True)
 class ReselectSettings:
-    """Which values are read from the table again. Columns are ``schema.table:column``; no ``include`` means all.
+    """Which values are read from the table again. Columns are ``<table>:<column>``; no ``include`` means all.
 
     ``uses_event_key``: rows are found by the record key, not by the primary key. ``fails``: the task fails if a row is not found.
     """

@@ -19,12 +19,6 @@ NOTIFICATION_CHANNELS = ("log", "sink")
 _SINK_TOPIC = "notification.sink.topic.name"
 
 BACKFILL_NONE, BACKFILL_CREATED, BACKFILL_ALL = "none", "created", "all"
-_BACKFILL_OF_PUBLICATIONS = (
-    "Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
-    "incremental snapshot. created: if the connector adds the table while it streams, so that the first rows of a new table "
-    "are not missing. all: also if it adds the table when it starts, for example after a change of table.include.list. "
-    "none: never, as in Debezium. A key of Sluice."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class Channels:
 
 
 def parse_table_name(text: str) -> tuple[str, str] | None:
-    """Parses ``schema.table``, each with or without double quotes; None for anything else."""
+    """Parses the name of a table in a schema or database, each with or without double quotes; None for anything else."""
     parts = re.fullmatch(r'\s*("(?:[^"]|"")+"|[^".]+)\.("(?:[^"]|"")+"|[^".]+)\s*', text)
     if parts is None:
         return None
@@ -91,22 +85,30 @@ def parse_table_name(text: str) -> tuple[str, str] | None:
     return schema, name
 
 
-def _table_name(name: str, value: Any) -> None:
-    if value and parse_table_name(value) is None:
-        raise ConfigError.invalid(name, value, "expected schema.table")
+@dataclass(frozen=True, slots=True)
+class TableNameText:
+    """Accepts the name of a table with that of what contains it, ``word``."""
+
+    word: str
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value and parse_table_name(value) is None:
+            raise ConfigError.invalid(name, value, f"expected {self}")
+
+    def __str__(self) -> str:
+        return f"{self.word}.table"
 
 
-def define_signal_keys(keys: ConfigDef, word: str = "schema", backfill_doc: str = _BACKFILL_OF_PUBLICATIONS) -> None:
-    """``word`` is what contains tables; ``backfill_doc`` says when tables are captured later."""
+def define_signal_keys(keys: ConfigDef, word: str, *, example: str, backfill_doc: str) -> None:
+    """``word`` is what contains tables, ``example`` the name of a table. ``backfill_doc`` says when tables are captured later."""
     group = "Signals"
     low = Importance.LOW
-    example = "public.orders" if word == "schema" else "shop.orders"
     keys.define(
         "signal.data.collection",
         ConfigType.STRING,
         None,
         group=group,
-        validator=_table_name,
+        validator=TableNameText(word),
         doc=f"Signal table ({word}.table) with the columns id, type, and data: inserted rows are signals to the connector. "
         "Incremental snapshots write their watermarks to it, unless read.only=true. Its changes are captured too.",
     )

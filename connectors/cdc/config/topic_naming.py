@@ -44,7 +44,7 @@ class TopicNaming:
         return self.adjust(self.delimiter.join((self.prefix, schema, table)))
 
 
-def define_topic_naming_keys(keys: ConfigDef, word: str = "schema", strategies: tuple[str, ...] = SCHEMA_STRATEGIES) -> None:
+def define_topic_naming_keys(keys: ConfigDef, word: str, strategies: tuple[str, ...]) -> None:
     """``word`` is what contains tables. ``strategies`` are the classes that name topics plainly, by a regular expression, and
     with codes for characters."""
     plain, regex, unicode = strategies

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from connectors.cdc.config.capture import CaptureSettings
 
-_SYSTEM_SCHEMA = re.compile(r"pg_catalog|information_schema|pg_toast.*|pg_temp.*")
-
 
 def _compile(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(p, re.IGNORECASE) for p in patterns)
@@ -25,6 +23,7 @@ class Filters:
         self._schema_include, self._schema_exclude = _compile(capture.schema_include), _compile(capture.schema_exclude)
         self._table_include, self._table_exclude = _compile(capture.table_include), _compile(capture.table_exclude)
         self._column_include, self._column_exclude = _compile(capture.column_include), _compile(capture.column_exclude)
+        self._system = re.compile(capture.system)
         self._signal_table = capture.signal_table
         self._keys = [(re.compile(table, re.IGNORECASE), columns) for table, columns in capture.key_columns]
 
@@ -32,14 +31,18 @@ class Filters:
         """Whether it is the signal table: it is captured, but not part of snapshots."""
         return (schema, table) == self._signal_table
 
-    def captures_table(self, schema: str, table: str) -> bool:
-        if self.is_signal_table(schema, table):
-            return True
-        if _SYSTEM_SCHEMA.fullmatch(schema):
+    def captures_schema(self, schema: str) -> bool:
+        """Whether tables of the schema can be captured."""
+        if self._system.fullmatch(schema):
             return False
         if self._schema_include and not _matches(self._schema_include, schema):
             return False
-        if _matches(self._schema_exclude, schema):
+        return not _matches(self._schema_exclude, schema)
+
+    def captures_table(self, schema: str, table: str) -> bool:
+        if self.is_signal_table(schema, table):
+            return True
+        if not self.captures_schema(schema):
             return False
         name = f"{schema}.{table}"
         if self._table_include:

@@ -50,9 +50,12 @@ class PacketReader:
             return self._read_packet()
         try:
             block: bytes = self._file.read(missing) if missing > _BLOCK else self._file.read1(_BLOCK)
-        except (OSError, ValueError, AttributeError) as e:
-            # ValueError: another thread closed the file because it dropped the connection.
+        except OSError as e:
             self._lose(e)
+        except (ValueError, AttributeError) as e:
+            if self.driver.open:
+                raise
+            self._lose(e)  # another thread dropped the connection, and closed the file
         if not block:
             self._lose(None)
         return block
@@ -114,6 +117,12 @@ class ResultStream(PacketReader):
         result.unbuffered_active = False
         result.has_next = False
         result.connection = None
+
+    @property
+    def awaits_large_packet(self) -> bool:
+        """Whether :meth:`advance` reads the rest of a packet that is larger than a block: an error then loses a part of it."""
+        have = len(self.data) - self.at
+        return have >= 4 and int.from_bytes(self.data[self.at : self.at + 3], "little") + 4 - have > _BLOCK
 
     def advance(self) -> None:
         """Reads more data, or sets ``ended`` at the end of the rows. Call it when ``data`` has no complete row left.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from connect.data.schema import Schema, SchemaBuilder, Type
 from connect.data.struct import Struct
+from connect.record import SourceRecord
 from connectors.mysql.schema.ddl.changes import TableDdlChange
 from connectors.mysql.schema.history.records import StoredChange, column_document, format_table_id, stored_changes
 from connectors.mysql.schema.model import Column, MySqlTable
@@ -91,6 +93,22 @@ class SchemaChangeEvents:
         """Returns the value. ``ts_ms`` is the time at which the connector processes the statement."""
         structs = [self._change_struct(change) for change in stored_changes(changes)]
         return Struct(self.value_schema, [source, ts_ms, database or "", None, ddl, structs])
+
+    def record(
+        self,
+        partition: Mapping[str, Any],
+        offset: Mapping[str, Any],
+        topic: str,
+        source: Struct,
+        database: str | None,
+        ddl: str,
+        changes: Iterable[TableDdlChange],
+        *,
+        ts_ms: int,
+    ) -> SourceRecord:
+        """Returns the record of a statement; the parameters after ``topic`` are those of :meth:`value`."""
+        value = self.value(source, database, ddl, changes, ts_ms=ts_ms)
+        return SourceRecord(partition, offset, topic, 0, self.key_schema, self.key(database), self.value_schema, value)
 
     def _change_struct(self, change: StoredChange) -> Struct:
         table = None if change.table is None else self._table_struct(change.table)

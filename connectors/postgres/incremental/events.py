@@ -7,11 +7,12 @@ from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
+from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import COMMIT_LSN
 from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.text_batches import EventTime
 from connectors.postgres.streaming.captured_tables import CapturedTables
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 
 from connect.errors import ConfigError
+from connectors.cdc.schema.checks import check_collection_count, check_table_topics
 from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedTable
 
-log = logging.getLogger(__name__)
-
 
 def check_table_count(count: int, settings: PostgresConfig) -> None:
-    """Warns, or raises ConfigError, if there are more captured tables than ``guardrail.collections.max``. Messages are
-    Debezium's."""
-    limit = settings.safety.tables_max
-    if not limit or count <= limit:
-        return
-    message = f"Guardrail limit exceeded: {count} tables/collections configured for capture, but maximum allowed is {limit}."
-    if settings.safety.tables_limit_action == "fail":
-        raise ConfigError(message, key="guardrail.collections.max")
-    log.warning("%s", message)
+    """See :func:`check_collection_count`."""
+    check_collection_count(count, settings.safety.tables_max, settings.safety.tables_limit_action)
 
 
 def check_keys(tables: Iterable[CapturedTable], settings: PostgresConfig, filters: Filters) -> None:
@@ -48,16 +39,5 @@ def check_keys(tables: Iterable[CapturedTable], settings: PostgresConfig, filter
 
 
 def check_topics(tables: Iterable[CapturedTable], settings: PostgresConfig) -> None:
-    """Raises ConfigError if two tables have the same topic by accident: their rows could not be told apart."""
-    if settings.topic_naming.shares_topics:
-        return
-    topics: dict[str, CapturedTable] = {}
-    for table in tables:
-        topic = settings.topic_naming.topic(table.schema, table.name)
-        other = topics.setdefault(topic, table)
-        if other is not table:
-            raise ConfigError(
-                f'tables "{other}" and "{table}" have the same topic {topic}, because characters that are not allowed in topic '
-                "names become _: exclude one with table.exclude.list, rename it, or change topic.delimiter",
-                key="table.include.list",
-            )
+    """See :func:`check_table_topics`."""
+    check_table_topics([(table.schema, table.name) for table in tables], settings.topic_naming)

@@ -25,6 +25,7 @@ from connectors.cdc.schema.contracts import Judgment
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
+from connectors.cdc.schema.row_keys import KeyOf, key_code, key_getter
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
@@ -38,7 +39,6 @@ from connectors.postgres.types.source_type import source_type
 log = logging.getLogger(__name__)
 
 TupleDecoder = Callable[[bytes, int], list[Any]]
-KeyOf = Callable[[list[Any]], list[Any] | None]
 
 
 _UNAVAILABLE = object()
@@ -92,7 +92,7 @@ class TableRows:
         self._unavailable = [_placeholder(column) for column in self.columns]
         self.decode_new: TupleDecoder = _tuple_decoder(self, fill_missing=False)
         self.decode_key_only: TupleDecoder = _tuple_decoder(self, fill_missing=True)
-        self.key_of: KeyOf = _key_getter(self)
+        self.key_of: KeyOf = key_getter(self.columns, self.key_indexes)
 
     @cached_property
     def decode_before_fill(self) -> TupleDecoder:
@@ -274,19 +274,6 @@ def column_code(name: str, values: Sequence[str], null: str, unchanged: str) -> 
     ]
 
 
-def key_code(rows: TableRows, index: int, name: str) -> str:
-    """The code of the value for the record key of a column whose value is in the variable ``name``."""
-    return f"key_value({name})" if rows.columns[index].has_key_values else name
-
-
-def _key_getter(rows: TableRows) -> KeyOf:
-    if not rows.key_indexes:
-        return lambda values: None
-    values = ", ".join(key_code(rows, i, f"v[{i}]") for i in rows.key_indexes)
-    getter: KeyOf = _compile([f"def key_of(v): return [{values}]"], {"key_value": key_value}, "key_of")
-    return getter
-
-
 SnapshotDecoder = Callable[[list[str], Struct, Mapping[str, Any], Mapping[str, Any], int, int, int], list[SourceRecord]]
 
 
@@ -310,7 +297,7 @@ def snapshot_decoder(rows: TableRows) -> SnapshotDecoder:
         code = [f"{indent}f{i} = {values[i]}" for i in held]
         row = ", ".join(f"f{i}" if i in held else values[i] for i in columns)
         if rows.key_indexes:
-            key = ", ".join(key_code(rows, i, f"f{i}") if i in held else values[i] for i in rows.key_indexes)
+            key = ", ".join(key_code(rows.columns, i, f"f{i}") if i in held else values[i] for i in rows.key_indexes)
             key_parts = f"key_schema, Struct(key_schema, [{key}])"
         else:
             key_parts = "None, None"

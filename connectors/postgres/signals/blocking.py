@@ -12,15 +12,14 @@ from connect.record import SourceRecord
 from connectors.cdc.errors import TablesChangedError
 from connectors.cdc.incremental.requests import SnapshotRequest, dump_requests, parse_requests
 from connectors.cdc.schema.filters import Filters, name_matches
+from connectors.cdc.snapshot.offsets import EmittedTable, OffsetStep
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.errors import ServerError
 from connectors.postgres.offsets import TX_EVENTS, TX_LSN
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.events import OffsetStep
 from connectors.postgres.snapshot.session import SnapshotSession
-from connectors.postgres.snapshot.table_read import TableRead
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.observers import StreamObservers
@@ -155,7 +154,7 @@ class _StreamOffsets:
         self._lsn = lsn
         self._extras = extras
 
-    def table_emitted(self, table: TableRead, *, is_complete: bool = False) -> None:
+    def table_emitted(self, table: EmittedTable, *, is_complete: bool = False) -> None:
         """Does nothing: the snapshot is not resumed."""
 
     def step(self, *, last: bool = False) -> OffsetStep:

@@ -17,6 +17,7 @@ from connectors.cdc.schema.filters import Filters
 from connectors.cdc.signals.actions import Signal, handle_signal
 from connectors.cdc.signals.file import SignalFile
 from connectors.cdc.signals.topic import SignalTopic, stored_position
+from connectors.cdc.streaming.offset_tracker import OffsetPairs
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.incremental.snapshot import IncrementalSnapshot
 from connectors.postgres.sessions import DatabaseSessions
@@ -24,7 +25,6 @@ from connectors.postgres.signals.blocking import BlockingSnapshots
 from connectors.postgres.signals.signal_table import SignalTable
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.streaming.flush_lsn import OffsetPairs
 from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)

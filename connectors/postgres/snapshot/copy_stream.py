@@ -7,15 +7,11 @@ handled only in lines with a backslash (see schema/row_decoder.py).
 from __future__ import annotations
 
 import contextlib
-import math
-import select
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from connect import crash_points
-from connectors.cdc.errors import ConnectionLostError, WaitInterrupted
-from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.errors import ConnectionLostError
 from connectors.postgres.connection import Connection
 from connectors.postgres.snapshot.text_batches import Traits
 
@@ -23,14 +19,19 @@ BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
     """Lines that were read together. ``is_last``: the COPY has ended."""
 
-    lines: list[str]
+    rows: list[str]
     traits: Traits
     size_bytes: int
     is_last: bool
+
+    def prepend(self, row: str) -> None:
+        """Adds a line that was read before."""
+        self.rows.insert(0, row)
+        self.traits |= Traits.of(row.encode())
 
 
 class CopyStream:
@@ -66,6 +67,17 @@ class CopyStream:
     @property
     def has_rows(self) -> bool:
         return bool(self._parts)
+
+    def fileno(self) -> int:
+        """What can be polled for rows. Raises ConnectionLostError."""
+        try:
+            return int(self.connection.pgconn.socket)
+        except Exception as e:
+            raise self.connection.lost_error() from e
+
+    def close(self) -> None:
+        """Closes the connection. May be called twice."""
+        self.connection.close()
 
     def receive(self) -> bool:
         """Receives rows that have arrived, without waiting; returns :attr:`is_full`."""
@@ -108,32 +120,3 @@ class CopyStream:
         lines = data.decode().split("\n")
         lines.pop()
         return Block(lines, Traits.of(data), size, self._has_ended)
-
-
-def wait_for_rows(readers: Sequence[CopyStream], interrupt: Interrupt, seconds: float) -> None:
-    """Waits until a reader can receive something, or for some seconds. Raises WaitInterrupted."""
-    poll = select.poll()
-    poll.register(interrupt.fileno(), select.POLLIN)
-    for reader in readers:
-        try:
-            poll.register(reader.connection.pgconn.socket, select.POLLIN)
-        except Exception as e:
-            reader.is_lost = True
-            raise reader.connection.lost_error() from e
-    if not interrupt.is_set:
-        poll.poll(math.ceil(max(0.0, seconds) * 1000))
-    if interrupt.is_set:
-        raise WaitInterrupted
-
-
-def first_full(readers: Sequence[CopyStream], interrupt: Interrupt, seconds: float) -> CopyStream | None:
-    """Receives until a reader is full; after some seconds, returns one that has rows, or None."""
-    deadline = time.monotonic() + seconds
-    while True:
-        for reader in readers:
-            if reader.receive():
-                return reader
-        remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0:
-            return next((reader for reader in readers if reader.has_rows), None)
-        wait_for_rows(readers, interrupt, remaining_s)

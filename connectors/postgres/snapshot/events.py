@@ -12,6 +12,7 @@ from connect.record import SourceRecord
 from connect.text_records import TextRecords
 from connectors.cdc.offsets import source_partition
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema import source_block as block
@@ -27,14 +28,6 @@ class SnapshotPoint:
 
     lsn: int
     tx_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetStep:
-    """The offsets of consecutive rows: ``before`` until the last of them, which has ``after``."""
-
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
 
 
 class TableEvents:

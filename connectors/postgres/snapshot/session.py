@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from connect.record import SourceRecord
 from connectors.cdc.schema.filters import Filters, name_matches
+from connectors.cdc.snapshot.connections import SnapshotConnections
+from connectors.cdc.snapshot.key_ranges import SnapshotState
+from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
 from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
+from connectors.cdc.snapshot.reader import SnapshotReader
+from connectors.cdc.snapshot.table_read import TableRead
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
-from connectors.postgres.offsets import format_lsn
+from connectors.postgres.offsets import format_lsn, snapshot_offset
 from connectors.postgres.schema.catalog import estimated_rows
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.snapshot.connections import SnapshotConnections
+from connectors.postgres.snapshot.copy_stream import CopyStream
 from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
-from connectors.postgres.snapshot.key_ranges import SnapshotState
-from connectors.postgres.snapshot.reader import InitialOffsets, SnapshotOffsets, SnapshotReader
+from connectors.postgres.snapshot.table import PostgresSnapshotTable
 from connectors.postgres.snapshot.table_plan import plan_tables
-from connectors.postgres.snapshot.table_read import TableRead
-from connectors.postgres.snapshot.transaction import read_next_transaction_id, start_snapshot
+from connectors.postgres.snapshot.transaction import export_snapshot, join_snapshot, read_next_transaction_id, start_snapshot
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.observers import StreamObservers
@@ -40,8 +44,10 @@ class SnapshotSession:
         self._filters = filters
         self._tables = tables
         self._version = version
-        self._connections = SnapshotConnections(sessions, settings.snapshot.max_threads)
-        self._reader: SnapshotReader | None = None
+        self._sessions = sessions
+        leader = CopyStream(sessions.open())
+        self._connections = SnapshotConnections(leader, settings.snapshot.max_threads, sessions.interrupt)
+        self._reader: SnapshotReader[CopyStream] | None = None
         self._progress: SnapshotProgress | None = None
         self._is_aborted = False
         self.tables: tuple[str, ...] = ()
@@ -62,7 +68,9 @@ class SnapshotSession:
         """
         connection, settings = self._connections.leader.connection, self._settings
         tables = start_snapshot(connection, created.snapshot if created else None, self._read_tables, settings)
-        self._connections.export()
+        if settings.snapshot.max_threads > 1:
+            exported = export_snapshot(connection)
+            self._connections.join = lambda: self._join(exported)
         self.lsn = created.consistent_lsn if created else slots.current_lsn(connection)
         point = SnapshotPoint(self.lsn, read_next_transaction_id(connection))
         # Without a slot, nothing can bring completed rows up to the point of a later attempt.
@@ -71,30 +79,38 @@ class SnapshotSession:
         if not resumes and (settings.snapshot.max_threads == 1 or settings.snapshot.table_per_thread):
             plans = [replace(plan, key=()) for plan in plans]
         state = SnapshotState.parse(before if resumes else None)
-        state.keep({plan.rows.table.oid: plan.fingerprint for plan in plans})
+        state.keep({str(plan.rows.table.oid): plan.fingerprint for plan in plans})
         self.tables = tuple(str(plan.rows.table) for plan in plans)
         estimates = {plan.rows.table.oid: estimated_rows(connection, plan.rows.table) for plan in plans}
         if settings.snapshot.order != "disabled":
             plans.sort(key=lambda plan: estimates[plan.rows.table.oid], reverse=settings.snapshot.order == "descending")
-        reads = [
-            TableRead(
-                index,
-                plan,
-                TableEvents(plan.rows, point, settings, self._version, self._tables.make_nullable),
-                state.partial.get(plan.rows.table.oid),
-            )
-            for index, plan in enumerate(plans)
-            if plan.rows.table.oid not in state.done
-        ]
-        expected = sum(max(estimates[read.oid] - read.rows, 0) for read in reads)
+        reads: list[TableRead[CopyStream]] = []
+        expected = 0
+        for index, plan in enumerate(plans):
+            oid = plan.rows.table.oid
+            if str(oid) in state.done:
+                continue
+            events = TableEvents(plan.rows, point, settings, self._version, self._tables.make_nullable)
+            table = PostgresSnapshotTable(plan, events, settings, self._connections.leader)
+            reads.append(TableRead(index, table, state.partial.get(table.id)))
+            expected += max(estimates[oid] - reads[-1].rows, 0)
         if state.done or state.partial:
             log.info(
                 "the snapshot continues: %d of %d tables are completed, and %d in part",
                 len(state.done), len(plans), len(state.partial),
             )  # fmt: skip
         self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
-        offsets = offsets or InitialOffsets(point, state if resumes else None, observers)
-        self._reader = SnapshotReader(self._connections, reads, offsets, settings, self._progress, len(plans))
+        offsets = offsets or _initial_offsets(point, state if resumes else None, observers)
+        self._reader = SnapshotReader(self._connections, reads, offsets, self._progress, len(plans))
+
+    def _join(self, exported: str) -> CopyStream:
+        connection = self._sessions.open()
+        try:
+            join_snapshot(connection, exported)
+        except BaseException:
+            connection.close()
+            raise
+        return CopyStream(connection)
 
     def _read_tables(self, connection: Connection) -> list[TableRows]:
         """Reads the tables of the snapshot as of the connection's transaction."""
@@ -138,3 +154,12 @@ class SnapshotSession:
             self._is_aborted = True
             self._progress.aborted()
         self._connections.close()
+
+
+def _initial_offsets(point: SnapshotPoint, state: SnapshotState | None, observers: StreamObservers | None) -> InitialOffsets:
+    """``state`` is None if a later attempt starts over in any case; ``observers`` add to the offsets."""
+
+    def create(last: bool, completed: str | None) -> Mapping[str, Any]:
+        return snapshot_offset(point.lsn, point.tx_id, time.time_ns() // 1000, last=last, state=completed)
+
+    return InitialOffsets(create, state, dict if observers is None else lambda: observers.offset_extras)

@@ -10,19 +10,12 @@ from dataclasses import dataclass
 
 import orjson
 
+from connectors.cdc.snapshot.key_ranges import EVERYTHING, Key, KeyRange, split_range
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.snapshot.key_ranges import (
-    EVERYTHING,
-    Key,
-    KeyColumn,
-    KeyRange,
-    key_order,
-    range_condition,
-    split_range,
-)
+from connectors.postgres.snapshot.key_ranges import KeyColumn, key_order, range_condition
 from connectors.postgres.snapshot.transaction import select_statement
 
 RANGE_BYTES = 64 << 20

@@ -7,19 +7,19 @@ values are raised here, so what becomes of the cells later cannot fail because o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from connect.generated_code import define_functions
 from connect.text_records import Cell, TextKind
 from connectors.cdc.schema.column_mapping import key_value
 from connectors.cdc.schema.column_type import TEXT_KINDS, ColumnType, Inline
+from connectors.cdc.schema.row_keys import key_code
 from connectors.postgres.schema.row_decoder import (
     SKIP_COLUMN,
     NullInRequiredError,
     TableRows,
     column_code,
-    key_code,
     refuse_unavailable,
 )
 from connectors.postgres.streaming.pgoutput import pad_message
@@ -65,13 +65,6 @@ def value_cells(rows: TableRows) -> tuple[Cell, ...]:
     return tuple(Cell(i, TextKind.VALUE, column.type.decode) for i, column in enumerate(rows.columns))
 
 
-def key_cells(rows: TableRows, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells of the record key, of those of a row."""
-    return tuple(
-        Cell(cells[i].column, TextKind.OTHER, key_value) if rows.columns[i].has_key_values else cells[i] for i in rows.key_indexes
-    )
-
-
 def cell_values(rows: TableRows) -> Callable[[Cells, int], list[Any]]:
     """Generates ``values(cells, first)``, which returns the values of the cells of a row."""
     parts = []
@@ -107,7 +100,7 @@ def complete_update_decoder(rows: TableRows) -> CellDecoder:
     It returns None if the key may have changed.
     """
     old, new = ([f"{prefix}{i}" for i in range(len(rows.columns))] for prefix in "ov")
-    moved = " or ".join(f"{key_code(rows, i, f'o{i}')} != {key_code(rows, i, f'v{i}')}" for i in rows.key_indexes)
+    moved = " or ".join(f"{key_code(rows.columns, i, f'o{i}')} != {key_code(rows.columns, i, f'v{i}')}" for i in rows.key_indexes)
     result = f"    return {'None if ' + moved + ' else ' if moved else ''}{_tuple(old + new)}"
     width = len(rows.table.columns)
     code = [

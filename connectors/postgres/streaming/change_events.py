@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
-import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from connect.data.headers import Header, Headers
-from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.cdc.offsets import source_partition
+from connectors.cdc.streaming.record_forms import context_headers, tombstone_of
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming.pgoutput import Begin
 from connectors.postgres.streaming.position_tracker import PositionTracker
-
-_CONTEXT = "__debezium.context."
 
 
 class TransactionValues(NamedTuple):
@@ -72,7 +68,7 @@ class ChangeEventBuilder:
         self.settings = settings
         self._version = version
         self.partition = source_partition(settings.topic_prefix)
-        self.context = tuple(context_headers(settings.topic_prefix)) if settings.extended_headers else ()
+        self.context = tuple(context_headers(settings.topic_prefix, block.CONNECTOR)) if settings.extended_headers else ()
         self._begin = Begin(0, 0, 0)
         self._done_lsn = 0
         self._commit_lsn = 0
@@ -156,11 +152,8 @@ class ChangeEventBuilder:
         )
 
     def tombstone(self, deleted: SourceRecord, offset: Mapping[str, Any]) -> SourceRecord:
-        """Builds the tombstone of a delete; it has the delete's headers, as in Debezium."""
-        headers = None if deleted.headers is None else deleted.headers.copy()
-        return SourceRecord(
-            self.partition, offset, deleted.topic, None, deleted.key_schema, deleted.key, None, None, None, headers
-        )
+        """Builds the tombstone of a delete."""
+        return tombstone_of(deleted, offset)
 
     def source_constants(self, rows: TableRows) -> list[Any]:
         """The values of a table's source blocks, without those that differ between events."""
@@ -172,21 +165,3 @@ class ChangeEventBuilder:
         base[block.TS_MS], base[block.TS_US], base[block.TS_NS] = transaction[1:4]
         base[block.TX_ID], base[block.XMIN], base[block.ORIGIN], base[block.ORIGIN_LSN] = transaction[4:8]
         return base
-
-
-def context_headers(topic_prefix: str) -> list[Header]:
-    """Debezium's headers of streamed events (``extended.headers.enabled``); the run ID is new for each start of the task."""
-    values = {
-        "connectorLogicalName": topic_prefix,
-        "taskId": "0",
-        "connectorName": block.CONNECTOR,
-        "runId": str(_time_ordered_uuid()),
-    }
-    return [Header(_CONTEXT + name, Schema.STRING, value) for name, value in values.items()]
-
-
-def _time_ordered_uuid() -> uuid.UUID:
-    """A UUID of version 7 (RFC 9562), as Debezium creates."""
-    ms = time.time_ns() // 1_000_000
-    bits = ms << 80 | int.from_bytes(os.urandom(10), "big")
-    return uuid.UUID(int=bits & ~(0xF << 76) & ~(0x3 << 62) | 7 << 76 | 2 << 62)

@@ -25,6 +25,7 @@ from connect.text_records import (
     TextKind,
     TextRows,
 )
+from connectors.cdc.schema.row_keys import key_cells
 from connectors.postgres.offsets import change_offset
 from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
@@ -33,7 +34,6 @@ from connectors.postgres.streaming.cell_decoder import (
     CellDecoder,
     cell_values,
     complete_update_decoder,
-    key_cells,
     new_row_decoder,
     row_cells,
     value_cells,
@@ -122,7 +122,7 @@ def _record_template(table: StreamedTable, builder: ChangeEventBuilder, kind: Ch
         parts["before"] = StructTemplate(schemas.value, cells)
     if kind.has_after:
         parts["after"] = StructTemplate(schemas.value, latest)
-    key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows, latest))
+    key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.columns, rows.key_indexes, latest))
     settings = builder.settings
     has_tombstones = kind.op == "d" and (settings.tombstones if key is not None else settings.null_key_tombstones)
     reader = ChangeReader(table, builder, kind, end, has_tombstones=has_tombstones, are_values=are_values)

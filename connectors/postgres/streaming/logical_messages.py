@@ -61,10 +61,9 @@ class LogicalMessageBuilder:
         """Whether the filters include messages with this prefix."""
         if not self._is_wanted:
             return False
-        events = self._settings.events
-        if events.message_include:
-            return name_matches(events.message_include, prefix)
-        return not name_matches(events.message_exclude, prefix)
+        if self._settings.message_include:
+            return name_matches(self._settings.message_include, prefix)
+        return not name_matches(self._settings.message_exclude, prefix)
 
     def record(
         self, message: LogicalMessage, offset: Mapping[str, Any], sequence: str, commit_us: int | None, xmin: int | None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect.plugins import Plugins
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 

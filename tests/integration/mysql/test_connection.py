@@ -41,7 +41,7 @@ from connectors.mysql.server import (
     read_server,
 )
 from connectors.mysql.sessions import MySqlSessions
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 WAIT_S = 60.0
 
@@ -242,6 +242,47 @@ def test_stream_by_position_and_by_gtid(rig: Rig) -> None:
     assert [event.sql for event in annotated if isinstance(event, RowsQuery)] == [b"INSERT INTO t VALUES (3, 'c')"]
 
 
+def rows_from(rig: Rig, start: BinlogPosition, *, by_gtid: bool, most: int = 1000) -> tuple[list[int], BinlogPosition]:
+    """The first columns of at most some rows from a position on, and the position after them."""
+    gtids = MariaDbGtidPosition.parse(start.gtids or "")
+    tracker = BinlogPositionTracker(start, gtids)
+    found: list[int] = []
+    for event in rig.events(gtids if by_gtid else FilePosition(start.file, start.position)):
+        if not isinstance(event, RowsEvent):
+            tracker.track(event)
+            continue
+        rows = rows_of([event])
+        for number in range(tracker.skipped_rows(len(rows)), len(rows)):
+            found.append(rows[number][0])
+            if len(found) == most:
+                return found, tracker.position_in_rows(number + 1)
+        tracker.finish_rows(event.header)
+    return found, tracker.position
+
+
+@pytest.mark.parametrize("by_gtid", [True, False])
+def test_xa_transactions_are_read_once_with_a_restart_after_every_row(rig: Rig, by_gtid: bool) -> None:
+    server = read_server(rig.sql)
+    start = read_position(rig.sql, server)
+    for first, end in ((1, "XA COMMIT 'x'"), (10, "XA COMMIT 'x' ONE PHASE"), (20, "XA ROLLBACK 'x'"), (30, "XA COMMIT 'x'")):
+        rig.sql.execute("XA START 'x'")
+        rig.sql.execute(f"INSERT INTO t VALUES ({first}, 'a'), ({first + 1}, 'b')")
+        rig.sql.execute(f"INSERT INTO t VALUES ({first + 2}, 'c')")
+        rig.sql.execute("XA END 'x'")
+        if "ONE PHASE" not in end:
+            rig.sql.execute("XA PREPARE 'x'")
+        rig.sql.execute(end)
+    rows, end_position = rows_from(rig, start, by_gtid=by_gtid)
+    # What was prepared is in the log, also if it is rolled back afterwards.
+    assert rows == [1, 2, 3, 10, 11, 12, 20, 21, 22, 30, 31, 32]
+    assert end_position == read_position(rig.sql, server)
+    for cut in range(1, len(rows)):
+        read, position = rows_from(rig, start, by_gtid=by_gtid, most=cut)
+        rest, last = rows_from(rig, position, by_gtid=by_gtid)
+        assert read + rest == rows, position
+        assert last == end_position
+
+
 def test_lost_positions_are_told_apart(rig: Rig) -> None:
     server = read_server(rig.sql)
     start = read_position(rig.sql, server)
@@ -255,12 +296,14 @@ def test_lost_positions_are_told_apart(rig: Rig) -> None:
     for lost, expected in (
         (FilePosition(start.file, start.position), PositionLostError),
         (MariaDbGtidPosition.parse(start.gtids or ""), PositionLostError),
+        (MariaDbGtidPosition(), PositionLostError),
         (FilePosition(end.file, 1 << 30), ServerReplacedError),
         (MariaDbGtidPosition.parse("0-1-999999999"), ServerReplacedError),
     ):
         with pytest.raises(PositionLostError, match=r"snapshot\.mode=when_needed") as e:
             rig.events(lost)
         assert type(e.value) is expected, lost
+    assert find_lost_position(rig.sql, server, start, by_gtid=True) is None
     assert type(find_lost_position(rig.sql, server, start, by_gtid=False)) is PositionLostError
     ahead = BinlogPosition(end.file, 1 << 30)
     assert type(find_lost_position(rig.sql, server, ahead, by_gtid=False)) is ServerReplacedError

@@ -16,8 +16,8 @@ from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, FilePosition
 from connectors.mysql.config import KEY_STORE, TRUST_STORE, MySqlAddress, TlsSettings
 from connectors.mysql.connection import MySqlConnection
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.rest.certificates import Authority
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class TlsServer:
     def address(self, mode: str, *, host: str | None = None, user: str | None = None, **stores: str) -> MySqlAddress:
         tls = TlsSettings(
             mode,
-            Store(KEY_STORE, stores.get("key"), "changeit"),
-            Store(TRUST_STORE, stores.get("trust")),
+            Store(KEY_STORE, stores.get("key"), "changeit", key_is_location=True),
+            Store(TRUST_STORE, stores.get("trust"), key_is_location=True),
         )
         password = Password(self.server.password if user is None else "pässword")
         return MySqlAddress(
@@ -93,6 +93,15 @@ def test_untrusted_certificates_are_rejected(tls_server: TlsServer, interrupt: I
     ):
         with pytest.raises(ConfigError, match=r"no TLS connection.*database\.ssl\.truststore.*certificate verify failed"):
             MySqlConnection.open(address, interrupt)
+
+
+def test_a_trust_store_replaces_the_certificates_of_the_system(
+    tls_server: TlsServer, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", tls_server.trust)
+    MySqlConnection.open(tls_server.address("verify_ca"), interrupt).close()
+    with pytest.raises(ConfigError, match="certificate verify failed"):
+        MySqlConnection.open(tls_server.address("verify_ca", trust=tls_server.other_trust), interrupt)
 
 
 def test_users_may_need_a_certificate(tls_server: TlsServer, interrupt: Interrupt) -> None:

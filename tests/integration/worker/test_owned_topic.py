@@ -8,10 +8,9 @@ import pytest
 
 from connect.errors import ConnectError, UnreachableError
 from connect.source import OwnedTopicSettings
+from connectors.mysql.history_keys import HistorySettings
 from connectors.mysql.schema.ddl import DdlContext, apply
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
-from connectors.mysql.schema.history.positions import PositionComparison
-from connectors.mysql.schema.history.settings import SchemaHistorySettings
 from connectors.mysql.schema.model import TableId
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
@@ -67,15 +66,10 @@ def test_broker_that_does_not_answer_is_named() -> None:
 
 
 def test_schema_history_is_recovered_from_its_topic(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
-    config = {
-        "schema.history.internal.kafka.topic": unique_name("history"),
-        "schema.history.internal.kafka.bootstrap.servers": broker.bootstrap,
-        "schema.history.internal.kafka.query.timeout.ms": "10000",
-    }
+    settings = HistorySettings(topic=unique_name("history"), bootstrap_servers=broker.bootstrap, query_timeout_s=10.0)
 
     def history() -> SchemaHistory:
-        store = open_store(config, KafkaOwnedTopic)
-        return SchemaHistory(store, {"server": "shop"}, SchemaHistorySettings.parse(config), PositionComparison(is_mariadb=True))
+        return SchemaHistory(open_store(settings, KafkaOwnedTopic), {"server": "shop"}, settings)
 
     first = history()
     first.initialize_storage()

@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable, TableStatistics
 from connectors.jdbc.connection.session import DriverSession
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
-
-_SYSTEM = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def tables(
 
 
 def _kind(space: str, type: str) -> str:
-    system = space.lower() in _SYSTEM
+    system = space.lower() in BUILT_IN_DATABASES
     match type:
         case "BASE TABLE" | "SYSTEM VERSIONED":
             return "SYSTEM TABLE" if system else "TABLE"
@@ -144,7 +143,7 @@ _STATISTICS = (
     "SELECT t.table_schema, t.table_name, t.table_rows, t.data_length + t.index_length, k.constraint_name "
     "FROM information_schema.tables t LEFT JOIN information_schema.table_constraints k ON k.table_schema = t.table_schema "
     "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' WHERE t.table_type = 'BASE TABLE' "
-    "AND t.table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
+    f"AND t.table_schema NOT IN ({', '.join(map(repr, BUILT_IN_DATABASES))})"
 )
 
 

@@ -83,8 +83,8 @@ class Alteration:
     dropped_keys: list[str] = field(default_factory=list)
     renamed_keys: list[tuple[str, str]] = field(default_factory=list)
     options: TableOptions = field(default_factory=TableOptions)
-    converts: bool = False
-    """CONVERT TO CHARACTER SET."""
+    conversion: TableOptions | None = None
+    """CONVERT TO CHARACTER SET: that of all columns, and of the table unless its own is set, too."""
     new_id: tuple[str | None, str] | None = None
     converted_partition: tuple[str | None, str] | None = None
     """MariaDB's CONVERT PARTITION ... TO TABLE: the new table."""
@@ -208,14 +208,14 @@ def _parse_alter(cursor: Cursor, alteration: Alteration, context: DdlContext) ->
         alteration.defaults.append((name, drop_default, if_exists))
     elif cursor.accept("SET", "DEFAULT"):
         start = cursor.position
-        parse_default(cursor, ColumnDefinition(name, DataType("", OTHER)))
+        parse_default(cursor, ColumnDefinition(name, DataType("", OTHER)), context)
         stop = cursor.position
 
         def set_default(column: Column) -> Column:
             end = cursor.position
             cursor.rewind(start)
             declared = ColumnDefinition(name, DataType(column.type_name, column.jdbc_type))
-            parse_default(cursor, declared)
+            parse_default(cursor, declared, context)
             assert cursor.position == stop
             cursor.rewind(end)
             return replace(column, has_default=declared.has_default or column.optional, default=declared.default)
@@ -258,12 +258,11 @@ def _parse_convert(cursor: Cursor, alteration: Alteration, parse_id: _ParseId) -
     cursor.expect("TO")
     if not accept_charset_words(cursor):
         raise cursor.unexpected("CHARACTER SET")
-    alteration.converts = True
-    alteration.options.charset = parse_charset(cursor)
-    alteration.options.has_default_charset = alteration.options.charset is None
+    conversion = alteration.conversion = TableOptions(parse_charset(cursor))
+    conversion.has_default_charset = conversion.charset is None
     if cursor.accept("COLLATE"):
         cursor.accept("=")
-        alteration.options.collation_charset = charset_of_collation(parse_charset(cursor) or "")
+        conversion.collation_charset = charset_of_collation(parse_charset(cursor) or "")
 
 
 def _skip_order(cursor: Cursor) -> None:
@@ -280,16 +279,21 @@ def altered_table(table: MySqlTable, alteration: Alteration, context: DdlContext
     """Returns the table after the actions, still with its old name. Raises DdlSyntaxError for actions that do not fit the table:
     then what is known about it is not true."""
     options = alteration.options
-    charset = options.declared_charset or (context.charset_of(table.database) if options.has_default_charset else table.charset)
+    converted = None if alteration.conversion is None else _charset_of(alteration.conversion, table, context)
+    charset = _charset_of(options, table, context) or converted or table.charset
     if context.explicit_defaults_for_timestamp is False:
         has_earlier = any(column.jdbc_type == TIMESTAMP_WITH_TIMEZONE for column in table.columns)
         set_timestamp_defaults([placed.definition for placed in alteration.columns], has_earlier=has_earlier)
     renames: dict[str, str] = {}  # columns in lower case and their new names
-    kept = _kept_columns(table, alteration, charset, renames)
+
+    def define(placed: PlacedColumn) -> Column:
+        return _defined_column(placed, alteration, charset, converted, context)
+
+    kept = _kept_columns(table, alteration, define, renames)
     columns = [column for _, column in kept]
-    if alteration.converts and charset is not None:
-        columns = [_converted(column, charset, context) if is_old else column for is_old, column in kept]
-    columns = _with_added(columns, alteration, charset, table)
+    if converted is not None:
+        columns = [_converted(column, converted, context) if is_old else column for is_old, column in kept]
+    columns = _with_added(columns, alteration, define, table)
     names = [column.name.lower() for column in columns]
     if len(set(names)) != len(names):
         raise DdlSyntaxError("a column exists already")
@@ -305,15 +309,19 @@ def altered_table(table: MySqlTable, alteration: Alteration, context: DdlContext
     return _with_indexes(table, result, alteration, renames)
 
 
+def _charset_of(options: TableOptions, table: MySqlTable, context: DdlContext) -> str | None:
+    return options.declared_charset or (context.charset_of(table.database) if options.has_default_charset else None)
+
+
 def _kept_columns(
-    table: MySqlTable, alteration: Alteration, charset: str | None, renames: dict[str, str]
+    table: MySqlTable, alteration: Alteration, define: Callable[[PlacedColumn], Column], renames: dict[str, str]
 ) -> list[tuple[bool, Column]]:
     """Returns the columns that are not dropped or moved, with True for those whose definition stays."""
     known = {column.name.lower() for column in table.columns}
     replaced = {placed.replaces.lower(): placed for placed in alteration.columns if placed.replaces is not None}
     missing = [name for name, if_exists in alteration.dropped.items() if name not in known and not if_exists]
-    missing += [name for name, placed in replaced.items() if name not in known and not placed.if_exists]
     missing += [name for name, (_, if_exists) in alteration.renamed.items() if name not in known and not if_exists]
+    known |= {placed.definition.name.lower() for placed in alteration.columns if placed.replaces is None}
     missing += [name for name, _, if_exists in alteration.defaults if name.lower() not in known and not if_exists]
     if missing:
         raise DdlSyntaxError(f"table {table} has no column {missing[0]}")
@@ -325,11 +333,9 @@ def _kept_columns(
         if (placed := replaced.get(folded)) is not None:
             renames[folded] = placed.definition.name
             if placed.place is None:
-                kept.append((False, placed.definition.column(0, charset)))
+                kept.append((False, define(placed)))
             continue
-        for name, change, _ in alteration.defaults:
-            if name.lower() == folded:
-                column = change(column)
+        column = _with_default(column, alteration)
         if folded in alteration.renamed:
             renames[folded] = alteration.renamed[folded][0]
             column = replace(column, name=renames[folded])
@@ -337,7 +343,30 @@ def _kept_columns(
     return kept
 
 
-def _with_added(columns: list[Column], alteration: Alteration, charset: str | None, table: MySqlTable) -> list[Column]:
+def _with_default(column: Column, alteration: Alteration) -> Column:
+    for name, change, _ in alteration.defaults:
+        if name.lower() == column.name.lower():
+            column = change(column)
+    return column
+
+
+def _defined_column(
+    placed: PlacedColumn, alteration: Alteration, charset: str | None, converted: str | None, context: DdlContext
+) -> Column:
+    """Returns a column that the statement defines. Like the server, CONVERT TO CHARACTER SET concerns it, and so does ALTER of
+    the default if it is added."""
+    definition = placed.definition
+    if converted is not None and definition.charset != "binary":
+        definition = replace(definition, charset=converted)
+    column = definition.column(0, charset)
+    if converted is not None and column.type_name == "JSON":
+        column = _converted(column, converted, context)
+    return _with_default(column, alteration) if placed.replaces is None else column
+
+
+def _with_added(
+    columns: list[Column], alteration: Alteration, define: Callable[[PlacedColumn], Column], table: MySqlTable
+) -> list[Column]:
     """Inserts columns that are added or moved, in the order of the statement."""
     known = {column.name.lower() for column in table.columns}
     for placed in alteration.columns:
@@ -345,9 +374,17 @@ def _with_added(columns: list[Column], alteration: Alteration, charset: str | No
             exists = any(column.name.lower() == placed.definition.name.lower() for column in columns)
             if exists and placed.if_exists:
                 continue
-        elif placed.place is None or placed.replaces.lower() not in known:
+        elif placed.replaces.lower() not in known:
+            if placed.if_exists:
+                continue
+            # The server also takes a column that the statement adds.
+            added = next((column for column in columns if column.name.lower() == placed.definition.name.lower()), None)
+            if added is None:
+                raise DdlSyntaxError(f"table {table} has no column {placed.replaces}")
+            columns.remove(added)
+        elif placed.place is None:
             continue
-        column = placed.definition.column(0, charset)
+        column = define(placed)
         if placed.place is None:
             columns.append(column)
         elif placed.place == FIRST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
 from connectors.mysql.schema.charsets import charset_of_collation
@@ -23,6 +24,7 @@ EPOCH: Final = "1970-01-01 00:00:00"
 _NOW: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _BARE_FUNCTIONS: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "CURRENT_ROLE", "SESSION_USER", "UTC_DATE", "UTC_TIME",
                           "UTC_TIMESTAMP")  # fmt: skip
+_LITERALS: Final = frozenset({TokenKind.NUMBER, TokenKind.STRING, TokenKind.HEX, TokenKind.BITS})
 _NUMERIC_TYPES: Final = frozenset({-6, -5, 2, 3, 4, 5, 6, 7, 8, 16})
 _WITH_VALUE: Final = frozenset({"COLUMN_FORMAT", "STORAGE", "SRID"})
 _ENDS: Final = (",", ")", "FIRST", "AFTER")
@@ -104,7 +106,7 @@ def _parse_attribute(cursor: Cursor, column: ColumnDefinition, context: DdlConte
     elif cursor.accept("NULL"):
         column.nullable = True
     elif cursor.accept("DEFAULT"):
-        parse_default(cursor, column)
+        parse_default(cursor, column, context)
     elif cursor.accept("SERIAL", "DEFAULT", "VALUE"):
         column.is_auto_increment = column.is_unique = True
         column.nullable = False
@@ -192,8 +194,29 @@ def _skip_references(cursor: Cursor) -> None:
             return
 
 
-def parse_default(cursor: Cursor, column: ColumnDefinition) -> None:
+def parse_default(cursor: Cursor, column: ColumnDefinition, context: DdlContext) -> None:
     """Consumes a default after DEFAULT. DEFAULT NULL says as little as no default."""
+    # MariaDB stores a literal without its parentheses; to MySQL it is an expression.
+    depth = _depth_of_literal(cursor) if context.is_mariadb else 0
+    for _ in range(depth):
+        cursor.expect("(")
+    _parse_default_value(cursor, column)
+    for _ in range(depth):
+        cursor.expect(")")
+
+
+def _depth_of_literal(cursor: Cursor) -> int:
+    """Returns the number of parentheses around the literal that follows; 0 if it has none, or if something else follows."""
+    depth = 0
+    while cursor.peek(depth).upper == "(":
+        depth += 1
+    at = depth + 1 if cursor.peek(depth).upper in ("+", "-") else depth
+    token = cursor.peek(at)
+    is_literal = token.kind in _LITERALS or token.upper in ("NULL", "TRUE", "FALSE")
+    return depth if is_literal and all(cursor.peek(at + i).upper == ")" for i in range(1, depth + 1)) else 0
+
+
+def _parse_default_value(cursor: Cursor, column: ColumnDefinition) -> None:
     token = cursor.peek()
     if cursor.accept("NULL"):
         return
@@ -205,16 +228,16 @@ def parse_default(cursor: Cursor, column: ColumnDefinition) -> None:
         if cursor.peek().kind is TokenKind.STRING:
             column.default = token.upper + cursor.string()
         else:
-            column.default = token.upper + _number_text(cursor)
+            column.default = _number_default(token.upper + _number_text(cursor), column.data_type)
     elif token.kind is TokenKind.NUMBER or token.upper == ".":
-        column.default = _number_text(cursor)
+        column.default = _number_default(_number_text(cursor), column.data_type)
     elif token.kind is TokenKind.STRING:
-        column.default = cursor.string()
+        column.default = _text_default(cursor.string(), column.data_type)
         if cursor.accept("COLLATE"):
             cursor.name()
     elif token.kind is TokenKind.WORD and token.text.startswith("_") and cursor.peek(1).kind is not TokenKind.SYMBOL:
         cursor.next()  # a character set
-        parse_default(cursor, column)
+        _parse_default_value(cursor, column)
     elif token.kind in (TokenKind.HEX, TokenKind.BITS):
         cursor.next()
         column.default = _digits_text(token.text, 16 if token.kind is TokenKind.HEX else 2, column.data_type)
@@ -259,6 +282,17 @@ def _number_text(cursor: Cursor) -> str:
     if not whole:
         raise cursor.unexpected("a number")
     return whole
+
+
+def _number_default(number: str, data_type: DataType) -> str:
+    """Returns the default that a number is: the binary digits of a BIT."""
+    is_bit = data_type.jdbc_type == BIT and not number.startswith("-")
+    return f"{int(Decimal(number).quantize(Decimal(1), ROUND_HALF_UP)):b}" if is_bit else number
+
+
+def _text_default(text: str, data_type: DataType) -> str:
+    """Returns the default that a text is: the binary digits of its bytes for a BIT."""
+    return f"{int.from_bytes(text.encode()):b}" if data_type.jdbc_type == BIT else text
 
 
 def _digits_text(digits: str, base: int, data_type: DataType) -> str | None:

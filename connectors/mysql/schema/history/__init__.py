@@ -2,8 +2,8 @@
 
 Use::
 
-    settings = SchemaHistorySettings.parse(config)
-    history = SchemaHistory(open_store(config, context.open_owned_topic), {"server": prefix}, settings, PositionComparison(...))
+    store = open_store(config.history, context.open_owned_topic)
+    history = SchemaHistory(store, {"server": prefix}, config.history, config.binlog.reads_source)
     if not history.exists(): ...                                    # take a snapshot of the tables
     recovered = history.recover(stored_offset, ddl_context)         # tables, database_charsets
     history.record(offset, database, ddl, changes, ts_ms=...)       # returns when it is durable

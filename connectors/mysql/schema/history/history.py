@@ -7,45 +7,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from connect.errors import ConfigError
 from connect.source import OwnedTopic, OwnedTopicSettings
+from connectors.mysql.history_keys import FILE, MEMORY, HistorySettings
+from connectors.mysql.offsets import has_other_files, is_at_or_before
 from connectors.mysql.schema.ddl import DdlContext, TableDdlChange, UnparsedDdlError, apply, apply_changes
 from connectors.mysql.schema.ddl.changes import Change
+from connectors.mysql.schema.history.ddl_selection import compile_ddl_filter
 from connectors.mysql.schema.history.kafka_store import open_kafka_store
-from connectors.mysql.schema.history.positions import PositionComparison
 from connectors.mysql.schema.history.records import HistoryRecord, StoredChange, decode_record, encode_record, stored_changes
-from connectors.mysql.schema.history.settings import PREFIX, SchemaHistorySettings, ddl_filter
 from connectors.mysql.schema.history.store import FileHistoryStore, HistoryStore, MemoryHistoryStore
 from connectors.mysql.schema.model import MySqlTable, TableId
 
 log = logging.getLogger(__name__)
 
-KAFKA: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
-FILE: Final = "io.debezium.storage.file.history.FileSchemaHistory"
-MEMORY: Final = "io.debezium.relational.history.MemorySchemaHistory"
-CLASSES: Final = (KAFKA, FILE, MEMORY)
-_CLASS_KEY: Final = "schema.history.internal"
-_FILE_KEY: Final = PREFIX + "file.filename"
 
-
-def open_store(config: Mapping[str, str], open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic]) -> HistoryStore:
-    """Opens the store that ``schema.history.internal`` names. ``open_topic`` is the task context's ``open_owned_topic``.
-
-    Raises ConfigError, also for classes of Debezium that have no counterpart.
-    """
-    name = config.get(_CLASS_KEY, KAFKA).strip()
-    if name == KAFKA:
-        return open_kafka_store(config, open_topic)
-    if name == FILE:
-        if not (path := config.get(_FILE_KEY, "").strip()):
-            raise ConfigError.invalid(_FILE_KEY, None, "A value is required")
-        return FileHistoryStore(Path(path))
-    if name == MEMORY:
-        return MemoryHistoryStore()
-    known = ", ".join(CLASSES)
-    raise ConfigError.invalid(_CLASS_KEY, name, f"expected one of {known}; other stores of Debezium are not supported")
+def open_store(settings: HistorySettings, open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic]) -> HistoryStore:
+    """Opens the store of the settings. ``open_topic`` is the task context's ``open_owned_topic``. Raises ConfigError for settings
+    of Kafka clients that cannot work."""
+    if settings.kind == FILE:
+        return FileHistoryStore(Path(settings.file))
+    return MemoryHistoryStore() if settings.kind == MEMORY else open_kafka_store(settings, open_topic)
 
 
 @dataclass(slots=True)
@@ -65,15 +48,16 @@ class SchemaHistory:
         self,
         store: HistoryStore,
         source: Mapping[str, Any],
-        settings: SchemaHistorySettings,
-        comparison: PositionComparison,
+        settings: HistorySettings,
+        reads_source: Callable[[str], bool] | None = None,
     ) -> None:
-        """``source`` is the source partition, like ``{"server": "<topic.prefix>"}``: a store may have records of others."""
+        """``source`` is the source partition, like ``{"server": "<topic.prefix>"}``: a store may have records of others.
+        ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all."""
         self._store = store
         self._source = dict(source)
         self._settings = settings
-        self._comparison = comparison
-        self._is_filtered = ddl_filter(settings.ddl_filter)
+        self._reads_source = reads_source
+        self._is_filtered = compile_ddl_filter(settings.ddl_filter)
         self._buffer: list[bytes] | None = None
 
     def storage_exists(self) -> bool:
@@ -98,7 +82,7 @@ class SchemaHistory:
         # Promise 1: the caller returns events that need this version of a table only after it is durable here.
         table_changes = [change for change in changes if isinstance(change, TableDdlChange)]
         record = HistoryRecord(self._source, position, ts_ms, database, ddl, stored_changes(table_changes))
-        data = encode_record(record, include_comments=self._settings.include_comments)
+        data = encode_record(record, include_comments=self._settings.includes_comments)
         if self._buffer is None:
             self._store.append([data])
         else:
@@ -123,13 +107,21 @@ class SchemaHistory:
         ``schema.history.internal.skip.unparseable.ddl`` is set.
         """
         recovered = RecoveredTables(database_charsets=dict(context.database_charsets))
+        in_other_files = False
         for data in self._store.read():
             record = decode_record(data)
             if record is None:
                 log.warning("skipping a record of the schema history that has no source or no position")
-            elif dict(record.source) == self._source and self._comparison.is_at_or_before(record.position, position):
+            elif dict(record.source) == self._source and is_at_or_before(record.position, position, self._reads_source):
                 self._apply(record, recovered, context)
                 recovered.record_count += 1
+                in_other_files = in_other_files or has_other_files(record.position, position)
+        if in_other_files:
+            log.warning(
+                "the schema history has binary log files with other names than %s: their positions do not compare, so all "
+                "their statements are applied. This is expected after the server was restored or log_bin_basename was changed",
+                position.get("file"),
+            )
         return recovered
 
     def _apply(self, record: HistoryRecord, recovered: RecoveredTables, context: DdlContext) -> None:
@@ -143,7 +135,7 @@ class SchemaHistory:
         try:
             changes = apply(recovered.tables, record.ddl, record.database or None, context)
         except UnparsedDdlError as e:
-            if not self._settings.skips_unparseable_ddl:
+            if not self._settings.skips_unparseable:
                 raise
             log.warning("skipping a statement of the schema history: %s", e.message)
             return

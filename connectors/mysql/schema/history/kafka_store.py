@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connect.errors import ConfigError
+from connect.config.parsing import parse_value
+from connect.config.types import ConfigType
 from connect.source import OwnedTopic, OwnedTopicSettings
-from connectors.mysql.schema.history.settings import PREFIX
+from connectors.mysql.history_keys import PREFIX, HistorySettings
 
 log = logging.getLogger(__name__)
 
-_TOPIC: Final = PREFIX + "kafka.topic"
-_BOOTSTRAP: Final = PREFIX + "kafka.bootstrap.servers"
 _CONFIGS: Final = {"cleanup.policy": "delete", "retention.ms": str(2**63 - 1), "retention.bytes": "-1"}
-_CLIENTS_ONLY: Final = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+
+
+_DELIVERY_TIMEOUT: Final = "delivery.timeout.ms"
+_APPEND_TIMEOUT_MS: Final = "30000"
 
 
 class KafkaHistoryStore:
@@ -50,35 +52,22 @@ class KafkaHistoryStore:
         self._topic.close()
 
 
-def open_kafka_store(config: Mapping[str, str], open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic]) -> KafkaHistoryStore:
-    """Opens the topic of a connector's configuration. Raises ConfigError."""
-    topic, bootstrap = config.get(_TOPIC, "").strip(), config.get(_BOOTSTRAP, "").strip()
-    for key, value in ((_TOPIC, topic), (_BOOTSTRAP, bootstrap)):
-        if not value:
-            raise ConfigError.invalid(key, None, "A value is required")
-    name = {"client.id": config[PREFIX + "name"]} if config.get(PREFIX + "name") else {}
-    common = {"bootstrap.servers": bootstrap, **name}
-    group = {"group.id": name["client.id"]} if name else {}
-    attempts = _positive(config, PREFIX + "kafka.recovery.attempts", 100)
-    interval_ms = _positive(config, PREFIX + "kafka.recovery.poll.interval.ms", 100)
+def open_kafka_store(history: HistorySettings, open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic]) -> KafkaHistoryStore:
+    """Opens the topic of the history. Raises ConfigError for settings that cannot work."""
+    common = {"client.id": history.client_name, "bootstrap.servers": history.bootstrap_servers}
+    client = {name: value for name, value in common.items() if value is not None}
+    group = {} if history.client_name is None else {"group.id": history.client_name}
     settings = OwnedTopicSettings(
-        {**common, **group, **_client(config, PREFIX + "consumer.")},
-        {**common, **_client(config, PREFIX + "producer.")},
-        _positive(config, PREFIX + "kafka.query.timeout.ms", 3000) / 1000,
-        _positive(config, PREFIX + "kafka.create.timeout.ms", 30_000) / 1000,
-        attempts * interval_ms / 1000,
+        {**client, **group, **history.consumer},
+        {**client, **history.producer},
+        history.query_timeout_s,
+        history.create_timeout_s,
+        max(1, history.recovery_attempts) * history.recovery_poll_s,
+        _append_timeout_s(history),
     )
-    return KafkaHistoryStore(open_topic(topic, settings), topic, _positive(config, PREFIX + "kafka.buffer.batch.size", 1024))
+    return KafkaHistoryStore(open_topic(history.topic, settings), history.topic, history.batch_size)
 
 
-def _client(config: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Returns a client's settings. Java's (de)serializers are left out: records are bytes here."""
-    found = {key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)}
-    return {key: value for key, value in found.items() if key not in _CLIENTS_ONLY}
-
-
-def _positive(config: Mapping[str, str], key: str, default: int) -> int:
-    text = config.get(key, str(default)).strip()
-    if not text.isdecimal() or int(text) == 0:
-        raise ConfigError.invalid(key, text, "A positive integer is expected")
-    return int(text)
+def _append_timeout_s(history: HistorySettings) -> float:
+    text = history.producer.get(_DELIVERY_TIMEOUT, _APPEND_TIMEOUT_MS)
+    return int(parse_value(f"{PREFIX}producer.{_DELIVERY_TIMEOUT}", text, ConfigType.INT)) / 1000

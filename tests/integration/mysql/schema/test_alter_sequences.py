@@ -32,7 +32,8 @@ _DEFAULTS = {
     "VARCHAR(40)": ("''", "'it''s'", "'a\\\\b'", "(concat('a','b'))", "NULL"),
     "CHAR(10)": ("'x'",), "DATETIME": ("CURRENT_TIMESTAMP", "now() ON UPDATE now()", "'2020-01-02 03:04:05'"),
     "DATETIME(6)": ("CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)",), "DATE": ("'2001-01-01'", "(curdate())"),
-    "BIT(12)": ("b'101'",), "ENUM('a','it''s','b,c')": ("'it''s'",), "DECIMAL(10,2)": ("1.50", "-0.25"), "UUID": ("uuid()",),
+    "BIT(12)": ("b'101'", "10", "2", "0x0F", "'1'", "(101)"),
+    "ENUM('a','it''s','b,c')": ("'it''s'",), "DECIMAL(10,2)": ("1.50", "-0.25"), "UUID": ("uuid()",),
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pytest
 from connect.errors import ConfigError
 from connectors.cdc.errors import ConnectionLostError, PositionLostError, WaitInterrupted
 from connectors.cdc.interrupt import Interrupt
+from connectors.mysql import binlog_client
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, BinlogStart, FilePosition, _dump_command
 from connectors.mysql.config import MySqlAddress
@@ -117,6 +118,48 @@ def test_events_of_16_mb_and_more_are_joined(stream: Stream, length: int) -> Non
     assert found[1] == large
 
 
+def test_a_large_event_is_not_copied_for_each_part_of_it(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[int] = []
+
+    def copy(source: Any) -> bytes:
+        if not isinstance(source, int):
+            copied.append(len(source))
+        return bytes(source)
+
+    monkeypatch.setattr(binlog_client, "bytes", copy, raising=False)
+    event = b"L" * (2 << 20)
+    data, part = packets(b"\0" + event), 1 << 14
+    client, found = stream.client(), []
+    for at in range(0, len(data), part):
+        stream.server.sendall(data[at : at + part])
+        found += client.read(0)
+    assert found == [event]
+    assert sum(copied) < 3 * len(event)
+
+
+def test_every_statement_before_the_stream_has_a_deadline(stream: Stream) -> None:
+    deadlines: list[float] = []
+    link = stream._link
+
+    class Opening(Driver):
+        def note(self, *_: Any, **__: Any) -> None:
+            deadlines.append(link.deadline)
+
+        query = _execute_command = _read_packet = note
+        _result = Any
+        rows = ()
+
+        def get_server_info(self) -> str:
+            return "8.4.0"
+
+    driver: Any = Opening(link)
+    driver._result = driver
+    connection = MySqlConnection(driver, MySqlAddress("db", 3306, "cdc", None), stream.interrupt, math.inf)
+    BinlogClient.open(connection, FilePosition("binlog.000007"), BinlogClientSettings(1, net_read_timeout_s=5))
+    assert len(deadlines) == 6
+    assert math.inf not in deadlines
+
+
 def test_an_error_comes_after_the_events_before_it(stream: Stream) -> None:
     error = b"\xff" + struct.pack("<H", 1236) + b"#HY000Could not find first log file name in binary log index file"
     stream.send(packets(b"\0" + b"e" * 30, error))
@@ -142,8 +185,15 @@ def test_the_end_of_a_stream_that_should_go_on_is_an_error(stream: Stream) -> No
         client.read(30)
 
 
-def test_a_silent_server_is_lost(stream: Stream) -> None:
-    client = stream.client(heartbeat_s=0.001, silence_s=0.005)
+def test_the_end_of_a_stream_that_should_go_on_comes_after_the_events_before_it(stream: Stream) -> None:
+    stream.send(packets(b"\0" + b"e" * 30, END))
+    with pytest.raises(ConnectionLostError, match="ended the stream"):
+        read_all(stream.client())
+
+
+@pytest.mark.parametrize("ends_at_end", [True, False])
+def test_a_silent_server_is_lost(stream: Stream, ends_at_end: bool) -> None:
+    client = stream.client(heartbeat_s=0.001, silence_s=0.005, ends_at_end=ends_at_end)
     with pytest.raises(ConnectionLostError, match="not even a heartbeat"):
         client.read(30)
 

@@ -174,7 +174,8 @@ def test_event_deserialization_mode_is_an_old_name() -> None:
         ({"gtid.source.includes": "a", "gtid.source.excludes": "b"}, "mutually exclusive"),
         ({"database.include.list": "a", "database.exclude.list": "b"}, "mutually exclusive"),
         ({"database.ssl.mode": "verify"}, "database.ssl.mode.*verify_identity"),
-        ({"signal.data.collection": "signals"}, "signal.data.collection"),
+        ({"signal.data.collection": "signals"}, r"signal\.data\.collection.*expected database\.table"),
+        ({"message.key.columns": "t"}, r"expected <database\.table regex>:<column>"),
     ],
 )
 def test_wrong_values_are_rejected(config: dict[str, str], message: str) -> None:

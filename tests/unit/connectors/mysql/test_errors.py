@@ -16,6 +16,7 @@ from connectors.mysql.errors import (
     ServerReplacedError,
     binlog_error,
     connection_error,
+    missing_package_error,
     statement_error,
 )
 
@@ -47,7 +48,8 @@ def server(number: int, text: str) -> pymysql.err.OperationalError:
         (server(4151, "Access denied, this account is locked"), ConfigError, "until an administrator changes it"),
         (server(2003, "Can't connect ([Errno 111] Connection refused)"), UnreachableError, "cannot reach.*database.hostname"),
         (ssl.SSLCertVerificationError("certificate verify failed"), ConfigError, "no TLS connection.*database.ssl.truststore"),
-        (RuntimeError("'cryptography' package is required for sha256_password"), MissingExtraError, "needs another package"),
+        (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), UnreachableError, "cannot reach.*EOF occurred"),
+        (ConnectionResetError(104, "Connection reset by peer"), UnreachableError, "cannot reach.*reset by peer"),
         (server(1049, "Unknown database"), MySqlServerError, "refused the connection: Unknown database .error 1049"),
     ],
 )
@@ -55,6 +57,30 @@ def test_failed_connections(error: Exception, expected: type[Exception], message
     found = connection_error(ADDRESS, error)
     assert type(found) is expected
     assert re.search(message, str(found))
+
+
+@pytest.mark.parametrize("package", ["cryptography", "pynacl"])
+def test_packages_that_authentication_needs_are_named(package: str) -> None:
+    found = missing_package_error(ADDRESS, RuntimeError(f"'{package}' package is required for the auth method"))
+    assert type(found) is MissingExtraError
+    assert f"user cdc of MySQL at db:3306 authenticates by a plugin that needs another package: '{package}'" in str(found)
+    assert missing_package_error(ADDRESS, RuntimeError("can't start new thread")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), ConnectionLostError),
+        (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), ConnectionLostError),
+        (ssl.SSLError(1, "decryption failed or bad record mac"), ConnectionLostError),
+        (pymysql.err.InterfaceError(0, ""), ConnectionLostError),
+        (pymysql.err.InternalError("Packet sequence number wrong - got 5 expected 1"), ConnectionLostError),
+        (pymysql.err.ProgrammingError("Cursor closed"), MySqlServerError),
+        (pymysql.err.OperationalError(2014, "Commands out of sync"), MySqlServerError),
+    ],
+)
+def test_only_errors_of_socket_and_protocol_lose_the_connection(error: Exception, expected: type[Exception]) -> None:
+    assert type(statement_error(ADDRESS, error, "SELECT 1")) is expected
 
 
 @pytest.mark.parametrize(

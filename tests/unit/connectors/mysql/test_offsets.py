@@ -17,6 +17,7 @@ from connectors.mysql.offsets import (
 )
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+OTHER = UUID.replace("3", "4")
 
 
 def test_an_offset_of_debezium_is_read() -> None:
@@ -76,22 +77,32 @@ def test_an_offset_without_a_position_is_rejected(offset: dict[str, Any], messag
 @pytest.mark.parametrize(
     ("recorded", "desired", "expected"),
     [
+        ({"gtids": f"{UUID}:1-5"}, {"gtids": f"{UUID}:1-5"}, True),
         ({"gtids": f"{UUID}:1-5"}, {"gtids": f"{UUID}:1-6"}, True),
+        ({"gtids": f"{UUID}:1-5,{OTHER}:1-2"}, {"gtids": f"{UUID}:1-9"}, False),
         ({"gtids": f"{UUID}:1-7"}, {"gtids": f"{UUID}:1-6"}, False),
         ({"gtids": f"{UUID}:1-5", "event": 2}, {"gtids": f"{UUID}:1-5", "event": 1}, False),
+        ({"gtids": f"{UUID}:1-5", "event": 1}, {"gtids": f"{UUID}:1-5", "event": 1}, True),
         ({"gtids": f"{UUID}:1-5"}, {"gtids": f"{UUID}:1-5", "snapshot": True}, False),
         ({"gtids": f"{UUID}:1-5", "snapshot": True}, {"gtids": f"{UUID}:1-5"}, True),
         ({"file": "b.1", "pos": 9}, {"gtids": f"{UUID}:1-5"}, True),
         ({"gtids": f"{UUID}:1-5"}, {"file": "b.9", "pos": 9}, False),
-        ({"gtids": "0-1-5"}, {"gtids": "0-2-6"}, True),
+        ({"gtids": "0-1-5"}, {"gtids": "0-1-5"}, True),
+        ({"gtids": "0-1-5"}, {"gtids": "0-2-6"}, True),  # a domain has one order, whichever server wrote
+        ({"gtids": "0-1-5,1-1-1"}, {"gtids": "0-1-9"}, False),
+        ({"gtids": "0-1-5"}, {"gtids": "0-1-9,1-1-1"}, True),
         ({"gtids": "0-1-7"}, {"gtids": "0-2-6"}, False),
         ({"file": "b.000009", "pos": 900}, {"file": "b.000010", "pos": 4}, True),
         ({"file": "b.999999", "pos": 4}, {"file": "b.1000000", "pos": 4}, True),
+        ({"file": "b.000010", "pos": 4}, {"file": "b.000009", "pos": 9}, False),
+        ({"file": "b.000010", "pos": 4}, {"file": "b.000010", "pos": 4}, True),
         ({"file": "b.000010", "pos": 5}, {"file": "b.000010", "pos": 4}, False),
+        ({"file": "b.000010", "pos": 4, "event": 2}, {"file": "b.000010", "pos": 4, "event": 1}, False),
         ({"file": "b.000010", "pos": 4, "event": 1, "row": 2}, {"file": "b.000010", "pos": 4, "event": 1, "row": 1}, False),
         ({"file": "b.1", "pos": 9, "server_id": 1, "ts_sec": 5}, {"file": "b.1", "pos": 4, "server_id": 2, "ts_sec": 6}, True),
         ({"file": "b.1", "pos": 4, "server_id": 1, "ts_sec": 7}, {"file": "b.1", "pos": 9, "server_id": 2, "ts_sec": 6}, False),
         ({"file": "old.000009", "pos": 4}, {"file": "new.000001", "pos": 4}, True),
+        ({"file": "b.1", "pos": 4, "snapshot": True}, {"file": "b.1", "pos": 4, "server_id": 2}, True),
     ],
 )
 def test_positions_have_debeziums_order(recorded: dict[str, Any], desired: dict[str, Any], expected: bool) -> None:
@@ -99,7 +110,13 @@ def test_positions_have_debeziums_order(recorded: dict[str, Any], desired: dict[
 
 
 def test_sources_that_are_not_read_do_not_count() -> None:
-    other = UUID.replace("3", "4")
-    recorded, desired = {"gtids": f"{UUID}:1-5,{other}:1-9"}, {"gtids": f"{UUID}:1-5,{other}:1-2"}
+    recorded, desired = {"gtids": f"{UUID}:1-5,{OTHER}:1-9"}, {"gtids": f"{UUID}:1-5,{OTHER}:1-2"}
     assert not is_at_or_before(recorded, desired)
     assert is_at_or_before(recorded, desired, lambda source: source == UUID)
+    assert is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5"}, lambda source: source == "0-1")
+
+
+@pytest.mark.parametrize("wrong", [{"file": "binlog", "pos": 4}, {"pos": 4}, {"file": "b.1", "pos": "x"}, {"file": 7, "pos": 4}])
+def test_positions_that_cannot_be_read_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"the position .* has (file|pos)="):
+        is_at_or_before(wrong, {"file": "b.1", "pos": 4})

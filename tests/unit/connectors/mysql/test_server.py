@@ -9,8 +9,8 @@ import pytest
 from connect.errors import ConfigError
 from connectors.cdc.errors import PositionLostError
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
-from connectors.mysql.config import MySqlAddress
-from connectors.mysql.errors import MySqlServerError, ServerReplacedError
+from connectors.mysql.config import MySqlAddress, parse_config
+from connectors.mysql.errors import DuplicateServerIdError, MySqlServerError, ServerReplacedError
 from connectors.mysql.offsets import BinlogPosition, parse_offset
 from connectors.mysql.server import (
     ServerInfo,
@@ -23,6 +23,7 @@ from connectors.mysql.server import (
     resume_position,
     start_gtids,
 )
+from connectors.mysql.sessions import MySqlSessions
 
 A, B, C = (f"{letter * 8}-71ca-11e1-9e33-c80aa9429562" for letter in "abc")
 GOOD = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "server_id": "1", "gtid_mode": "ON"}
@@ -134,6 +135,14 @@ def test_lost_gtids_are_found_before_the_stream_begins(stored: str, expected: ty
     assert type(error) is (expected or type(None))
 
 
+def test_gtids_of_mysql_are_lost_on_mariadb() -> None:
+    server = info((11, 4, 5), is_mariadb=True)
+    connection = scripted({"SELECT @@GLOBAL.gtid_binlog_pos": [("0-1-5",)]}, product="MariaDB")
+    assert read_executed(connection, server) == MariaDbGtidPosition.parse("0-1-5")
+    error = find_lost_position(connection, server, BinlogPosition("binlog.000001", 4, f"{A}:1-5"), by_gtid=True)
+    assert type(error) is ServerReplacedError
+
+
 def test_a_transaction_in_progress_starts_over_on_another_server() -> None:
     offset = {"file": "binlog.000001", "pos": 4, "gtids": f"{A}:1-3", "event": 3, "row": 1, "tx_gtid": f"{A}:4"}
     same, other = (parse_offset({**offset, "server_uuid": uuid}) for uuid in (A, B))
@@ -157,3 +166,20 @@ def test_the_source_of_a_replica_is_named() -> None:
     assert read_replication_source(connection, info()) == "primary:3306"
     assert read_replication_source(scripted({"SHOW REPLICA STATUS": []}), info()) is None
     assert read_replication_source(scripted({}), info()) is None
+
+
+def test_a_server_that_cannot_be_asked_leaves_the_error_of_a_duplicate_server_id() -> None:
+    config = {
+        "topic.prefix": "shop",
+        "database.hostname": "127.0.0.1",
+        "database.port": "1",
+        "database.user": "cdc",
+        "database.server.id": "4714",
+        "schema.history.internal.kafka.topic": "history",
+    }
+    sessions = MySqlSessions(parse_config(config))
+    try:
+        error = sessions.explain_duplicate(DuplicateServerIdError("ended"))
+    finally:
+        sessions.interrupt.close()
+    assert str(error) == "ended. Give each connector and replica its own ID: database.server.id=4714 is used twice"

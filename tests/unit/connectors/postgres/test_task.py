@@ -13,9 +13,9 @@ from connect.record import SourceRecord
 from connect.source import SourceTaskContext
 from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.states import CaptureState
 from connectors.postgres import PostgresSourceTask, task
 from connectors.postgres.errors import SlotInUseError
-from connectors.postgres.states import CaptureState
 
 BASE = {
     "topic.prefix": "p",

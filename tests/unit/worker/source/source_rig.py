@@ -22,6 +22,7 @@ from worker.observability.activity import ActivityTracker
 from worker.observability.metrics.task_meter import TaskMeter
 from worker.observability.tracing.task_trace import TaskTrace
 from worker.source import at_least_once
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import SourceTaskRuntime
 from worker.storage.offset_store import OffsetPair, OffsetStore
 from worker.tasks.converters import Converters
@@ -203,4 +204,5 @@ class Rig:
             errors=self.errors,
             rejected=RejectedRecords(self.task, self.producer, self.errors),
             open_topic=no_topics,
+            owned_topics=OwnedTopics(lambda topic, settings: settings),
         )

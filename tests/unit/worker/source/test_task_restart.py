@@ -24,6 +24,7 @@ from worker.kafka.transactions import ProducerFencedError, TransactionLostError,
 from worker.model import TaskId
 from worker.source import exactly_once
 from worker.source import task as source_task
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import FlushTiming, ProducerOptions, SourceTaskRuntime, TransactionRuntime
 from worker.source.task import SourceWorkerTask
 from worker.source.transaction_boundary import Boundary, BoundarySettings
@@ -96,6 +97,7 @@ class Scene(Listener):
             errors,
             rejected,
             no_topics,
+            OwnedTopics(lambda topic, settings: settings),
             transaction=transaction,
         )
 

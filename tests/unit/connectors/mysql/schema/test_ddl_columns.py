@@ -90,6 +90,16 @@ def test_data_types_have_the_names_and_sizes_of_the_declaration(
 
 
 @pytest.mark.parametrize(
+    ("default", "expected"),
+    [("(1)", "1"), ("((-1))", "-1"), ("('x')", "x"), ("(NULL)", None), ("(b'11')", "3"), ("(1 + 1)", None), ("(uuid())", None)],
+)
+def test_only_mariadb_stores_a_literal_in_parentheses(default: str, expected: str | None) -> None:
+    for is_mariadb, value in ((True, expected), (False, None)):
+        table = parse_create_table(f"CREATE TABLE t (a INT DEFAULT {default} NOT NULL)", "d", DdlContext(is_mariadb=is_mariadb))
+        assert table.columns[0].default == value
+
+
+@pytest.mark.parametrize(
     ("declaration", "default"),
     [
         ("INT DEFAULT 5", "5"),
@@ -110,6 +120,10 @@ def test_data_types_have_the_names_and_sizes_of_the_declaration(
         ("BINARY(2) DEFAULT 0xFFFE", None),
         ("BIT(4) DEFAULT b'0101'", "0101"),
         ("BIT(8) DEFAULT 0x0F", "1111"),
+        ("BIT(8) DEFAULT 10", "1010"),
+        ("BIT(8) DEFAULT +2.5", "11"),
+        ("BIT(8) DEFAULT 0", "0"),
+        ("BIT(8) DEFAULT '1'", "110001"),
         ("INT DEFAULT b'101'", "5"),
         ("INT DEFAULT 0x10", "16"),
         ("BOOLEAN DEFAULT TRUE", "TRUE"),

@@ -8,27 +8,27 @@ from typing import Any
 
 import pytest
 
-from connect.errors import ConfigError, ConnectError, DataError
+from connect.errors import ConfigError, ConnectError
 from connect.source import OwnedTopic, OwnedTopicSettings, TopicRecord
+from connectors.mysql.config import parse_config
+from connectors.mysql.history_keys import FILE, MEMORY, PREFIX, HistorySettings
 from connectors.mysql.schema.ddl import DdlContext, UnparsedDdlError, apply, apply_changes
-from connectors.mysql.schema.history.history import FILE, KAFKA, MEMORY, SchemaHistory, open_store
-from connectors.mysql.schema.history.positions import PositionComparison
+from connectors.mysql.schema.history.ddl_selection import DdlSelection, compile_ddl_filter
+from connectors.mysql.schema.history.history import SchemaHistory, open_store
 from connectors.mysql.schema.history.records import HistoryRecord, encode_record
-from connectors.mysql.schema.history.settings import DdlSelection, SchemaHistorySettings, ddl_filter
 from connectors.mysql.schema.history.store import FileHistoryStore, HistoryStore, MemoryHistoryStore
 from connectors.mysql.schema.model import MySqlTable, TableId
 
-_UUID, _OTHER = "24bc7850-2c16-11e6-a073-0242ac110002", "7c1de3f2-3fd2-11e6-9cdc-42010af000bc"
 _CONTEXT = DdlContext(server_charset="utf8mb4")
-_SETTINGS = SchemaHistorySettings()
+_SETTINGS = HistorySettings()
 
 
 def position(pos: int, **more: Any) -> dict[str, Any]:
     return {"file": "bin.000001", "pos": pos, **more}
 
 
-def history(store: HistoryStore, settings: SchemaHistorySettings = _SETTINGS, server: str = "shop") -> SchemaHistory:
-    return SchemaHistory(store, {"server": server}, settings, PositionComparison(is_mariadb=False))
+def history(store: HistoryStore, settings: HistorySettings = _SETTINGS, server: str = "shop") -> SchemaHistory:
+    return SchemaHistory(store, {"server": server}, settings)
 
 
 def record_all(target: SchemaHistory, *statements: str) -> None:
@@ -83,11 +83,11 @@ def test_unparseable_ddl_fails_the_recovery_unless_it_may_be_skipped() -> None:
     record_all(history(store), "CREATE TABLE t (a INT)")
     with pytest.raises(UnparsedDdlError):
         known(history(store), position(99))
-    assert known(history(store, SchemaHistorySettings(skips_unparseable_ddl=True)), position(99)) == {"d.t": ["a"]}
+    assert known(history(store, HistorySettings(skips_unparseable=True)), position(99)) == {"d.t": ["a"]}
 
 
 def test_tables_come_from_ddl_if_that_is_preferred() -> None:
-    target = history(MemoryHistoryStore(), SchemaHistorySettings(prefers_ddl=True))
+    target = history(MemoryHistoryStore(), HistorySettings(prefers_ddl=True))
     tables: dict[TableId, MySqlTable] = {}
     changes = apply(tables, "CREATE TABLE t (a INT)", "d", _CONTEXT)
     target.record(position(1), "d", "CREATE TABLE t (z INT)", changes, ts_ms=1)
@@ -175,33 +175,44 @@ class _Context:
         return self.topic
 
 
-_KAFKA = {
-    "schema.history.internal.kafka.topic": "history",
-    "schema.history.internal.kafka.bootstrap.servers": "broker:9092",
+_REQUIRED = {
+    "topic.prefix": "shop",
+    "database.hostname": "db",
+    "database.user": "cdc",
+    "database.password": "secret-password",
+    "database.server.id": "184054",
+    f"{PREFIX}kafka.topic": "history",
 }
+
+
+def parsed(**keys: str) -> HistorySettings:
+    """The settings of a connector with keys below ``schema.history.internal``, underscores for dots."""
+    return parse_config({**_REQUIRED, **{PREFIX + name.replace("_", "."): value for name, value in keys.items()}}).history
 
 
 def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
     context = _Context()
-    config = {
-        **_KAFKA,
-        "schema.history.internal": KAFKA,
-        "schema.history.internal.name": "mine",
-        "schema.history.internal.producer.security.protocol": "SSL",
-        "schema.history.internal.consumer.security.protocol": "PLAINTEXT",
-        "schema.history.internal.consumer.key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
-        "schema.history.internal.kafka.recovery.attempts": "20",
-        "schema.history.internal.kafka.query.timeout.ms": "1500",
-        "schema.history.internal.kafka.buffer.batch.size": "2",
-    }
-    store = open_store(config, context.open)
-    ((name, settings),) = context.opened
+    settings = parsed(
+        kafka_bootstrap_servers="broker:9092",
+        name="mine",
+        producer_security_protocol="SSL",
+        producer_delivery_timeout_ms="5000",
+        consumer_security_protocol="PLAINTEXT",
+        consumer_key_deserializer="org.apache.kafka.common.serialization.StringDeserializer",
+        kafka_recovery_attempts="20",
+        kafka_query_timeout_ms="1500",
+        kafka_buffer_batch_size="2",
+    )
+    store = open_store(settings, context.open)
+    ((name, opened),) = context.opened
     assert name == "history"
-    assert settings.producer == {"bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL"}
-    assert settings.consumer == {
+    assert opened.producer == {
+        "bootstrap.servers": "broker:9092", "client.id": "mine", "security.protocol": "SSL", "delivery.timeout.ms": "5000",
+    }  # fmt: skip
+    assert opened.consumer == {
         "bootstrap.servers": "broker:9092", "client.id": "mine", "group.id": "mine", "security.protocol": "PLAINTEXT",
     }  # fmt: skip
-    assert (settings.query_timeout_s, settings.create_timeout_s, settings.read_timeout_s) == (1.5, 30.0, 2.0)
+    assert opened[2:] == (1.5, 30.0, 2.0, 5.0)
     assert not store.storage_exists()
     store.initialize()
     assert context.topic.configs == {"cleanup.policy": "delete", "retention.ms": "9223372036854775807", "retention.bytes": "-1"}
@@ -212,93 +223,23 @@ def test_topic_is_opened_with_the_settings_of_its_clients() -> None:
     assert list(store.read()) == [b"1", b"2", b"3"]
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({}, "configuration schema.history.internal.kafka.topic: A value is required"),
-        ({"schema.history.internal.kafka.topic": "x"}, "schema.history.internal.kafka.bootstrap.servers: A value is required"),
-        ({**_KAFKA, "schema.history.internal.kafka.query.timeout.ms": "0"}, "A positive integer is expected"),
-        ({"schema.history.internal": FILE}, "schema.history.internal.file.filename: A value is required"),
-        ({"schema.history.internal": "io.debezium.storage.redis.history.RedisSchemaHistory"}, "Redis.*other stores of Debezium"),
-    ],
-)
-def test_incomplete_and_unsupported_stores_are_refused_by_name(config: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        open_store(config, _Context().open)
+def test_topic_without_brokers_has_the_workers_clients() -> None:
+    context = _Context()
+    open_store(parsed(), context.open)
+    assert [(settings.consumer, settings.producer) for _, settings in context.opened] == [({}, {})]
 
 
-def test_stores_are_chosen_by_debeziums_class(tmp_path: Path) -> None:
-    file = {"schema.history.internal": FILE, "schema.history.internal.file.filename": str(tmp_path / "h")}
-    assert isinstance(open_store(file, _Context().open), FileHistoryStore)
-    assert isinstance(open_store({"schema.history.internal": MEMORY}, _Context().open), MemoryHistoryStore)
+def test_stores_are_chosen_by_kind(tmp_path: Path) -> None:
+    assert isinstance(open_store(HistorySettings(FILE, file=str(tmp_path / "h")), _Context().open), FileHistoryStore)
+    assert isinstance(open_store(HistorySettings(MEMORY), _Context().open), MemoryHistoryStore)
 
 
-GTIDS = [
-    # recorded, desired, and whether it is at or before
-    ({"gtids": f"{_UUID}:1-5"}, {"gtids": f"{_UUID}:1-5"}, True),
-    ({"gtids": f"{_UUID}:1-5"}, {"gtids": f"{_UUID}:1-6"}, True),
-    ({"gtids": f"{_UUID}:1-6"}, {"gtids": f"{_UUID}:1-5"}, False),
-    ({"gtids": f"{_UUID}:1-5,{_OTHER}:1-2"}, {"gtids": f"{_UUID}:1-9"}, False),
-    ({"gtids": f"{_UUID}:1-5"}, {"gtids": f"{_UUID}:1-5", "snapshot": True}, False),
-    ({"gtids": f"{_UUID}:1-5", "snapshot": True}, {"gtids": f"{_UUID}:1-5"}, True),
-    ({"gtids": f"{_UUID}:1-5", "event": 2}, {"gtids": f"{_UUID}:1-5", "event": 1}, False),
-    ({"gtids": f"{_UUID}:1-5", "event": 1}, {"gtids": f"{_UUID}:1-5", "event": 1}, True),
-    ({"file": "a.1", "pos": 9}, {"gtids": f"{_UUID}:1"}, True),
-    ({"gtids": f"{_UUID}:1"}, {"file": "a.1", "pos": 9}, False),
-]
-
-
-@pytest.mark.parametrize(("recorded", "desired", "expected"), GTIDS)
-def test_gtid_sets_are_compared(recorded: dict[str, Any], desired: dict[str, Any], expected: bool) -> None:
-    assert PositionComparison(is_mariadb=False).is_at_or_before(recorded, desired) is expected
-
-
-def test_gtids_of_excluded_servers_do_not_count() -> None:
-    comparison = PositionComparison(is_mariadb=False, is_source_included=lambda uuid: uuid == _UUID)
-    assert comparison.is_at_or_before({"gtids": f"{_UUID}:1-5,{_OTHER}:1-2"}, {"gtids": f"{_UUID}:1-5"})
-    mariadb = PositionComparison(is_mariadb=True, is_source_included=lambda source: source == "0-1")
-    assert mariadb.is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5"})
-
-
-@pytest.mark.parametrize(
-    ("recorded", "desired", "expected"),
-    [
-        ("0-1-5", "0-1-5", True),
-        ("0-1-5", "0-2-6", True),  # a domain has one order, whichever server wrote
-        ("0-1-7", "0-2-6", False),
-        ("0-1-5,1-1-1", "0-1-9", False),
-        ("0-1-5", "0-1-9,1-1-1", True),
-    ],
-)
-def test_gtids_of_mariadb_are_compared_by_domain(recorded: str, desired: str, expected: bool) -> None:
-    assert PositionComparison(is_mariadb=True).is_at_or_before({"gtids": recorded}, {"gtids": desired}) is expected
-
-
-@pytest.mark.parametrize(
-    ("recorded", "desired", "expected"),
-    [
-        ({"file": "b.000001", "pos": 9}, {"file": "b.000002", "pos": 4}, True),
-        ({"file": "b.000010", "pos": 4}, {"file": "b.000009", "pos": 9}, False),
-        ({"file": "b.999999", "pos": 9}, {"file": "b.1000000", "pos": 4}, True),
-        ({"file": "b.1", "pos": 9}, {"file": "b.1", "pos": 9}, True),
-        ({"file": "b.1", "pos": 10}, {"file": "b.1", "pos": 9}, False),
-        ({"file": "b.1", "pos": 9, "event": 2}, {"file": "b.1", "pos": 9, "event": 1}, False),
-        ({"file": "b.1", "pos": 9, "event": 1, "row": 3}, {"file": "b.1", "pos": 9, "event": 1, "row": 2}, False),
-        ({"file": "b.1", "pos": 9, "row": 1}, {"file": "b.1", "pos": 9, "row": 1}, True),
-        ({"file": "z.7", "pos": 9}, {"file": "b.1", "pos": 4}, True),
-        ({"file": "b.9", "pos": 9, "server_id": 1, "ts_sec": 5}, {"file": "b.1", "pos": 4, "server_id": 2, "ts_sec": 6}, True),
-        ({"file": "b.1", "pos": 4, "server_id": 1, "ts_sec": 7}, {"file": "b.9", "pos": 4, "server_id": 2, "ts_sec": 6}, False),
-        ({"file": "b.1", "pos": 4, "snapshot": True}, {"file": "b.1", "pos": 4, "server_id": 2}, True),
-    ],
-)
-def test_files_and_positions_are_compared(recorded: dict[str, Any], desired: dict[str, Any], expected: bool) -> None:
-    assert PositionComparison(is_mariadb=False).is_at_or_before(recorded, desired) is expected
-
-
-@pytest.mark.parametrize("wrong", [{"file": "binlog", "pos": 4}, {"pos": 4}, {"file": "b.1", "pos": "x"}])
-def test_positions_that_cannot_be_read_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(DataError, match="position"):
-        PositionComparison(is_mariadb=False).is_at_or_before(wrong, {"file": "b.1", "pos": 4})
+def test_files_with_other_names_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    target = history(MemoryHistoryStore())
+    record_all(target, "CREATE TABLE t (a INT)", "ALTER TABLE t ADD b INT")
+    assert known(target, position(1) | {"file": "moved.000001"}) == {"d.t": ["a", "b"]}
+    assert [record.getMessage() for record in caplog.records if "other names than moved.000001" in record.getMessage()] != []
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(
@@ -316,30 +257,33 @@ def test_positions_that_cannot_be_read_are_refused(wrong: dict[str, Any]) -> Non
     ],
 )
 def test_ddl_that_is_filtered_by_default(ddl: str) -> None:
-    selection = DdlSelection(SchemaHistorySettings(), lambda _: True, lambda _: True)
+    selection = DdlSelection(HistorySettings(), lambda _: True, lambda _: True)
     assert selection.is_ignored(ddl)
     assert not selection.is_stored(ddl, "d", [TableId("d", "t")])
 
 
 def test_ddl_of_tables_that_are_not_captured_is_stored_unless_configured() -> None:
-    def selected(config: dict[str, str], database: str, *tables: str) -> bool:
-        settings = SchemaHistorySettings.parse({f"schema.history.internal.{key}": value for key, value in config.items()})
+    def selected(settings: HistorySettings, database: str, *tables: str) -> bool:
         selection = DdlSelection(settings, lambda id: id == TableId("d", "t"), lambda name: name == "d")
         return selection.is_stored("ALTER TABLE ...", database, [TableId(database, table) for table in tables])
 
-    assert selected({}, "x", "u")
-    tables = {"store.only.captured.tables.ddl": "true"}
+    assert selected(parsed(), "x", "u")
+    tables = parsed(store_only_captured_tables_ddl="true")
     assert (selected(tables, "d", "u"), selected(tables, "d", "u", "t"), selected(tables, "d")) == (False, True, False)
-    databases = {"store.only.captured.databases.ddl": "TRUE"}
+    databases = parsed(store_only_captured_databases_ddl="TRUE")
     assert (selected(databases, "x", "t"), selected(databases, "d", "u")) == (False, True)
-    assert not selected({"ddl.filter": "ALTER .*"}, "d", "t")
-    settings = SchemaHistorySettings(stores_only_captured_tables=True)
+    assert not selected(parsed(ddl_filter="ALTER .*"), "d", "t")
+    settings = HistorySettings(only_captured_tables=True)
     assert DdlSelection(settings, lambda _: False, lambda _: True).is_stored("SET character_set_server=utf8", "", [])
 
 
-def test_settings_that_are_wrong_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"skip\.unparseable\.ddl: expected true or false"):
-        SchemaHistorySettings.parse({"schema.history.internal.skip.unparseable.ddl": "maybe"})
-    with pytest.raises(ConfigError, match=r"ddl\.filter: a regular expression is invalid"):
-        SchemaHistorySettings.parse({"schema.history.internal.ddl.filter": "(("})
-    assert ddl_filter(r"a\,b,c.*")("A,B")
+def test_ddl_filter_has_commas_within_expressions() -> None:
+    assert compile_ddl_filter(parsed(ddl_filter=r"a\,b,c.*").ddl_filter)("A,B")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("ddl_filter", "(("), ("skip_unparseable_ddl", "maybe"), ("kafka_buffer_batch_size", "0")]
+)
+def test_settings_that_are_wrong_are_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key.replace("_", r"\.")):
+        parsed(**{key: value})

@@ -8,12 +8,13 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ErrantSourceRecord
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.postgres.config import parse_config
 from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.row_decoder import NullInRequiredError, TableRows, snapshot_decoder
 from connectors.postgres.schema.value_errors import name_value
-from connectors.postgres.snapshot.events import OffsetStep, SnapshotPoint, TableEvents
+from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.text_batches import Traits
 from connectors.postgres.types.catalog_type import CatalogType
 

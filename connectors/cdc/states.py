@@ -10,6 +10,7 @@ class CaptureState(Enum):
 
     STARTING = "starting"
     CREATING_SLOT = "creating slot"
+    """Only with PostgreSQL."""
     SNAPSHOT = "snapshot"
     SNAPSHOT_COMPLETED = "snapshot completed"
     """The stream has not started yet."""
@@ -18,5 +19,6 @@ class CaptureState(Enum):
     STREAMING = "streaming"
     RECONNECTING = "reconnecting"
     WAITING_FOR_SLOT = "waiting for slot"
+    """Only with PostgreSQL."""
     DONE = "done"
     """The snapshot of ``initial_only`` is complete."""

@@ -1,0 +1,101 @@
+"""300,000 updates of one transaction of MariaDB streamed into a topic, JSON without schemas; beside a plain receiver of the same
+binary log.
+
+A second part commits single rows at 1,000 a second for ten seconds and reports the time from commit to topic.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, latencies_ms, running_stream, spread_ms
+from benchmarks.environment import environment
+from benchmarks.measure import measure_here, report
+from sluice.embedded.mariadb import EmbeddedMariaDB
+
+ROWS, UPDATES, COMMITS = 500_000, 300_000, 10_000
+_DUMP, _NON_BLOCKING = 0x12, 0x01
+
+
+def _create(server: EmbeddedMariaDB) -> None:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE customers(id bigint PRIMARY KEY, first_name varchar(60) NOT NULL, last_name varchar(60), "
+            "email varchar(120), balance decimal(12,2), score double, active boolean, created_at timestamp(6) NOT NULL, "
+            "notes text)"
+        )
+        cursor.execute(
+            "INSERT INTO customers SELECT seq, CONCAT('first', seq), CONCAT('last', seq), CONCAT('user', seq, '@example.com'), "
+            f"MOD(seq, 10000) / 100, RAND() * 5, MOD(seq, 2), NOW(6), REPEAT('x', 40) FROM seq_1_to_{ROWS}"
+        )
+
+
+def _config(server: EmbeddedMariaDB) -> dict[str, str]:
+    """A configuration of Debezium's connector."""
+    return {
+        "name": "bench",
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "tasks.max": "1",
+        "database.hostname": server.host,
+        "database.port": str(server.port),
+        "database.user": server.user,
+        "database.password": server.password,
+        "database.server.id": "7001",
+        "topic.prefix": "bench",
+        "table.include.list": f"{server.database}.customers",
+        "include.schema.changes": "false",
+        "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
+        "snapshot.mode": "no_data",
+    }
+
+
+def _baseline(server: EmbeddedMariaDB, file: str, position: int) -> None:
+    """Receives the events as packets of PyMySQL."""
+    with server.connect() as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SET @master_binlog_checksum = 'CRC32', @mariadb_slave_capability = 4")
+        request = struct.pack("<IHI", position, _NON_BLOCKING, 7002) + file.encode()
+        connection._execute_command(_DUMP, request)  # type: ignore[attr-defined]
+        while connection._read_packet().get_all_data()[0] != 0xFE:  # type: ignore[no-untyped-call]
+            pass
+
+
+def _update_all(server: EmbeddedMariaDB) -> int:
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE customers SET score = score + 1, notes = REPEAT('y', 40) WHERE id <= %s", (UPDATES,))
+    return UPDATES
+
+
+def _commit_singly(server: EmbeddedMariaDB) -> int:
+    update = "UPDATE customers SET score = score + 1, created_at = NOW(6) WHERE id = %s"
+    with server.connect() as connection, connection.cursor() as cursor:
+        at_rate(1_000, COMMITS, lambda i: cursor.execute(update, (400_000 + i % 1000,)))
+    return COMMITS
+
+
+def _changed_us(value: Mapping[str, Any]) -> int:
+    """When the row was changed, in microseconds since 1970: MariaDB logs the time of a commit in seconds."""
+    since = dt.datetime.fromisoformat(value["after"]["created_at"]) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return since // dt.timedelta(microseconds=1)
+
+
+def main() -> None:
+    with environment() as here, EmbeddedMariaDB(here.home / "mariadb", dies_with_parent=True) as server:
+        _create(server)
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW MASTER STATUS")
+            file, position, *_ = cursor.fetchone()
+        topic = here.create_topic(f"bench.{server.database}.customers", **LOG_APPEND_TIME)
+        with running_stream(here, _config(server)) as stream:
+            ours = stream.measure(lambda: _update_all(server), 180, [topic], is_one_transaction=True)
+            stream.measure(lambda: _commit_singly(server), 60, [topic])
+        limit = measure_here(UPDATES, lambda: _baseline(server, str(file), int(position)))
+        found = latencies_ms(here, {topic: UPDATES}, _changed_us)
+        report("mariadb_stream", ours, limit, latency_ms=spread_ms(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""Runs snapshot and stream: connects, starts what the plan says, and moves from one state to the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from connect.record import SourceRecord
+from connect.source import OwnedTopic, OwnedTopicSettings
+from connect.text_records import LazyRecords
+from connect.version import sluice_version
+from connectors.cdc.errors import PositionLostError
+from connectors.cdc.offsets import CONTRACTS, source_partition
+from connectors.cdc.schema.checks import check_collection_count, check_table_topics
+from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.schema.filters import Filters
+from connectors.cdc.signals.actions import Signal
+from connectors.cdc.states import CaptureState
+from connectors.cdc.streaming.offset_tracker import OffsetPairs, OffsetTracker
+from connectors.mysql.catalog import read_tables
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.offsets import (
+    SNAPSHOT,
+    SNAPSHOT_COMPLETED,
+    SNAPSHOT_STATE,
+    BinlogPosition,
+    StoredBinlogOffset,
+    with_server,
+)
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.history.ddl_selection import DdlSelection
+from connectors.mysql.schema.history.history import SchemaHistory, open_store
+from connectors.mysql.schema.model import TableId
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.session import MySqlSnapshotSession
+from connectors.mysql.startup import MySqlStart, plan_mysql_start
+from connectors.mysql.streaming.change_events import BinlogEventBuilder
+from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.session import BinlogStream, uses_gtids
+from connectors.mysql.streaming.structure_changes import StructureChanges
+
+log = logging.getLogger(__name__)
+
+
+class _NoSignals:
+    """Signals are not supported yet."""
+
+    def receive(self, signal: Signal) -> None:
+        log.warning("signal %s is ignored: this connector does not support signals yet", signal.type)
+
+    def offsets_stored(self, offsets: OffsetPairs) -> None: ...
+
+
+class MySqlCapture:
+    """Captures the changes of the databases of a server. See :class:`connectors.cdc.task.TaskCapture`."""
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        stored: StoredBinlogOffset | None,
+        open_topic: Callable[[str, OwnedTopicSettings], OwnedTopic],
+    ) -> None:
+        """``open_topic`` is the task context's ``open_owned_topic``."""
+        self._settings = settings
+        self._stored = stored
+        self._filters = filters = Filters(settings.capture)
+        self.sessions = MySqlSessions(settings)
+        self._tables = MySqlCapturedTables(settings, filters)
+        self.observers = BinlogObservers()
+        self.signals = _NoSignals()
+        self._load_contracts()
+        binlog = settings.binlog
+        history = SchemaHistory(
+            open_store(settings.history, open_topic),
+            source_partition(settings.topic_prefix),
+            settings.history,
+            binlog.reads_source if binlog.filters_sources else None,
+        )
+        selection = DdlSelection(settings.history, self._tables.captures, filters.captures_schema)
+        self._structures = TableStructures(history, selection.is_stored)
+        builder = BinlogEventBuilder(settings, sluice_version())
+        self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
+        self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
+        self._offsets: OffsetTracker[str] = OffsetTracker(source_partition(settings.topic_prefix), with_server)
+        self._snapshot: MySqlSnapshotSession | None = None
+        self._snapshot_done = False
+        self._snapshot_state = None if stored is None or settings.snapshot.mode == "always" else stored.snapshot_state
+        """What an interrupted snapshot has completed; None if the next one starts over."""
+        self._structure_is_current = False
+        """Whether the structures are those at the position of the stream."""
+        self.state = CaptureState.STARTING
+
+    def _load_contracts(self) -> None:
+        extras = self._stored.extras if self._stored is not None else {}
+        contracts = parse_contracts(extras.get(CONTRACTS))
+        observers, tables = self.observers, self._tables
+        tables.contracts.load(contracts, lambda text: observers.set_offset_extras(tables, {CONTRACTS: text}))
+
+    # --- what the task calls --------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Connects and checks the server and the filters. Raises ConfigError."""
+        sql = self.sessions.catalog()
+        check_server(sql, read_server(sql))
+        self._check_tables()
+
+    def _check_tables(self) -> None:
+        settings = self._settings
+        ids = [TableId(table.database, table.name) for table in read_tables(self.sessions.catalog())]
+        captured = [id for id in ids if self._tables.captures(id)]
+        check_collection_count(len(captured), settings.tables_max, settings.tables_limit_action)
+        check_table_topics(captured, settings.topic_naming)
+
+    def read(self) -> Sequence[SourceRecord]:
+        """Returns the next records; connects first if necessary, and waits for changes a short time."""
+        records: Sequence[SourceRecord] = ()
+        if self.state is CaptureState.DONE:
+            self.sessions.interrupt.wait(self._settings.poll_interval_s)
+        elif self._stream.is_open:
+            records = self._read_stream()
+        elif self._snapshot is not None and not self._snapshot_done:
+            records = self._read_snapshot(self._snapshot)
+        else:
+            self._open()
+        self._polled(records)
+        return records
+
+    @property
+    def has_more(self) -> bool:
+        return self._stream.has_more or self.state is CaptureState.SNAPSHOT
+
+    def take_records(self) -> Sequence[SourceRecord]:
+        self._polled(records := self._stream.take_records())
+        return records
+
+    def _polled(self, records: Sequence[SourceRecord]) -> None:
+        latest = None
+        if records:
+            # Looking at one of these records would create all of them.
+            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
+            self._snapshot_state = latest.get(SNAPSHOT_STATE)
+        self._offsets.polled(latest, self._stream.position_offset() if self._is_streaming() else None)
+
+    def _is_streaming(self) -> bool:
+        """Whether the stream's position says everything: no snapshot is missing."""
+        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING) and not self._misses_snapshot()
+
+    def _misses_snapshot(self) -> bool:
+        return not self._snapshot_done and (self._stored is None or not self._stored.snapshot_completed)
+
+    def is_loaded(self) -> bool:
+        return self._snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
+
+    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
+        return self._offsets.update_offsets(offsets)
+
+    def offsets_stored(self, offsets: OffsetPairs) -> bool:
+        self._offsets.offsets_stored(offsets)
+        return False  # the server keeps its log as long as it is configured to
+
+    def progress(self) -> Mapping[str, Any]:
+        snapshot = {} if self._snapshot is None else self._snapshot.progress()
+        return {"phase": self.state.value, **snapshot, **self._stream.progress()}
+
+    def disconnect(self) -> None:
+        self._stream.disconnect()
+        if self._snapshot is not None:
+            self._snapshot.close()
+            if not self._snapshot_done:
+                self._snapshot = None
+        self.sessions.close_catalog()
+
+    def close(self) -> None:
+        """Closes everything, for ever."""
+        self.disconnect()
+        self._structures.history.close()
+        self.sessions.interrupt.close()
+
+    # --- start ----------------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Decides by position and server state how to start, and starts it."""
+        sql = self.sessions.catalog()
+        server = read_server(sql)
+        check_server(sql, server)
+        self._structures.set_server(server)
+        known = self._known_position()
+        lost = None
+        if known is not None:
+            by_gtid = uses_gtids(server, known.position, self._settings)
+            lost = find_lost_position(sql, server, known.position, by_gtid=by_gtid, server_uuid=known.server_uuid)
+        knows_structure = known is not None and lost is None and self._knows_structure(known)
+        plan = plan_mysql_start(
+            self._mode(),
+            snapshot_completed=None if known is None else known.snapshot_completed,
+            lost=lost,
+            knows_structure=knows_structure,
+            history=self._settings.history,
+        )
+        if plan.warning:
+            log.warning("%s", plan.warning)
+        if server.uuid is not None:
+            self._offsets.set_server(server.uuid)
+        self._start(plan.action, server, known)
+
+    def _mode(self) -> str:
+        """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""
+        mode = self._settings.snapshot.mode
+        return "initial" if self._snapshot_done and mode in ("always", "recovery") else mode
+
+    def _known_position(self) -> StoredBinlogOffset | None:
+        """Where the task is: where the stream was before the connection was lost, else the stored offset."""
+        position = self._stream.position
+        if position is None:
+            return self._stored
+        completed = self._snapshot_done or (self._stored is not None and self._stored.snapshot_completed)
+        if self._stored is None:
+            return StoredBinlogOffset(position, completed, server_uuid=self._offsets.server)
+        return replace(self._stored, position=position, snapshot_completed=completed, server_uuid=self._offsets.server)
+
+    def _knows_structure(self, known: StoredBinlogOffset) -> bool:
+        """Recovers the structure at a position, unless it is known already. Returns whether there is any."""
+        if self._structure_is_current:
+            return True
+        if self._settings.snapshot.mode == "recovery" and not self._snapshot_done:
+            return self._structures.history.exists()
+        count = self._structures.recover(known.extras)
+        log.info(
+            "recovered the structure of %d tables from %d records of the schema history", len(self._structures.tables), count
+        )
+        self._structure_is_current = count > 0
+        return count > 0
+
+    def _start(self, action: MySqlStart, server: ServerInfo, known: StoredBinlogOffset | None) -> None:
+        match action:
+            case MySqlStart.DONE:
+                self.state = CaptureState.DONE
+            case MySqlStart.SNAPSHOT | MySqlStart.STRUCTURE:
+                self._start_over()
+                self._structures.history.initialize_storage()
+                snapshot = self._open_snapshot(server)
+                if action is MySqlStart.SNAPSHOT:
+                    snapshot.start()
+                else:
+                    snapshot.start_structure()
+                # After a lost connection, the snapshot continues from here.
+                self._stream.skip_to(snapshot.position)
+                self._structure_is_current = True
+                self.state = CaptureState.SNAPSHOT
+            case MySqlStart.REBUILD:
+                assert known is not None
+                self._structures.history.initialize_storage()
+                self._open_snapshot(server).start_structure(known.position, known.extras)
+                self._structure_is_current = True
+                self.state = CaptureState.SNAPSHOT
+            case MySqlStart.CATCH_UP:
+                assert known is not None
+                snapshot = self._open_snapshot(server)
+                snapshot.start(self._snapshot_state, records_structure=False)
+                self._start_stream(server, known, snapshot.position)
+            case MySqlStart.STREAM:
+                assert known is not None
+                self._start_stream(server, known)
+
+    def _start_over(self) -> None:
+        """Forgets the position: a snapshot replaces everything."""
+        self._stored = None
+        self._snapshot_done = False
+        self._snapshot_state = None
+        self._structures.tables.clear()
+        self._structures.database_charsets.clear()
+        self._structure_is_current = False
+
+    def _start_stream(self, server: ServerInfo, known: StoredBinlogOffset, stop: BinlogPosition | None = None) -> None:
+        position = resume_position(known, server)
+        if self._stored is not None and self._stream.position is None:
+            self._stream.restore_transaction(self._stored)
+        self._require_snapshot(stop is not None)
+        self._stream.start(server, position, stop)
+        self.state = CaptureState.STREAMING if stop is None else CaptureState.CATCHING_UP
+
+    def _require_snapshot(self, required: bool) -> None:
+        """Sets whether offsets of changes still require a snapshot, and from where on."""
+        members: dict[str, Any] = {}
+        if required:
+            members = {SNAPSHOT: "INITIAL", SNAPSHOT_COMPLETED: False}
+            if self._snapshot_state is not None:
+                members[SNAPSHOT_STATE] = self._snapshot_state
+        self.observers.set_offset_extras(self, members)
+
+    def _open_snapshot(self, server: ServerInfo) -> MySqlSnapshotSession:
+        observers = self.observers
+        self._snapshot = MySqlSnapshotSession(
+            self._settings,
+            self._tables,
+            self._structures,
+            self.sessions,
+            server,
+            sluice_version(),
+            lambda: observers.offset_extras,
+        )
+        return self._snapshot
+
+    # --- snapshot and stream --------------------------------------------------------------------------------------------------
+
+    def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
+        records = snapshot.read()
+        if snapshot.done:
+            self._snapshot_done = True
+            self._structure_is_current = True
+            if self._settings.snapshot.mode == "initial_only":
+                self.state = CaptureState.DONE
+            else:
+                self._stream.skip_to(snapshot.position)
+                self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
+
+    def _read_stream(self) -> Sequence[SourceRecord]:
+        try:
+            self._stream.read()
+        except PositionLostError as e:
+            if self._settings.snapshot.mode != "when_needed":
+                raise
+            log.warning("%s; taking a new snapshot", e.message)
+            records = self._stream.take_records()
+            self._stream.forget()
+            self._start_over()
+            self.state = CaptureState.STARTING
+            return records
+        records = self._stream.take_records()
+        if self._stream.is_at_stop:
+            assert self._snapshot is not None
+            self._stream.skip_to(self._snapshot.position)
+            self._snapshot.restart_clock()
+            self._require_snapshot(False)
+            self.state = CaptureState.SNAPSHOT
+        return records

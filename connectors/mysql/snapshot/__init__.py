@@ -1,0 +1,1 @@
+"""The snapshot: the structure of tables, and a consistent read of their rows."""

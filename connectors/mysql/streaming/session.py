@@ -1,0 +1,223 @@
+"""The stream of changes across connections: its position, its records, and its heartbeats."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connect.record import SourceRecord
+from connectors.cdc.streaming.heartbeat import Heartbeat
+from connectors.cdc.streaming.read_pace import ReadPace
+from connectors.cdc.streaming.transaction_metadata import TransactionMetadata
+from connectors.mysql.binlog import MariaDbGtidPosition
+from connectors.mysql.binlog_client import BinlogClient, BinlogStart, FilePosition
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.errors import DuplicateServerIdError
+from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.server import ServerInfo, read_purged, start_gtids
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.streaming.change_events import BinlogEventBuilder
+from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
+from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.structure_changes import StructureChanges
+
+
+class BinlogStream:
+    """Reads changes. The position outlives the connection."""
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        structures: StructureChanges,
+        sessions: MySqlSessions,
+        builder: BinlogEventBuilder,
+        observers: BinlogObservers,
+    ) -> None:
+        self._settings = settings
+        self._tables = tables
+        self._structures = structures
+        self._sessions = sessions
+        self._builder = builder
+        self._observers = observers
+        self._pace = ReadPace()
+        self._heartbeat = Heartbeat(settings.heartbeat, settings.topic_prefix, lambda sql: sessions.catalog().execute(sql))
+        self._metadata = _transaction_metadata(settings)
+        self._emitter: BinlogEventEmitter | None = None
+        self._client: BinlogClient | None = None
+        self._pending: deque[bytes] = deque()
+        self._stop: BinlogPosition | None = None
+        self._position: BinlogPosition | None = None
+        self._events = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether more changes had arrived than the last read has returned."""
+        return bool(self._pending)
+
+    @property
+    def position(self) -> BinlogPosition | None:
+        """The position to continue from; None before the first start."""
+        return self._position if self._emitter is None else self._emitter.position
+
+    def restore_transaction(self, stored: StoredBinlogOffset) -> None:
+        """Continues the counts of the transaction of a stored offset (``provide.transaction.metadata``)."""
+        if self._metadata is not None:
+            self._metadata.restore(stored.transaction)
+
+    def skip_to(self, position: BinlogPosition) -> None:
+        """Continues there at the next start: a snapshot has everything that is before."""
+        self.disconnect()
+        self._position = position
+
+    def forget(self) -> None:
+        """Gives the position up."""
+        self.disconnect()
+        self._position = None
+
+    def start(self, server: ServerInfo, position: BinlogPosition, stop: BinlogPosition | None = None) -> None:
+        """Starts the stream at a position. With ``stop``, a position of this server, :attr:`is_at_stop` says when it is there.
+
+        Raises the errors of :meth:`BinlogClient.open`.
+        """
+        start, gtids = start_of(self._sessions.catalog(), server, position, self._settings)
+        client = self._sessions.stream(start)
+        self._position, self._stop = position, stop
+        self._emitter = BinlogEventEmitter(
+            position,
+            gtids,
+            client.decoder(),
+            self._builder,
+            self._tables,
+            self._structures,
+            self._observers,
+            self._metadata,
+        )
+        self._client = client
+
+    @property
+    def is_at_stop(self) -> bool:
+        """Whether all changes before ``stop`` were read. False without one."""
+        emitter, stop = self._emitter, self._stop
+        if emitter is None or stop is None or emitter.is_in_transaction:
+            return False
+        return is_at_or_before(_place(stop), _place(emitter.position))
+
+    def read(self) -> None:
+        """Reads what has arrived, or waits for it. :meth:`take_records` returns the records, also after an error.
+
+        Raises the errors of :meth:`BinlogClient.read` and :meth:`BinlogEventEmitter.on_event`.
+        """
+        client, emitter = self._client, self._emitter
+        assert client is not None
+        assert emitter is not None
+        if (delay_s := self._pace.delay_s()) > 0:
+            self._sessions.interrupt.wait(delay_s)
+        if not self._pending and not self.is_at_stop:
+            try:
+                self._pending.extend(client.read(self._heartbeat.limit_wait_s(self._settings.poll_interval_s)))
+            except DuplicateServerIdError as e:
+                raise self._sessions.explain_duplicate(e) from e
+        self._convert(emitter)
+        out = emitter.out
+        self._pace.start(kinds=out.count_kinds(), is_full=bool(self._pending))
+        if self._stop is None and self._heartbeat.is_due:
+            out.append(self._heartbeat.beat(emitter.position_offset()))
+
+    def _convert(self, emitter: BinlogEventEmitter) -> None:
+        settings, pending, out = self._settings, self._pending, emitter.out
+        size = 0
+        while pending and len(out) < settings.max_batch and size < settings.max_batch_bytes:
+            if self._stop is not None and self.is_at_stop:
+                return
+            data = pending.popleft()
+            size += len(data)
+            emitter.on_event(data)
+
+    def take_records(self) -> Sequence[SourceRecord]:
+        """Returns the records that were read and removes them."""
+        emitter = self._emitter
+        if emitter is None or not emitter.out:
+            return []
+        return emitter.take_records()
+
+    def position_offset(self) -> Mapping[str, Any] | None:
+        """The offset of the position between two transactions; None inside one, and before a snapshot."""
+        emitter = self._emitter
+        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction:
+            return None
+        return emitter.position_offset()
+
+    def disconnect(self) -> None:
+        """Closes the connection; the position remains."""
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+        self._pending.clear()
+        if self._emitter is not None:
+            self._position = self._emitter.position
+            self._events += self._emitter.events
+            self._emitter = None
+            self._observers.reset()
+
+    def progress(self) -> Mapping[str, Any]:
+        """Numbers for the status of the task."""
+        emitter, position = self._emitter, self.position
+        if position is None:
+            return {}
+        found: dict[str, Any] = {
+            "events": self._events + (0 if emitter is None else emitter.events),
+            "file": position.file,
+            "pos": position.position,
+        }
+        if position.gtids is not None:
+            found["gtids"] = position.gtids
+        if emitter is not None and emitter.event_time_s is not None:
+            found["last_event_s"] = emitter.event_time_s
+        return found
+
+
+def _place(position: BinlogPosition) -> dict[str, Any]:
+    """The file and the position in it, for comparisons on one server."""
+    return stream_offset(BinlogPosition(position.file, position.position), 0, None)
+
+
+def uses_gtids(server: ServerInfo, position: BinlogPosition, settings: MySqlConfig) -> bool:
+    """Whether the stream begins at GTIDs instead of a position in a file."""
+    return server.uses_gtids and position.gtids is not None and not settings.binlog.ignores_gtids
+
+
+def start_of(
+    connection: MySqlConnection, server: ServerInfo, position: BinlogPosition, settings: MySqlConfig
+) -> tuple[BinlogStart, Gtids | None]:
+    """Returns where the stream begins, and the transactions that are completed there; None if positions have no GTIDs."""
+    gtids = parse_gtids(position.gtids)
+    if gtids is None and server.is_mariadb:
+        gtids = _gtids_at(connection, position)
+    if gtids is None or not uses_gtids(server, position, settings):
+        return FilePosition(position.file, position.position), gtids if server.uses_gtids else None
+    gtids = start_gtids(gtids, read_purged(connection, server), settings.binlog.reads_source)
+    return gtids, gtids
+
+
+def _gtids_at(connection: MySqlConnection, position: BinlogPosition) -> MariaDbGtidPosition | None:
+    """Asks MariaDB for the GTIDs of a position; it knows them as long as it has the file."""
+    text = connection.query("SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.position))[0][0]
+    return None if text is None else MariaDbGtidPosition.parse(text)
+
+
+def _transaction_metadata(settings: MySqlConfig) -> TransactionMetadata | None:
+    if not settings.events.transaction_metadata:
+        return None
+
+    def name(transaction_id: str, offset: Mapping[str, Any]) -> str:
+        return transaction_id
+
+    return TransactionMetadata(settings.topic_prefix, settings.topic_delimiter, settings.events, name)

@@ -1,0 +1,46 @@
+"""Checks a server for a configuration: its kind and settings, the user's privileges, and the captured tables."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from connect.errors import ConfigError
+from connectors.cdc.schema.checks import check_table_topics
+from connectors.cdc.schema.filters import Filters
+from connectors.mysql.catalog import TableInfo, read_tables
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.server import ServerInfo, check_server, read_position, read_server
+
+_MOST_NAMED = 5
+
+
+def check_on_server(connection: MySqlConnection, settings: MySqlConfig, filters: Filters) -> ServerInfo:
+    """Raises ConfigError for the first problem."""
+    server = read_server(connection)
+    check_server(connection, server)
+    read_position(connection, server)  # names a missing privilege
+    check_captured_tables(read_tables(connection), settings, filters)
+    return server
+
+
+def check_captured_tables(tables: Iterable[TableInfo], settings: MySqlConfig, filters: Filters) -> list[TableInfo]:
+    """Returns the captured tables. Raises ConfigError if table.include.list matches none, or two have the same topic."""
+    found = list(tables)
+    captured = [table for table in found if filters.captures_table(table.database, table.name)]
+    if not captured and settings.capture.table_include:
+        listed = ",".join(settings.capture.table_include)
+        raise ConfigError.invalid("table.include.list", listed, describe_no_table(found, settings.capture.table_include))
+    check_table_topics([(table.database, table.name) for table in captured], settings.topic_naming)
+    return captured
+
+
+def describe_no_table(tables: Iterable[TableInfo], patterns: Iterable[str]) -> str:
+    """Says that no table is captured, and which tables have similar names."""
+    names = [str(table) for table in tables]
+    near = difflib.get_close_matches(next(iter(patterns), "").replace("\\", ""), names, n=_MOST_NAMED, cutoff=0.5)
+    listed = near or names[:_MOST_NAMED]
+    if not listed:
+        return "the user sees no tables; does it have SELECT for them?"
+    return f"no table matches; there {'is' if len(listed) == 1 else 'are'} for example {', '.join(listed)}"
