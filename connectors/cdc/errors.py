@@ -28,3 +28,7 @@ class TablesChangedError(RetriableError):
 
 class SourceChangedError(RetriableError):
     """What the task reads from was changed while it was running. A new start finds out what is possible."""
+
+
+class RejectedStatementError(ConnectError):
+    """The server rejected a statement. A statement of a signal that is wrong does not fail the task."""

@@ -16,11 +16,11 @@ from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.checks import check_collection_count, check_table_topics
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
-from connectors.cdc.signals.actions import Signal
 from connectors.cdc.states import CaptureState
 from connectors.cdc.streaming.offset_tracker import OffsetPairs, OffsetTracker
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
+from connectors.mysql.incremental.chunks import FollowedStream
 from connectors.mysql.offsets import (
     SNAPSHOT,
     SNAPSHOT_COMPLETED,
@@ -36,6 +36,7 @@ from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.signals.session import create_mysql_signals
 from connectors.mysql.snapshot.session import MySqlSnapshotSession
 from connectors.mysql.startup import MySqlStart, plan_mysql_start
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
@@ -44,15 +45,6 @@ from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
 
 log = logging.getLogger(__name__)
-
-
-class _NoSignals:
-    """Signals are not supported yet."""
-
-    def receive(self, signal: Signal) -> None:
-        log.warning("signal %s is ignored: this connector does not support signals yet", signal.type)
-
-    def offsets_stored(self, offsets: OffsetPairs) -> None: ...
 
 
 class MySqlCapture:
@@ -71,7 +63,6 @@ class MySqlCapture:
         self.sessions = MySqlSessions(settings)
         self._tables = MySqlCapturedTables(settings, filters)
         self.observers = BinlogObservers()
-        self.signals = _NoSignals()
         self._load_contracts()
         binlog = settings.binlog
         history = SchemaHistory(
@@ -85,6 +76,12 @@ class MySqlCapture:
         builder = BinlogEventBuilder(settings, sluice_version())
         self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
         self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
+        self._server: ServerInfo | None = None
+        followed = FollowedStream(lambda: self._stream.tracker, lambda: self._server)
+        self.signals = create_mysql_signals(
+            settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
+        )
+        self.signals.load({} if stored is None else stored.extras)
         self._offsets: OffsetTracker[str] = OffsetTracker(source_partition(settings.topic_prefix), with_server)
         self._snapshot: MySqlSnapshotSession | None = None
         self._snapshot_done = False
@@ -122,6 +119,8 @@ class MySqlCapture:
             self.sessions.interrupt.wait(self._settings.poll_interval_s)
         elif self._stream.is_open:
             records = self._read_stream()
+        elif self.signals.blocking.session is not None:
+            records = self._read_blocking_snapshot(self.signals.blocking.session)
         elif self._snapshot is not None and not self._snapshot_done:
             records = self._read_snapshot(self._snapshot)
         else:
@@ -163,20 +162,24 @@ class MySqlCapture:
         return False  # the server keeps its log as long as it is configured to
 
     def progress(self) -> Mapping[str, Any]:
-        snapshot = {} if self._snapshot is None else self._snapshot.progress()
-        return {"phase": self.state.value, **snapshot, **self._stream.progress()}
+        snapshot = self.signals.blocking.session or self._snapshot
+        found = {} if snapshot is None else snapshot.progress()
+        return {"phase": self.state.value, **found, **self._stream.progress(), **self.signals.progress()}
 
     def disconnect(self) -> None:
         self._stream.disconnect()
         if self._snapshot is not None:
             self._snapshot.close()
+            self.signals.note_steps(self._snapshot)
             if not self._snapshot_done:
                 self._snapshot = None
+        self.signals.close()
         self.sessions.close_catalog()
 
     def close(self) -> None:
         """Closes everything, for ever."""
         self.disconnect()
+        self.signals.close_channels()
         self._structures.history.close()
         self.sessions.interrupt.close()
 
@@ -187,6 +190,7 @@ class MySqlCapture:
         sql = self.sessions.catalog()
         server = read_server(sql)
         check_server(sql, server)
+        self._server = server
         self._structures.set_server(server)
         known = self._known_position()
         lost = None
@@ -264,7 +268,9 @@ class MySqlCapture:
                 self._start_stream(server, known, snapshot.position)
             case MySqlStart.STREAM:
                 assert known is not None
-                self._start_stream(server, known)
+                blocking = self.signals.blocking
+                requested = blocking.start(server) if blocking.is_requested else None
+                self._start_stream(server, known, None if requested is None else requested.position)
 
     def _start_over(self) -> None:
         """Forgets the position: a snapshot replaces everything."""
@@ -274,12 +280,13 @@ class MySqlCapture:
         self._structures.tables.clear()
         self._structures.database_charsets.clear()
         self._structure_is_current = False
+        self.signals.load({})  # the snapshot reads all tables
 
     def _start_stream(self, server: ServerInfo, known: StoredBinlogOffset, stop: BinlogPosition | None = None) -> None:
         position = resume_position(known, server)
         if self._stored is not None and self._stream.position is None:
             self._stream.restore_transaction(self._stored)
-        self._require_snapshot(stop is not None)
+        self._require_snapshot(stop is not None and self.signals.blocking.session is None)
         self._stream.start(server, position, stop)
         self.state = CaptureState.STREAMING if stop is None else CaptureState.CATCHING_UP
 
@@ -307,8 +314,15 @@ class MySqlCapture:
 
     # --- snapshot and stream --------------------------------------------------------------------------------------------------
 
+    def _read_blocking_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
+        records = self.signals.note_snapshot(snapshot, self.signals.blocking.read())
+        if self.signals.blocking.session is None:
+            self._stream.skip_to(snapshot.position)
+            self.state = CaptureState.SNAPSHOT_COMPLETED
+        return records
+
     def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
-        records = snapshot.read()
+        records = self.signals.note_snapshot(snapshot, snapshot.read())
         if snapshot.done:
             self._snapshot_done = True
             self._structure_is_current = True
@@ -321,6 +335,8 @@ class MySqlCapture:
 
     def _read_stream(self) -> Sequence[SourceRecord]:
         try:
+            if self.state is CaptureState.STREAMING:
+                self.signals.advance()
             self._stream.read()
         except PositionLostError as e:
             if self._settings.snapshot.mode != "when_needed":
@@ -333,9 +349,12 @@ class MySqlCapture:
             return records
         records = self._stream.take_records()
         if self._stream.is_at_stop:
-            assert self._snapshot is not None
-            self._stream.skip_to(self._snapshot.position)
-            self._snapshot.restart_clock()
+            snapshot = self.signals.blocking.session or self._snapshot
+            assert snapshot is not None
+            self._stream.skip_to(snapshot.position)
+            snapshot.restart_clock()
             self._require_snapshot(False)
             self.state = CaptureState.SNAPSHOT
-        return records
+        elif self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
+            self._stream.disconnect()
+        return self.signals.add_notifications(records, self._stream.position_offset)

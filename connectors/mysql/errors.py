@@ -13,11 +13,11 @@ from typing import Any
 from pymysql.err import InterfaceError, InternalError, OperationalError
 
 from connect.errors import ConfigError, ConnectError, MissingExtraError, UnreachableError, UnsupportedError
-from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError
+from connectors.cdc.errors import ConnectionLostError, PositionLostError, QueryTimeoutError, RejectedStatementError
 from connectors.mysql.config import MySqlAddress
 
 
-class MySqlServerError(ConnectError):
+class MySqlServerError(RejectedStatementError):
     """An error that the server reported; ``number`` is its number."""
 
     def __init__(self, message: str, number: int) -> None:

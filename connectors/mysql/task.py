@@ -25,6 +25,7 @@ class MySqlSourceTask(CaptureTask):
         settings = parse_config(config, is_mariadb=self.is_mariadb)
         offset = self.context.offset_reader.offset(source_partition(settings.topic_prefix))
         capture = MySqlCapture(settings, parse_offset(offset) if offset else None, self.context.open_owned_topic)
+        capture.signals.open_channels(self.context, offset or {})
         schedule = RetrySchedule(settings.max_retries, settings.max_backoff_s)
         self._begin(capture, schedule, settings.snapshot.delay_s, settings.snapshot.streaming_delay_s)
 

@@ -25,7 +25,7 @@ from connectors.postgres.offsets import PUBLICATION, SNAPSHOT_STATE, StoredOffse
 from connectors.postgres.schema.catalog import CapturedTable
 from connectors.postgres.schema.checks import check_keys, check_table_count, check_topics
 from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.signals.session import SignalSession
+from connectors.postgres.signals.session import create_signals
 from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.startup import (
     StartAction,
@@ -62,7 +62,7 @@ class ChangeCapture:
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
         self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
         version = sluice_version()
-        self.signals = SignalSession(settings, self._filters, self._tables, self.sessions, version)
+        self.signals = create_signals(settings, self._filters, self._tables, self.sessions, version)
         self.signals.load(extras)
         observers = self.signals.observers
         self._tables.contracts.load(contracts, lambda text: observers.set_offset_extras(self._tables, {CONTRACTS: text}))

@@ -6,7 +6,7 @@ The class decides whether to retry: ConnectionLostError, SlotInUseError, and Slo
 from __future__ import annotations
 
 from connect.errors import ConfigError, ConnectError, RetriableError, UnreachableError
-from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.errors import ConnectionLostError, RejectedStatementError
 from connectors.postgres.config import Address
 
 
@@ -18,7 +18,7 @@ class SlotSynchronizedError(RetriableError):
     """The slot is the copy of a primary's on a standby, and can be read once the standby is promoted."""
 
 
-class ServerError(ConnectError):
+class ServerError(RejectedStatementError):
     """A SQL error; ``sqlstate`` is its five-character code."""
 
     def __init__(self, message: str, sqlstate: str) -> None:

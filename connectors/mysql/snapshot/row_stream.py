@@ -10,14 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connectors.cdc.errors import ConnectionLostError
+from connect.errors import ConnectError
+from connectors.cdc.errors import ConnectionLostError, TablesChangedError
 from connectors.databases.mysql.protocol import ResultStream
 from connectors.databases.mysql.row_decoder import Decode
 from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.interruptible_socket import DeadlinePassed
 
 BATCH_ROWS = 2_000
 BATCH_BYTES = 8 << 20
+_CHANGED: Final = (1049, 1051, 1054, 1146, 1412)
+"""Unknown database, table, or column; and the definition of a table has changed since the transaction began."""
 _NOW: Final = 0.0
 """A deadline that has passed: what has arrived is read, nothing is waited for."""
 
@@ -36,7 +40,11 @@ class MySqlRowBlock:
 
 
 class MySqlRowStream:
-    """Reads one query after another. Every method may raise ConnectionLostError and MySqlServerError."""
+    """Reads one query after another.
+
+    Every method may raise ConnectionLostError, MySqlServerError, and TablesChangedError for a table that is not that of the
+    transaction's start.
+    """
 
     def __init__(self, connection: MySqlConnection) -> None:
         self.connection = connection
@@ -51,16 +59,18 @@ class MySqlRowStream:
     def start(self, sql: str, decode: Decode) -> None:
         """Starts to read the rows of a SELECT; ``decode`` decodes them."""
         self._rows, self._size_bytes, self._sql, self._decode = [], 0, sql, decode
-        with self._noticing_loss():
+        with self._translated():
             self._stream = self.connection.stream(sql)
 
     @contextlib.contextmanager
-    def _noticing_loss(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except ConnectionLostError:
             self.is_lost = True
             raise
+        except MySqlServerError as e:
+            raise explain_changed_table(e) from e
 
     def fileno(self) -> int:
         return self.connection.socket.fileno()
@@ -77,7 +87,7 @@ class MySqlRowStream:
     def receive(self) -> bool:
         """Receives rows that have arrived, without waiting; returns whether :meth:`take` returns a whole block, or the last."""
         if not self._is_full:
-            with self._noticing_loss(), self.connection.guarded(self._sql):
+            with self._translated(), self.connection.guarded(self._sql):
                 self._receive()
         return self._is_full
 
@@ -112,3 +122,10 @@ class MySqlRowStream:
     def close(self) -> None:
         """Closes the connection. May be called twice."""
         self.connection.close()
+
+
+def explain_changed_table(error: MySqlServerError) -> ConnectError:
+    """The error for a statement that reads a table: TablesChangedError if it is not that of the transaction's start."""
+    if error.number not in _CHANGED:
+        return error
+    return TablesChangedError(f"a table changed after the snapshot began, so a new one is needed: {error.message}")

@@ -19,6 +19,7 @@ from connectors.cdc.snapshot.table_read import TableRead
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.offsets import BinlogPosition, snapshot_offset
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.model import MySqlTable, TableId
@@ -28,10 +29,10 @@ from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.snapshot.events import MySqlTableEvents
 from connectors.mysql.snapshot.locks import SnapshotLock
 from connectors.mysql.snapshot.point import start_behind, start_transactions
-from connectors.mysql.snapshot.row_stream import MySqlRowStream
+from connectors.mysql.snapshot.row_stream import MySqlRowStream, explain_changed_table
 from connectors.mysql.snapshot.structure import CatalogTables, StructureReader, StructureRecorder
 from connectors.mysql.snapshot.table import MySqlSnapshotTable
-from connectors.mysql.snapshot.table_plan import MySqlTablePlan, plan_table
+from connectors.mysql.snapshot.table_plan import MySqlTablePlan, plan_table, select_statement
 
 log = logging.getLogger(__name__)
 
@@ -247,6 +248,7 @@ class MySqlSnapshotSession:
         if not found:
             log.warning("the snapshot reads no rows: no table on %s is captured", self._settings.address.where)
         plans = [self._plan_table(table, catalog) for table in found.values()]
+        self._check_access(plans)
         state = SnapshotState.parse(self._state)
         state.keep({str(plan.rows.table): plan.fingerprint for plan in plans})
         if settings.snapshot.order != "disabled":
@@ -270,6 +272,18 @@ class MySqlSnapshotSession:
         resumes = settings.snapshot.resumes and self._offsets is None
         offsets = self._offsets or InitialOffsets(self._create_offset, state if resumes else None, self._extras)
         self._reader = SnapshotReader(connections, reads, offsets, self._progress, len(plans))
+
+    def _check_access(self, plans: Sequence[MySqlTablePlan]) -> None:
+        """Raises ConfigError if the user may not read a table: hours may pass until it is read. Another connection asks, because
+        the transaction would keep a lock of each table."""
+        catalog = self._sessions.catalog()
+        for plan in plans:
+            if str(plan.rows.table) in self._settings.snapshot.overrides:
+                continue
+            try:
+                catalog.execute(f"{select_statement(plan.rows, self._settings)} LIMIT 0")
+            except MySqlServerError as e:
+                raise explain_changed_table(e) from e
 
     def _create_offset(self, last: bool, state: str | None) -> Mapping[str, Any]:
         return snapshot_offset(self.position, int(time.time()), last=last, state=state)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from connect.record import SourceRecord
-from connectors.cdc.errors import TablesChangedError
 from connectors.cdc.snapshot.key_ranges import Key, KeyRange
 from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.cdc.snapshot.row_stream import RowBlock
@@ -18,8 +17,6 @@ from connectors.mysql.snapshot.key_ranges import key_order, range_condition
 from connectors.mysql.snapshot.row_stream import MySqlRowStream
 from connectors.mysql.snapshot.table_plan import MySqlTablePlan, count_ranges, select_statement, split_table
 
-_CHANGED: Final = (1049, 1051, 1054, 1146, 1412)
-"""Unknown database, table, or column; and the definition of a table has changed since the transaction began."""
 _LOCK_WAIT_TIMEOUT: Final = 1205
 
 
@@ -66,7 +63,7 @@ class MySqlSnapshotTable:
     def _explained(self, stream: MySqlRowStream, error: MySqlServerError) -> Exception:
         if stream is not self._leader and error.number == _LOCK_WAIT_TIMEOUT:
             return TableLockedError(is_usable=True)
-        return explain_changed_table(error)
+        return error
 
     def key_of(self, row: list[Any]) -> Key:
         return tuple(column.text(row[column.index]) for column in self._plan.key)
@@ -76,10 +73,3 @@ class MySqlSnapshotTable:
 
     def batch(self, rows: Sequence[list[Any]], block: RowBlock, offsets: OffsetStep) -> Sequence[SourceRecord]:
         return self._events.batch(rows, offsets)
-
-
-def explain_changed_table(error: MySqlServerError) -> Exception:
-    """The error for a statement that reads a table: TablesChangedError if the table is not that of the transaction's start."""
-    if error.number in _CHANGED:
-        return TablesChangedError(f"a table changed after the snapshot began, so a new one is needed: {error.message}")
-    return error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from connect.data.headers import Header
@@ -22,6 +23,7 @@ from connectors.mysql.binlog import (
     BinlogDecoder,
     Event,
     Gtid,
+    HeartbeatEvent,
     Incident,
     LoadedData,
     MariaDbGtidEvent,
@@ -96,6 +98,26 @@ class BinlogEventEmitter:
     def is_in_transaction(self) -> bool:
         return self._tracker.is_in_transaction
 
+    @property
+    def tracker(self) -> BinlogPositionTracker:
+        """Follows the position, also inside transactions. Not to be changed."""
+        return self._tracker
+
+    def reach_mark(self, sent: HeartbeatEvent | None = None) -> None:
+        """Emits what waits for the position (:attr:`BinlogObservers.mark`), unless it is inside a transaction.
+
+        ``sent`` says that the server has sent everything before a place in its log, which may be further than the position.
+        """
+        tracker, observers = self._tracker, self._observers
+        if tracker.is_in_transaction or not observers.awaits_mark:
+            return
+        position = tracker.position
+        reached = position if sent is None else replace(position, file=sent.file, position=sent.position)
+        if observers.is_mark_reached(position) or observers.is_mark_reached(reached):
+            for record in observers.reach_mark(self._offset(position)):
+                self.out.append(record)
+            self._values = None  # offsets have changed
+
     def position_offset(self) -> dict[str, Any]:
         """The offset of the position."""
         return self._offset(self._tracker.position) | dict(self._observers.offset_extras)
@@ -142,6 +164,7 @@ class BinlogEventEmitter:
                 self._end_transaction()
             else:
                 self._begin_transaction(event.header)
+        self.reach_mark(event if isinstance(event, HeartbeatEvent) else None)
 
     def _on_other(self, event: Event) -> None:
         """Handles an event that is no rows, before the position moves behind it."""
@@ -383,9 +406,14 @@ class BinlogEventEmitter:
         for n in range(first, len(changes)):
             change = changes[n]
             if watched:
-                self._observers.watched[bound.rows.id].on_change(bound.rows, change)
-                self._values = None  # it may have changed what offsets contain
+                self._pass_on(bound, change)
             self._emit_change(event, bound, change, RowPlace(pos, n, begin))
+
+    def _pass_on(self, bound: StreamedMySqlTable, change: RowChange) -> None:
+        """Passes a change on to the observer of its table, if there is one."""
+        if (observer := self._observers.watched.get(bound.rows.id)) is not None:
+            observer.on_change(bound.rows, change)
+            self._values = None  # it may have changed what offsets contain
 
     def _emit_change(self, event: RowsEvent, bound: StreamedMySqlTable, change: RowChange, place: RowPlace) -> None:
         before, after = change
@@ -466,8 +494,10 @@ class BinlogEventEmitter:
                     rows = [bound.convert(raw)]
                 change = self._completed(event, bound, rows)[0]
             except DataError as e:
+                self._pass_on(bound, RowChange(None, None))
                 self._emit_errant(bound, raw, e, place.offset(self._event_values(event.header), is_last=True))
                 continue
+            self._pass_on(bound, change)
             self._emit_change(event, bound, change, place)
 
     def _emit_errant(self, bound: StreamedMySqlTable, raw: Row, error: DataError, offset: Mapping[str, Any]) -> None:

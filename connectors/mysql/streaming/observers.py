@@ -1,72 +1,89 @@
-"""Lets others follow the stream: the rows of some tables."""
+"""What the stream passes on to those who follow it: the changes of some tables, and the point at which a position is reached."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
 
-from connectors.cdc.streaming.offset_extras import OffsetExtras
+from connectors.cdc.streaming.observers import ChangeObservers
+from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
+from connectors.mysql.offsets import BinlogPosition, Gtids, has_other_files, is_at_or_before, parse_gtids, stream_offset
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.table_rows import MySqlTableRows
 
 
 class RowChange(NamedTuple):
-    """A change of a row: its values before and after, as events have them; None for a row that is created or deleted."""
+    """A change of a row: its values before and after, as events have them; None for a row that is created or deleted.
+
+    Both are None for a change whose values cannot be converted.
+    """
 
     before: Sequence[Any] | None
     after: Sequence[Any] | None
 
 
-class BinlogRowObserver(Protocol):
-    """Follows the changes of tables, before their events are emitted. Must not use the network."""
+class LogPlace(Protocol):
+    """A place in the log of one server."""
 
-    def observes(self, rows: MySqlTableRows) -> bool:
-        """Whether it wants the changes of a table."""
-
-    def on_change(self, rows: MySqlTableRows, change: RowChange) -> None:
-        """A change that is emitted next."""
-
-    def on_truncate(self, rows: MySqlTableRows) -> None:
-        """The table is truncated."""
-
-    def on_disconnect(self) -> None:
-        """The connection is closed. Changes that were emitted are not passed on again."""
+    @property
+    def file(self) -> str: ...
+    @property
+    def position(self) -> int: ...
 
 
-class BinlogObservers(OffsetExtras):
-    """What a stream passes on. It lives as long as the task."""
+def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
+    """Compares places in the log of one server; False if their files show that they are of different servers."""
+    ours, theirs = (stream_offset(BinlogPosition(place.file, place.position), 0, None) for place in (one, other))
+    return not has_other_files(ours, theirs) and is_at_or_before(ours, theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogMark:
+    """A position of the log between two transactions. ``gtids`` are those up to there, None without GTIDs."""
+
+    file: str
+    position: int
+    gtids: Gtids | None = None
+
+    @classmethod
+    def at(cls, position: BinlogPosition) -> BinlogMark:
+        return cls(position.file, position.position, parse_gtids(position.gtids))
+
+    def is_at_or_before(self, position: BinlogPosition) -> bool:
+        """Whether everything up to here is completed at a position.
+
+        File and position decide. GTIDs do too: after a failover, the server sends nothing of what its files have and the client
+        knows, so its position stays behind.
+        """
+        if position.is_in_transaction:
+            return False
+        if is_place_at_or_before(self, position):
+            return True
+        return self.gtids is not None and position.gtids is not None and _is_contained(self.gtids, parse_gtids(position.gtids))
+
+
+NO_MARK: Final = BinlogMark("", 0)
+
+
+class BinlogObservers(ChangeObservers[TableId, MySqlTableRows, RowChange, BinlogMark]):
+    """Tables are identified by their names."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._observers: list[BinlogRowObserver] = []
-        self._tables: dict[TableId, MySqlTableRows] = {}
-        self.watched: dict[TableId, BinlogRowObserver] = {}
-        """The observers of tables."""
+        super().__init__(NO_MARK)
 
-    def add(self, observer: BinlogRowObserver) -> None:
-        self._observers.append(observer)
+    def change(self, rows: MySqlTableRows, change: RowChange) -> None:
+        """Passes on a change of a watched table."""
+        self.watched[rows.id].on_change(rows, change)
 
-    def bind(self, id: TableId, rows: MySqlTableRows) -> None:
-        """Changes of a table have this version from now on."""
-        self._tables[id] = rows
-        self.rebind()
+    def is_mark_reached(self, position: BinlogPosition) -> bool:
+        """Whether :meth:`reach_mark` must be called now, between two transactions. ``position`` is that of the stream."""
+        return self.awaits_mark and self.mark.is_at_or_before(position)
 
-    def rebind(self) -> None:
-        """Asks the observers again what they want."""
-        self.watched.clear()
-        for id, rows in self._tables.items():
-            for observer in self._observers:
-                if observer.observes(rows):
-                    self.watched[id] = observer
 
-    def reset(self) -> None:
-        """The connection is closed."""
-        self._tables.clear()
-        self.watched.clear()
-        for observer in self._observers:
-            observer.on_disconnect()
-
-    def truncate(self, id: TableId) -> None:
-        """Passes on that a table is truncated."""
-        if id in self.watched:
-            self.watched[id].on_truncate(self._tables[id])
+def _is_contained(ours: Gtids, theirs: Gtids | None) -> bool:
+    if isinstance(ours, GtidSet) and isinstance(theirs, GtidSet):
+        return bool(ours) and ours.is_subset(theirs)
+    if isinstance(ours, MariaDbGtidPosition) and isinstance(theirs, MariaDbGtidPosition):
+        return bool(len(ours)) and ours.is_subset(theirs)
+    return False

@@ -16,6 +16,7 @@ from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError
 from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.server import ServerInfo, read_purged, start_gtids
 from connectors.mysql.sessions import MySqlSessions
@@ -66,6 +67,12 @@ class BinlogStream:
     def position(self) -> BinlogPosition | None:
         """The position to continue from; None before the first start."""
         return self._position if self._emitter is None else self._emitter.position
+
+    @property
+    def tracker(self) -> BinlogPositionTracker:
+        """Follows the position while the stream is open, also inside transactions."""
+        assert self._emitter is not None
+        return self._emitter.tracker
 
     def restore_transaction(self, stored: StoredBinlogOffset) -> None:
         """Continues the counts of the transaction of a stored offset (``provide.transaction.metadata``)."""
@@ -120,7 +127,8 @@ class BinlogStream:
         assert emitter is not None
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
-        if not self._pending and not self.is_at_stop:
+        emitter.reach_mark()
+        if not self._pending and not emitter.out and not self.is_at_stop:
             try:
                 self._pending.extend(client.read(self._heartbeat.limit_wait_s(self._settings.poll_interval_s)))
             except DuplicateServerIdError as e:

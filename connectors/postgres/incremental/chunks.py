@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from connect.record import SourceRecord
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.schema.filters import Filters
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
-from connectors.postgres.incremental.positions import after, order_by, up_to
+from connectors.postgres.incremental.events import IncrementalEvents
+from connectors.postgres.incremental.positions import JAVA_KEYS, after, order_by, up_to
 from connectors.postgres.incremental.visibility import StreamedTransactions
-from connectors.postgres.incremental.window import Window
+from connectors.postgres.incremental.window import CopyWindow
 from connectors.postgres.offsets import parse_lsn
 from connectors.postgres.schema.catalog import CapturedTable, read_table
 from connectors.postgres.schema.row_decoder import TableRows
+from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.text_batches import Traits, split_rows
 from connectors.postgres.snapshot.transaction import BEGIN_SNAPSHOT
 from connectors.postgres.streaming import publications
 from connectors.postgres.streaming.captured_tables import CapturedTables
+from connectors.postgres.streaming.observers import StreamObservers
 
 log = logging.getLogger(__name__)
 
@@ -33,53 +39,49 @@ _LSN = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else 
 _PAGE_SIZE, _PAGE_HEADERS = 8192, (24, 40)
 
 
-class ChunkDelayed(Exception):
-    """The chunk cannot be read now; try again soon. Never leaves the package."""
-
-
-class TableSkipped(Exception):
-    """The table cannot be read. ``status`` is Debezium's name of the reason. Never leaves the package."""
-
-    def __init__(self, status: str, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Rows that were read. ``lsn``: transactions that commit before it may be part of the snapshot, later ones are not.
-
-    ``scan`` is the state before the chunk, ``end`` the key of its last row, None if there is none.
-    """
-
-    window: Window
-    scan: TableScan
-    end: Position | None
-    row_count: int
-    is_last: bool
-    lsn: int
-
-
 class ChunkReader:
-    """Reads on a connection that the caller opens and closes. It is closed early if a chunk has too many bytes."""
+    """Reads chunks on a connection of its own (a ChunkSource). It is closed early if a chunk has too many bytes."""
+
+    java_keys = JAVA_KEYS
+    crash_point = "postgres.chunk"
 
     def __init__(
-        self, settings: PostgresConfig, filters: Filters, tables: CapturedTables, streamed: StreamedTransactions
+        self,
+        settings: PostgresConfig,
+        filters: Filters,
+        tables: CapturedTables,
+        sessions: DatabaseSessions,
+        observers: StreamObservers,
+        version: str,
     ) -> None:
         self._settings = settings
         self._filters = filters
         self._tables = tables
-        self._streamed = streamed
+        self._sessions = sessions
+        self._observers = observers
+        self._streamed = StreamedTransactions()
+        self._events = IncrementalEvents(settings, tables, version)
+        self._connection: Connection | None = None
         self._table: CapturedTable | None = None
         self._seen: CapturedTable | None = None
 
-    def find_tables(self, connection: Connection) -> list[CapturedTable]:
-        """The tables that can be read: all captured tables except the signal table."""
+    def find_tables(self) -> list[tuple[str, str]]:
+        connection = self._session()
+        found = [(table.schema, table.name) for table in self._find_tables(connection)]
+        if self._streamed.is_started:
+            # Changes from before a table joined the publication are not streamed, even if they are committed later.
+            self._streamed.note_writers(connection)
+        return found
+
+    def _find_tables(self, connection: Connection) -> list[CapturedTable]:
         tables = publications.read_captured_tables(connection, self._settings, self._filters)
         return [table for table in tables if not self._filters.is_signal_table(table.schema, table.name)]
 
-    def read(self, connection: Connection, collection: DataCollection, scan: TableScan) -> Chunk:
-        """Reads the next chunk of a table. Raises ChunkDelayed, TableSkipped, and ConnectionLostError."""
+    def read(self, collection: DataCollection, scan: TableScan) -> Chunk[CopyWindow, int]:
+        connection = self._session()
+        if not self._streamed.is_started:
+            self._observers.on_begin = self._streamed.add
+            self._streamed.start(connection)
         table = self._find(connection, collection)
         if waiting := self._streamed.unknown_writers(connection, table.oid):
             raise ChunkDelayed(f"{waiting} transactions that write to {table} must end first")
@@ -96,10 +98,28 @@ class ChunkReader:
                 raise ChunkDelayed(e.message) from e
             raise TableSkipped("SQL_EXCEPTION", e.message) from e
 
+    def records(self, window: CopyWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
+        return self._events.records(window.table, window.rows(), before, after)
+
+    def finish(self) -> None:
+        self._observers.stop_recording()
+        self._streamed.stop()
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _session(self) -> Connection:
+        if self._connection is None or self._connection.is_closed:
+            self._connection = self._sessions.open()
+        return self._connection
+
     def _find(self, connection: Connection, collection: DataCollection) -> CapturedTable:
         table = self._table
         if table is None or (table.schema, table.name) != (collection.schema, collection.name):
-            named = (t for t in self.find_tables(connection) if (t.schema, t.name) == (collection.schema, collection.name))
+            named = (t for t in self._find_tables(connection) if (t.schema, t.name) == (collection.schema, collection.name))
             table = next(named, None)
             if table is None:
                 raise TableSkipped("UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
@@ -110,14 +130,16 @@ class ChunkReader:
         """The table as of the connection's transaction."""
         seen = read_table(connection, table.oid)
         if seen is None or seen != self._seen:
-            found = {t.oid: t for t in self.find_tables(connection)}
+            found = {t.oid: t for t in self._find_tables(connection)}
             if table.oid not in found:
                 self._table = None
                 raise ChunkDelayed(f"table {table} was dropped, recreated, or renamed")
             self._table, self._seen = found[table.oid], seen
         return self._table or table
 
-    def _read(self, connection: Connection, collection: DataCollection, rows: TableRows, scan: TableScan, lsn: int) -> Chunk:
+    def _read(
+        self, connection: Connection, collection: DataCollection, rows: TableRows, scan: TableScan, lsn: int
+    ) -> Chunk[CopyWindow, int]:
         order = _order_columns(collection, rows)
         if scan.columns not in ((), tuple(order)) or (scan.end is not None and len(scan.end) != len(order)):
             log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
@@ -229,13 +251,13 @@ def _copy(connection: Connection, select: str, max_bytes: float) -> tuple[list[s
     return lines, Traits.of(data)
 
 
-def _window(rows: TableRows, lines: Sequence[str], traits: Traits, order: Sequence[str]) -> tuple[Window, Position | None]:
+def _window(rows: TableRows, lines: Sequence[str], traits: Traits, order: Sequence[str]) -> tuple[CopyWindow, Position | None]:
     """The rows by key, and the position of the last."""
     indexes = {column.name: i for i, column in enumerate(rows.columns)}
-    window = Window(rows, rows.key or tuple(order))
+    window = CopyWindow(rows, rows.key or tuple(order))
     end: Position | None = None
     for line, cells in zip(lines, split_rows(lines, traits), strict=True):
-        window.add(line, cells)
+        window.add_line(line, cells)
         end = tuple(cells[indexes[name]] for name in order)
     return window, end
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import binascii
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from connect.errors import DataError
 from connect.java.serialization import JavaType
+from connectors.cdc.incremental import keyset
 from connectors.cdc.incremental.java_keys import JavaKeys, Position
+from connectors.cdc.incremental.keyset import BoundColumn
 from connectors.postgres.connection import quote_identifier, quote_value
 
 _INTEGER: tuple[JavaType, Callable[[str], Any]] = (JavaType.INTEGER, int)
@@ -55,29 +57,30 @@ JAVA_KEYS = JavaKeys(_JAVA_VALUES, _text)
 
 def order_by(columns: Sequence[str], *, descending: bool = False) -> str:
     """The order of rows. Nulls come last, as by default."""
-    suffix = " DESC" if descending else ""
-    return ", ".join(quote_identifier(column) + suffix for column in columns)
+    return keyset.order_by([quote_identifier(column) for column in columns], descending=descending)
 
 
 def after(columns: Mapping[str, bool], position: Position) -> str:
     """The condition for rows behind a position. ``columns`` says which columns may be null."""
     if not any(columns.values()):
-        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(quote_value(text or "") for text in position)
-        return f"({names}) > ({values})" if len(columns) > 1 else f"{names} > {values}"
-    terms: list[str] = []
-    same: list[str] = []
-    for (name, is_nullable), text in zip(columns.items(), position, strict=True):
-        column = quote_identifier(name)
-        if text is not None:  # nothing is behind a null
-            null = f" OR {column} IS NULL" if is_nullable else ""
-            terms.append(" AND ".join([*same, f"({column} > {quote_value(text)}{null})"]))
-        same.append(f"{column} IS NULL" if text is None else f"{column} = {quote_value(text)}")
-    return "(" + " OR ".join(f"({term})" for term in terms) + ")" if terms else "false"
+        return _compare_rows(columns, ">", position)
+    return keyset.rows_behind(
+        [
+            BoundColumn(quote_identifier(name), None if text is None else quote_value(text), is_nullable)
+            for (name, is_nullable), text in zip(columns.items(), position, strict=True)
+        ],
+        nulls_first=False,
+    )
 
 
 def up_to(columns: Mapping[str, bool], position: Position) -> str:
     """The condition for rows at or before a position."""
     if not any(columns.values()):
-        names, values = ", ".join(map(quote_identifier, columns)), ", ".join(quote_value(text or "") for text in position)
-        return f"({names}) <= ({values})" if len(columns) > 1 else f"{names} <= {values}"
+        return _compare_rows(columns, "<=", position)
     return f"NOT {after(columns, position)}"
+
+
+def _compare_rows(columns: Iterable[str], operator: str, position: Position) -> str:
+    """A comparison of rows can use an index on all columns of the key."""
+    names, values = ", ".join(map(quote_identifier, columns)), ", ".join(quote_value(text or "") for text in position)
+    return f"({names}) {operator} ({values})" if len(position) > 1 else f"{names} {operator} {values}"

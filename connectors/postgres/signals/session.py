@@ -1,160 +1,54 @@
-"""Takes signals from all channels, and runs the snapshots that they ask for."""
+"""The signals of a task, with what PostgreSQL needs for them."""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from connect.record import SourceRecord
-from connect.source import SourceTaskContext
-from connectors.cdc.config.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.cdc.incremental.notifications import Notifier
-from connectors.cdc.incremental.requests import SnapshotRequest
+from connectors.cdc.incremental.snapshot import IncrementalSnapshot
+from connectors.cdc.incremental.watermarks import Watermarks
 from connectors.cdc.schema.filters import Filters
-from connectors.cdc.signals.actions import Signal, handle_signal
-from connectors.cdc.signals.file import SignalFile
-from connectors.cdc.signals.topic import SignalTopic, stored_position
-from connectors.cdc.streaming.offset_tracker import OffsetPairs
+from connectors.cdc.signals.session import SignalSession
+from connectors.cdc.signals.signal_table import SignalTable
 from connectors.postgres.config import PostgresConfig
-from connectors.postgres.incremental.snapshot import IncrementalSnapshot
+from connectors.postgres.incremental.chunks import ChunkReader
+from connectors.postgres.incremental.signal_writer import PostgresSignalWriter
+from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.signals.blocking import BlockingSnapshots
-from connectors.postgres.signals.signal_table import SignalTable
-from connectors.postgres.snapshot.session import SnapshotSession
 from connectors.postgres.streaming.captured_tables import CapturedTables
 from connectors.postgres.streaming.observers import StreamObservers
+from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
 
-log = logging.getLogger(__name__)
+PostgresSignals = SignalSession[StreamObservers, BlockingSnapshots]
 
 
-class SignalSession:
-    """The signals of a task, and its incremental snapshots (a SnapshotControl)."""
+def create_signals(
+    settings: PostgresConfig, filters: Filters, tables: CapturedTables, sessions: DatabaseSessions, version: str
+) -> PostgresSignals:
+    """Creates the session of a task; it opens no connection yet."""
+    observers = StreamObservers()
+    notifier = Notifier(settings.notifications, settings.topic_prefix)
+    incremental = IncrementalSnapshot(
+        ChunkReader(settings, filters, tables, sessions, observers, version),
+        observers,
+        Watermarks(settings, PostgresSignalWriter(settings, sessions)),
+        notifier,
+        skips_unchanged=settings.skip_unchanged,
+    )
+    blocking = BlockingSnapshots(settings, filters, tables, sessions, observers, version)
+    signals = SignalSession(settings, observers, incremental, blocking, notifier)
+    if "source" in settings.signals.channels:
+        observers.add(SignalTable(settings.signals, signals.handle, _name_of, _inserted_texts))
+    return signals
 
-    def __init__(
-        self, settings: PostgresConfig, filters: Filters, tables: CapturedTables, sessions: DatabaseSessions, version: str
-    ) -> None:
-        self._settings = settings.signals
-        self._prefix = settings.topic_prefix
-        self.observers = StreamObservers()
-        self._notifier = Notifier(settings.notifications, settings.topic_prefix)
-        self._incremental = IncrementalSnapshot(settings, filters, tables, sessions, self.observers, self._notifier, version)
-        self.blocking = BlockingSnapshots(settings, filters, tables, sessions, self.observers, version)
-        self._channels: list[SignalFile | SignalTopic] = []
-        self._received: deque[Signal] = deque()
-        self._next_poll = 0.0
-        self._skips_snapshot = False
-        self._backfills = settings.incremental.backfill
-        if "source" in settings.signals.channels:
-            self.observers.add(SignalTable(filters, self.handle))
 
-    def load(self, offset: Mapping[str, Any]) -> None:
-        """Continues what a stored offset says."""
-        self._skips_snapshot = bool(offset)
-        self._incremental.load(offset)
-        self.blocking.load(offset)
+def _name_of(rows: TableRows) -> tuple[str, str]:
+    return rows.table.schema, rows.table.name
 
-    def open_channels(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
-        """Opens the file and the topic if they are enabled, and continues where the stored offset says. Raises ConfigError."""
-        if "file" in self._settings.channels:
-            self._channels.append(SignalFile(self._settings.file, self.observers, stored))
-        topic = self._settings.topic
-        if "kafka" in self._settings.channels:
-            position = stored_position(stored, topic.name)
-            reader = context.open_topic(topic.name, topic.consumer, position)
-            self._channels.append(SignalTopic(reader, topic.name, self._prefix, self.observers, position))
 
-    def offsets_stored(self, offsets: OffsetPairs) -> None:
-        """Offsets are durable."""
-        for channel in self._channels:
-            channel.offsets_stored([offset for _, offset in offsets])
-
-    def receive(self, signal: Signal) -> None:
-        """Takes note of a signal; safe from any thread."""
-        self._received.append(signal)
-
-    def handle(self, signal: Signal) -> None:
-        """Does what a signal asks for, or starts it."""
-        handle_signal(signal, self)
-
-    def advance(self) -> None:
-        """Reads signals, and the next chunk of an incremental snapshot. Call it while changes are streamed.
-
-        Raises ConnectionLostError.
-        """
-        if self._skips_snapshot:
-            self._skips_snapshot = False
-            self._notifier.snapshot_skipped()
-        if self._channels and time.monotonic() >= self._next_poll:
-            self._next_poll = time.monotonic() + self._settings.poll_interval_s
-            for channel in self._channels:
-                for signal in channel.read():
-                    self.handle(signal)
-        while self._received:
-            self.handle(self._received.popleft())
-        self._incremental.advance()
-
-    def note_snapshot(self, snapshot: SnapshotSession, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
-        """The events of an initial or blocking snapshot with the notifications behind them."""
-        self._skips_snapshot = False
-        self.note_steps(snapshot)
-        if not self._notifier.has_records or not records:
-            return records
-        return [*records, *self._notifier.take_records(records[-1].source_offset or {})]
-
-    def note_steps(self, snapshot: SnapshotSession) -> None:
-        """Notifies of what has happened to an initial or blocking snapshot; records follow with the next events."""
-        for step in snapshot.take_steps():
-            self._notifier.snapshot_step(step, snapshot.tables)
-
-    def add_notifications(
-        self, records: Sequence[SourceRecord], position_offset: Callable[[], Mapping[str, Any] | None]
-    ) -> Sequence[SourceRecord]:
-        """The records with the notifications behind them. ``position_offset`` returns the offset of the position, None if
-        notifications must wait until there is one."""
-        if not self._notifier.has_records or (offset := position_offset()) is None:
-            return records
-        return [*records, *self._notifier.take_records(offset)]
-
-    def progress(self) -> Mapping[str, Any]:
-        return self._incremental.progress()
-
-    def close(self) -> None:
-        """Closes connections; snapshots continue later."""
-        self._incremental.close()
-        blocking = self.blocking.session
-        self.blocking.close()
-        if blocking is not None:
-            self.note_steps(blocking)
-
-    def close_channels(self) -> None:
-        for channel in self._channels:
-            channel.close()
-
-    # --- SnapshotControl ------------------------------------------------------------------------------------------------------
-
-    def execute(self, request: SnapshotRequest) -> None:
-        if request.is_blocking:
-            self.blocking.add(request)
-        else:
-            self._incremental.execute(request)
-
-    def stop(self, signal_id: str, collections: tuple[str, ...]) -> None:
-        self._incremental.stop(signal_id, collections)
-
-    def pause(self) -> None:
-        self._incremental.pause()
-
-    def resume(self) -> None:
-        self._incremental.resume()
-
-    def backfill(self, tables: Sequence[str], *, at_start: bool) -> None:
-        """Reads the existing rows of tables (schema.table) that were added to the publication, if backfill.new.tables says so.
-
-        ``at_start``: they were added when the task started, so perhaps they are not new.
-        """
-        wanted = (BACKFILL_ALL,) if at_start else (BACKFILL_ALL, BACKFILL_CREATED)
-        if tables and self._backfills in wanted:
-            self._incremental.backfill(tables)
+def _inserted_texts(rows: TableRows, message: Insert | Update | Delete) -> Sequence[str | None] | None:
+    if not isinstance(message, Insert):
+        return None
+    values = [message.new[column.source_index] for column in rows.columns]
+    return [value.decode() if isinstance(value, bytes) else None for value in values]

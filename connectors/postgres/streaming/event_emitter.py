@@ -275,7 +275,7 @@ class ChangeEventEmitter:
 
     def _reach_mark(self, lsn: int) -> None:
         """Emits what waits for this LSN, unless an offset of Debezium inside a transaction is still the position."""
-        if lsn >= self._observers.mark_lsn and (offset := self.offsets.of_plain_position()) is not None:
+        if lsn >= self._observers.mark and (offset := self.offsets.of_plain_position()) is not None:
             for record in self._observers.reach_mark(offset):
                 self.out.append(record)
             self._transaction = None  # its offsets are those of before
@@ -311,7 +311,7 @@ class ChangeEventEmitter:
         position.change += 1
         if position.change <= position.skip or (lsn <= position.skip_lsn and position.is_emitted(lsn)):
             return
-        self._observers.truncate(truncate.relations)
+        self._observers.truncate_all(truncate.relations)
         if "t" in self._settings.skipped:
             return
         captures = [capture for oid in truncate.relations if (capture := self._relations.get(oid)) is not None]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from connectors.mysql import MariaDbSourceTask
@@ -46,6 +48,12 @@ class MariaDbRunningSource(RunningSource):
                 rows = list(cursor.fetchall())
             connection.commit()
         return rows
+
+    def kill_readers(self) -> None:
+        """Ends the connections that read the binary log."""
+        for (number,) in self.sql("select id from information_schema.processlist where command = 'Binlog Dump'"):
+            with contextlib.suppress(pymysql.OperationalError):  # it has ended meanwhile
+                self.sql(f"kill {number}")
 
     def begin(self, **changes: str) -> None:
         """Starts to stream from now on."""

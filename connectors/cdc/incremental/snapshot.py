@@ -2,7 +2,7 @@
 
 A chunk is read as of one point in time. Changes that are streamed until everything that its snapshot contains is emitted replace
 its rows; then the rest is emitted as 'r' events. So an event never precedes one that it is older than. As in DBLog and Debezium,
-but the window closes at an LSN, and a chunk is read again if the stream was ahead of its snapshot (see visibility.py).
+but the window closes at a position of the stream, and a chunk is read again if the stream was ahead of its snapshot.
 """
 
 from __future__ import annotations
@@ -11,27 +11,16 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from connect import crash_points
 from connect.record import SourceRecord
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, ChunkSource, TableSkipped, WindowT
 from connectors.cdc.incremental.context import DataCollection, IncrementalContext
 from connectors.cdc.incremental.notifications import Notifier
 from connectors.cdc.incremental.requests import SnapshotRequest, dump_requests, matches_collection, parse_requests
-from connectors.cdc.schema.filters import Filters
-from connectors.postgres.config import PostgresConfig
-from connectors.postgres.connection import Connection
-from connectors.postgres.incremental.chunks import Chunk, ChunkDelayed, ChunkReader, TableSkipped
-from connectors.postgres.incremental.events import IncrementalEvents
-from connectors.postgres.incremental.positions import JAVA_KEYS
-from connectors.postgres.incremental.visibility import StreamedTransactions
-from connectors.postgres.incremental.watermarks import Watermarks
-from connectors.postgres.schema.catalog import CapturedTable
-from connectors.postgres.schema.row_decoder import TableRows
-from connectors.postgres.sessions import DatabaseSessions
-from connectors.postgres.streaming.captured_tables import CapturedTables
-from connectors.postgres.streaming.observers import NO_MARK, StreamObservers
-from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
+from connectors.cdc.incremental.watermarks import Watermarks
+from connectors.cdc.streaming.observers import ChangeObservers, MarkT
 
 log = logging.getLogger(__name__)
 
@@ -43,39 +32,36 @@ _RETRY_S = 0.05
 _LOG_DELAY_S = 10.0
 
 
-class IncrementalSnapshot:
+class IncrementalSnapshot(Generic[WindowT, MarkT]):
     """Runs incremental snapshots, one table after another (a RowObserver and a SnapshotControl)."""
 
     def __init__(
         self,
-        settings: PostgresConfig,
-        filters: Filters,
-        tables: CapturedTables,
-        sessions: DatabaseSessions,
-        observers: StreamObservers,
+        source: ChunkSource[WindowT, MarkT],
+        observers: ChangeObservers[Any, Any, Any, MarkT],
+        watermarks: Watermarks,
         notifier: Notifier,
-        version: str,
+        *,
+        skips_unchanged: bool,
     ) -> None:
-        self._skips_unchanged = settings.skip_unchanged
-        self._sessions = sessions
+        """``skips_unchanged``: updates that change no captured column are not emitted."""
+        self._source = source
         self._observers = observers
+        self._watermarks = watermarks
         self._notifier = notifier
-        self._context = IncrementalContext(JAVA_KEYS)
-        self._streamed = StreamedTransactions()
-        self._reader = ChunkReader(settings, filters, tables, self._streamed)
-        self._events = IncrementalEvents(settings, tables, version)
-        self._watermarks = Watermarks(settings)
+        self._skips_unchanged = skips_unchanged
+        self._context = IncrementalContext(source.java_keys)
         self._requests: list[SnapshotRequest] = []
-        self._connection: Connection | None = None
-        self._chunk: Chunk | None = None
+        self._chunk: Chunk[WindowT, MarkT] | None = None
         self._delay = _Delay()
         self._rows = 0
+        self._has_started = False
         observers.add(self)
         observers.on_mark = self._emit
 
     def load(self, offset: Mapping[str, Any]) -> None:
         """Continues the snapshot of a stored offset."""
-        self._context = IncrementalContext(JAVA_KEYS, offset)
+        self._context = IncrementalContext(self._source.java_keys, offset)
         self._requests = parse_requests(offset.get(_REQUESTS))
         if self._context.is_running:
             log.info("incremental snapshot: continuing with %s", ", ".join(map(str, self._context.collections)))
@@ -158,8 +144,9 @@ class IncrementalSnapshot:
         if self._chunk is not None or context.is_paused:
             return
         if not context.is_running:
-            if self._streamed.is_started:
-                self._finish()
+            if self._has_started:
+                self._has_started = False
+                self._source.finish()
             return
         if not self._delay.is_over:
             return
@@ -175,13 +162,10 @@ class IncrementalSnapshot:
 
     def _expand(self, request: SnapshotRequest) -> None:
         """Finds the tables of a request."""
-        tables = self._reader.find_tables(self._session())
-        if self._streamed.is_started:
-            # Changes from before a table joined the publication are not streamed, even if they are committed later.
-            self._streamed.note_writers(self._session())
+        tables = self._source.find_tables()
         collections: list[DataCollection] = []
         for pattern in request.collections:
-            found = [t for t in tables if matches_collection(pattern, t.schema, t.name)]
+            found = [table for table in tables if matches_collection(pattern, *table)]
             if not found and request.signal_id != _BACKFILL:
                 log.warning("signal %s: no captured table matches %s", request.signal_id, pattern)
             collections += [_collection(request, table) for table in found]
@@ -193,22 +177,19 @@ class IncrementalSnapshot:
             self._notifier.started(self._context)
 
     def _read_chunk(self, collection: DataCollection) -> None:
-        connection = self._session()
-        if not self._streamed.is_started:
-            self._observers.on_begin = self._streamed.add
-            self._streamed.start(connection)
-        self._watermarks.open(self._sessions.writer(), collection)
-        chunk = self._reader.read(connection, collection, self._context.scan)
-        self._watermarks.close(self._sessions.writer())
+        self._has_started = True
+        self._watermarks.open(collection)
+        chunk = self._source.read(collection, self._context.scan)
+        self._watermarks.close()
         if chunk.scan != self._context.scan:
             self._context.start_scan(chunk.scan)
             if chunk.scan.end is None and chunk.scan.maximum is not None:
                 log.info("incremental snapshot: reading %s up to key %s", collection, ", ".join(map(str, chunk.scan.maximum)))
         self._chunk = chunk
-        self._observers.mark_lsn = chunk.lsn
+        self._observers.mark = chunk.mark
         self._observers.rebind()
         self._store()
-        crash_points.point("postgres.chunk")
+        crash_points.point(self._source.crash_point)
 
     def _emit(self, offset: Mapping[str, Any]) -> list[SourceRecord]:
         """Emits the rows of the chunk that no change has replaced. Everything that its snapshot contains has been emitted."""
@@ -227,9 +208,8 @@ class IncrementalSnapshot:
         else:
             self._notifier.in_progress(context)
         self._store()
-        lines = chunk.window.lines()
         # Only the offset of the last row says that the chunk is complete: after a restart, a part of it is read again.
-        return self._events.records(chunk.window.rows, lines, before, {**offset, **self._observers.offset_extras})
+        return self._source.records(chunk.window, before, {**offset, **self._observers.offset_extras})
 
     def _complete_table(self, status: str) -> None:
         context = self._context
@@ -240,40 +220,24 @@ class IncrementalSnapshot:
         if not context.is_running:
             self._notifier.completed(signal_id)
 
-    def _session(self) -> Connection:
-        if self._connection is None or self._connection.is_closed:
-            self._connection = self._sessions.open()
-        return self._connection
-
-    def _finish(self) -> None:
-        """All tables are read."""
-        self._observers.stop_recording()
-        self._streamed.stop()
-        self.close()
-
     def _drop_chunk(self) -> None:
         self._chunk = None
-        self._observers.mark_lsn = NO_MARK
+        self._observers.clear_mark()
 
     def close(self) -> None:
-        """Closes the connection; the snapshot continues later. May be called twice."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        """Closes connections; the snapshot continues later. May be called twice."""
+        self._source.close()
 
     # --- changes of the current table -----------------------------------------------------------------------------------------
 
-    def observes(self, rows: TableRows) -> bool:
-        if self._chunk is None:
-            return False
-        table = self._chunk.window.rows.table
-        return (rows.table.schema, rows.table.name) == (table.schema, table.name)
+    def observes(self, rows: Any) -> bool:
+        return self._chunk is not None and self._chunk.window.is_of(rows)
 
-    def on_change(self, rows: TableRows, message: Insert | Update | Delete) -> None:
+    def on_change(self, rows: Any, message: Any) -> None:
         if self._chunk is not None:
             self._chunk.window.on_change(message, rows, keeps_same=self._skips_unchanged)
 
-    def on_truncate(self, rows: TableRows) -> None:
+    def on_truncate(self, rows: Any) -> None:
         if self._chunk is not None:
             self._chunk.window.clear()
 
@@ -307,8 +271,8 @@ class _Delay:
         self._started, self._next, self._is_logged = None, 0.0, False
 
 
-def _collection(request: SnapshotRequest, table: CapturedTable) -> DataCollection:
-    return DataCollection(table.schema, table.name, request.condition(str(table)), request.surrogate_key, request.signal_id)
+def _collection(request: SnapshotRequest, table: tuple[str, str]) -> DataCollection:
+    return DataCollection(*table, request.condition(".".join(table)), request.surrogate_key, request.signal_id)
 
 
 def _matches_any(patterns: Sequence[str], schema: str, name: str) -> bool:

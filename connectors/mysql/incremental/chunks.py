@@ -1,0 +1,328 @@
+"""Reads chunks of tables: the next rows in key order, as of one point in time."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+from connect.record import SourceRecord
+from connectors.cdc.errors import ConnectionLostError
+from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped
+from connectors.cdc.incremental.context import DataCollection, TableScan
+from connectors.cdc.incremental.java_keys import Position
+from connectors.cdc.incremental.keyset import order_by
+from connectors.databases.mysql.row_decoder import Decode
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
+from connectors.mysql.errors import MySqlServerError
+from connectors.mysql.incremental.events import IncrementalRowEvents
+from connectors.mysql.incremental.order_columns import OrderColumn, order_column, position_of, rows_after, rows_up_to
+from connectors.mysql.incremental.signal_writer import MySqlSignalWriter
+from connectors.mysql.incremental.visibility import SnapshotContents, StreamPosition, start_transaction
+from connectors.mysql.incremental.window import RowWindow
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.model import TableId
+from connectors.mysql.schema.table_rows import MySqlTableRows
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo, read_position, read_server
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.events import text_decoder
+from connectors.mysql.streaming.observers import BinlogMark
+from connectors.mysql.types import MYSQL_JAVA_KEYS
+
+log = logging.getLogger(__name__)
+
+_SESSION: Final = "SET SESSION transaction_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
+_SESSION_OLD: Final = "SET SESSION tx_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
+_UNKNOWN_VARIABLE: Final = 1193
+_LOCKED: Final = 1205
+_TABLE_CHANGED: Final = 1412
+_ALL: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedStream:
+    """The stream that chunks are put into. It is asked only while it is open."""
+
+    position: Callable[[], StreamPosition]
+    find_server: Callable[[], ServerInfo | None]
+    """Returns the server that the stream comes from; not None while it is open."""
+
+    def server(self) -> ServerInfo:
+        server = self.find_server()
+        assert server is not None
+        return server
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkQuery:
+    """The parts of the queries of a table. ``is_unique``: no two rows have the same values of ``order``."""
+
+    table: MySqlTableRows
+    order: Sequence[OrderColumn]
+    conditions: Sequence[str]
+    is_unique: bool
+
+    def select(self, expressions: Sequence[str], bounds: Sequence[str], limit: str, *, descending: bool = False) -> str:
+        where = " AND ".join([*self.conditions, *bounds])
+        order = order_by([column.sql_name for column in self.order], descending=descending)
+        name = quote_name(self.table.table.database, self.table.table.name)
+        return f"SELECT {', '.join(expressions)} FROM {name}{f' WHERE {where}' if where else ''} ORDER BY {order}{limit}"
+
+    def position(
+        self, connection: MySqlConnection, bounds: Sequence[str], limit: str, *, descending: bool = False
+    ) -> Position | None:
+        """Reads the position of a row; None if there is none."""
+        sql = self.select([column.key.select for column in self.order], bounds, limit, descending=descending)
+        rows = connection.query(sql, timeout_s=math.inf)
+        if not rows:
+            return None
+        pairs = zip(self.order, rows[0], strict=True)
+        return position_of(
+            self.order,
+            [
+                text.encode("utf-8", "surrogateescape") if column.key.is_bytes and text is not None else text
+                for column, text in pairs
+            ],
+        )
+
+
+class BinlogChunkReader:
+    """Reads chunks on a connection of its own (a ChunkSource)."""
+
+    java_keys = MYSQL_JAVA_KEYS
+    crash_point = "mysql.chunk"
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        structures: TableStructures,
+        sessions: MySqlSessions,
+        stream: FollowedStream,
+        writer: MySqlSignalWriter,
+        version: str,
+    ) -> None:
+        """``writer`` writes the watermarks."""
+        self._settings = settings
+        self._tables = tables
+        self._structures = structures
+        self._sessions = sessions
+        self._stream = stream
+        self._writer = writer
+        self._events = IncrementalRowEvents(settings, version)
+        self._decode: tuple[MySqlTableRows, Decode] | None = None
+        self._connection: MySqlConnection | None = None
+        self._rejected: tuple[str, BinlogMark] | None = None
+        """The error of the last attempt, and the end of the log at that time."""
+
+    def find_tables(self) -> list[tuple[str, str]]:
+        is_signal_table = self._tables.filters.is_signal_table
+        found = sorted(id for id in self._structures.tables if self._tables.captures(id))
+        return [(id.database, id.name) for id in found if not is_signal_table(id.database, id.name)]
+
+    def read(self, collection: DataCollection, scan: TableScan) -> Chunk[RowWindow, BinlogMark]:
+        connection = self._session()
+        rows = self._current_version(TableId(collection.schema, collection.name))
+        if rows is None:
+            raise TableSkipped("UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
+        query = self._query(rows, collection)
+        try:
+            with _transaction(connection, self._stream.server()) as contents:
+                self._check_visibility(contents)
+                chunk = self._read(connection, query, scan, contents)
+        except MySqlServerError as e:
+            self._judge(connection, e)
+        self._rejected = None
+        return chunk
+
+    def _judge(self, connection: MySqlConnection, error: MySqlServerError) -> NoReturn:
+        """Raises ChunkDelayed as long as the stream may tell what has happened to the table, else TableSkipped."""
+        if error.number in (_LOCKED, _TABLE_CHANGED):
+            raise ChunkDelayed(error.message) from error
+        if self._rejected is None or self._rejected[0] != error.message:
+            self._rejected = error.message, BinlogMark.at(read_position(connection, self._stream.server()))
+        if not self._rejected[1].is_at_or_before(self._stream.position().position):
+            raise ChunkDelayed(error.message) from error
+        self._rejected = None
+        raise TableSkipped("SQL_EXCEPTION", error.message) from error
+
+    def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
+        return self._events.records(window, before, after)
+
+    def finish(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    # --- before the rows --------------------------------------------------------------------------------------------------------
+
+    def _session(self) -> MySqlConnection:
+        if self._connection is not None and not self._connection.is_closed:
+            return self._connection
+        connection = self._sessions.open()
+        try:
+            try:
+                connection.execute(_SESSION)
+            except MySqlServerError as e:
+                if e.number != _UNKNOWN_VARIABLE:
+                    raise
+                connection.execute(_SESSION_OLD)  # MariaDB before 11.1, MySQL before 5.7.20
+            ours, streamed = read_server(connection), self._stream.server()
+            if (ours.uuid, ours.server_id) != (streamed.uuid, streamed.server_id):
+                raise ChunkDelayed(
+                    f"{connection.address.where} leads to server {ours.server_id} now, and the binary log is read from server "
+                    f"{streamed.server_id}"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _current_version(self, id: TableId) -> MySqlTableRows | None:
+        """The version of a table at the position of the stream; None if it does not exist there, or is not captured."""
+        table = self._structures.tables.get(id)
+        return None if table is None or not self._tables.captures(id) else self._tables.snapshot_rows(table)
+
+    def _query(self, rows: MySqlTableRows, collection: DataCollection) -> _ChunkQuery:
+        names: Sequence[str] = rows.key
+        if collection.surrogate_key:
+            names = [collection.surrogate_key]
+        if not names:
+            raise TableSkipped(
+                "NO_PRIMARY_KEY",
+                f"table {rows.table} has no key; name a column that orders its rows in surrogate-key of the signal",
+            )
+        order: list[OrderColumn] = []
+        for name in names:
+            column = order_column(rows, name)
+            if column is None:
+                raise TableSkipped(
+                    "UNKNOWN_SCHEMA", f"table {rows.table} has no captured column {name} that can order its rows (surrogate-key)"
+                )
+            order.append(column)
+        is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.key.name for column in order}
+        conditions = [f"({collection.condition})"] if collection.condition else []
+        return _ChunkQuery(rows, order, conditions, is_unique)
+
+    def _check_visibility(self, contents: SnapshotContents) -> None:
+        if contents.contains(self._stream.position()):
+            return
+        if contents.position is not None or contents.executed is not None:
+            raise ChunkDelayed("a streamed transaction is not visible yet")
+        if not self._writer.has_written:
+            raise TableSkipped(
+                "SQL_EXCEPTION",
+                "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON), or let the connector "
+                "write to a signal table (signal.data.collection, read.only=false)",
+            )
+
+    # --- rows -------------------------------------------------------------------------------------------------------------------
+
+    def _read(
+        self, connection: MySqlConnection, query: _ChunkQuery, scan: TableScan, contents: SnapshotContents
+    ) -> Chunk[RowWindow, BinlogMark]:
+        rows, order = query.table, query.order
+        columns, types = tuple(column.key.name for column in order), tuple(column.type_name for column in order)
+        bounds = _bounds(order, scan, columns)
+        if bounds is None:
+            log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", rows.table)
+            scan = TableScan()
+        if scan.maximum is None:
+            scan = TableScan(columns, types, None, query.position(connection, [], " LIMIT 1", descending=True))
+            bounds = _bounds(order, scan, columns)
+        elif not scan.columns:
+            scan = TableScan(columns, types, scan.end, scan.maximum)
+        # Without a key, a change does not say which row it replaces, but the rows are exact.
+        is_exact = contents.position is not None and not rows.key
+        window = RowWindow(rows, lambda: self._current_version(rows.id), is_exact=is_exact)
+        end, count, is_last = None, 0, True
+        if scan.maximum is not None:
+            end, count, is_last = self._fill(connection, query, bounds or [], window)
+        position = contents.position if is_exact else None
+        mark = BinlogMark.at(position or read_position(connection, self._stream.server()))
+        return Chunk(window, scan, end, count, is_last, mark)
+
+    def _fill(
+        self, connection: MySqlConnection, query: _ChunkQuery, bounds: Sequence[str], window: RowWindow
+    ) -> tuple[Position | None, int, bool]:
+        """Reads rows; returns the position of the last one, their number, and whether no others follow."""
+        size, order = self._settings.incremental.chunk_size, query.order
+        limit, max_bytes = f" LIMIT {size}", float(self._settings.max_batch_bytes)
+        if not query.is_unique:
+            # Rows with the same values cannot be divided.
+            limit, max_bytes = "", math.inf
+            last = query.position(connection, bounds, f" LIMIT 1 OFFSET {size - 1}")
+            if last is not None:
+                bounds = [*bounds, rows_up_to(order, last)]
+        expressions = [column.select.format(name=quote_identifier(column.name)) for column in query.table.columns]
+        sql = query.select(expressions, bounds, limit)
+        rows, is_complete = _read_rows(connection, sql, self._decoder(query.table), max_bytes)
+        for row in rows:
+            window.add_row(row)
+        end = position_of(order, [rows[-1][column.key.index] for column in order]) if rows else None
+        return end, len(rows), len(rows) < size and is_complete
+
+    def _decoder(self, table: MySqlTableRows) -> Decode:
+        """The decoder of a table's rows, which is kept as long as the same table is read."""
+        known = self._decode
+        if known is None or known[0] is not table:
+            known = self._decode = table, text_decoder(table)
+        return known[1]
+
+
+def _bounds(order: Sequence[OrderColumn], scan: TableScan, columns: tuple[str, ...]) -> list[str] | None:
+    """The conditions for the rows that are left; None if the scan is of other columns."""
+    if scan.columns not in ((), columns) or (not scan.columns and scan.end and not all(c.has_java_value for c in order)):
+        return None
+    bounds: list[str] = []
+    try:
+        if scan.end is not None:
+            bounds.append(rows_after(order, scan.end))
+        if scan.maximum is not None:
+            bounds.append(rows_up_to(order, scan.maximum))
+    except ValueError:  # the type of a column has changed
+        return None
+    return bounds
+
+
+@contextlib.contextmanager
+def _transaction(connection: MySqlConnection, server: ServerInfo) -> Iterator[SnapshotContents]:
+    """A transaction whose snapshot is that of its start."""
+    try:
+        yield start_transaction(connection, server)
+    finally:
+        if not connection.is_closed:
+            with contextlib.suppress(ConnectionLostError):  # the next statement reports it
+                connection.execute("ROLLBACK")
+
+
+def _read_rows(connection: MySqlConnection, sql: str, decode: Decode, max_bytes: float) -> tuple[list[list[Any]], bool]:
+    """Reads the first rows of a query, and not many more bytes than ``max_bytes``. Returns whether these are all."""
+    rows: list[list[Any]] = []
+    size_bytes = 0
+    stream = connection.stream(sql)
+    try:
+        with connection.guarded(sql):
+            while not stream.ended and size_bytes < max_bytes:
+                begin = stream.at
+                stream.at = decode(stream.data, stream.text, begin, _ALL, rows, [])
+                size_bytes += stream.at - begin
+                if stream.at == begin:
+                    stream.advance()
+        return rows, stream.ended
+    finally:
+        connection.stop(stream)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    """The bytes of a value that :meth:`MySqlConnection.query` has returned."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""Signals of MySQL and MariaDB."""

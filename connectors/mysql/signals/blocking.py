@@ -1,0 +1,75 @@
+"""Blocking ad hoc snapshots of MySQL and MariaDB: as of a position that the stream reaches before their rows are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from connectors.cdc.incremental.requests import SnapshotRequest
+from connectors.cdc.schema.filters import name_matches
+from connectors.cdc.signals.blocking import RequestedSnapshots, limit_snapshot
+from connectors.cdc.snapshot.offsets import EmittedTable, OffsetStep
+from connectors.mysql.config import MySqlConfig
+from connectors.mysql.connection import quote_name
+from connectors.mysql.offsets import BinlogPosition, stream_offset
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo
+from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.snapshot.session import MySqlSnapshotSession
+from connectors.mysql.streaming.observers import BinlogObservers
+
+
+class MySqlBlockingSnapshots(RequestedSnapshots[MySqlSnapshotSession, ServerInfo]):
+    """Runs one snapshot at a time, as of its own position on a server."""
+
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        structures: TableStructures,
+        sessions: MySqlSessions,
+        observers: BinlogObservers,
+        version: str,
+    ) -> None:
+        super().__init__(observers)
+        self._settings = settings
+        self._tables = tables
+        self._structures = structures
+        self._sessions = sessions
+        self._version = version
+
+    def _open(self, request: SnapshotRequest, point: ServerInfo) -> MySqlSnapshotSession | None:
+        settings = self._limited_settings(request)
+        if settings is None:
+            return None
+        session = MySqlSnapshotSession(settings, self._tables, self._structures, self._sessions, point, self._version)
+        session.start(records_structure=False, offsets=lambda position: _StreamOffsets(position, self._offset_extras))
+        return session
+
+    def _limited_settings(self, request: SnapshotRequest) -> MySqlConfig | None:
+        """The configuration of a snapshot of the requested tables; None if there are none."""
+        found = [
+            (str(id), f"SELECT * FROM {quote_name(*id)} WHERE")
+            for id in self._structures.tables
+            if self._tables.captures(id) and name_matches(request.collections, str(id))
+        ]
+        if not found:
+            return None
+        return replace(self._settings, snapshot=limit_snapshot(self._settings.snapshot, request, found))
+
+
+class _StreamOffsets:
+    """The offsets of rows: the position of the stream, which the snapshot has reached (see SnapshotOffsets)."""
+
+    def __init__(self, position: BinlogPosition, extras: Callable[..., dict[str, Any]]) -> None:
+        self._offset = stream_offset(position, 0, int(time.time()))
+        self._extras = extras
+
+    def table_emitted(self, table: EmittedTable, *, is_complete: bool = False) -> None:
+        """Does nothing: the snapshot is not resumed."""
+
+    def step(self, *, last: bool = False) -> OffsetStep:
+        return OffsetStep(self._offset | self._extras(is_complete=False), self._offset | self._extras(is_complete=last))
