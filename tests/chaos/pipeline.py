@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -272,3 +272,18 @@ class Pipeline:
                     time.sleep(0.2)
         finally:
             consumer.close()
+
+
+def assert_versions_in_order(changes: Iterable[Mapping[str, Any] | None]) -> None:
+    """Per row, versions first appear in the order they were committed in, none left out after the first that was seen."""
+    seen: dict[int, int] = {}
+    for change in changes:
+        if change is None or change["after"] is None:
+            continue
+        key, version = change["after"]["id"], change["after"]["n"]
+        latest = seen.get(key)
+        if latest is None or version > latest:
+            # Only a snapshot shows a row without the versions between.
+            known = latest is None or version == latest + 1 or change["op"] == "r"
+            assert known, f"row {key}: version {version} came after {latest}"
+            seen[key] = version

@@ -17,7 +17,7 @@ from connect.errors import ConnectError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.server import EmbeddedDatabase
-from tests.chaos.pipeline import SOURCE, Changes, CommittedChanges, Pipeline
+from tests.chaos.pipeline import SOURCE, Changes, CommittedChanges, Pipeline, assert_versions_in_order
 
 ARRIVES_S = 60.0
 
@@ -194,6 +194,7 @@ class SourceStream(ABC):
         streamed = [v["after"]["n"] for v in self.pipeline.values("events") if v is not None and v["op"] == "c"]
         first = list(dict.fromkeys(streamed))
         assert first == sorted(first), "the topic has an event out of order"
+        assert_versions_in_order(self.pipeline.values("counters"))
 
     def wait_for_everything(self) -> list[int]:
         """Waits until the topics replay to the tables, while nothing is committed; returns all events."""
