@@ -13,43 +13,12 @@ from typing import Any
 
 from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, latencies_ms, running_stream, spread_ms
 from benchmarks.environment import environment
+from benchmarks.mariadb_customers import create_customers, mariadb_source_config
 from benchmarks.measure import measure_here, report
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 ROWS, UPDATES, COMMITS = 500_000, 300_000, 10_000
 _DUMP, _NON_BLOCKING = 0x12, 0x01
-
-
-def _create(server: EmbeddedMariaDB) -> None:
-    with server.connect() as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE TABLE customers(id bigint PRIMARY KEY, first_name varchar(60) NOT NULL, last_name varchar(60), "
-            "email varchar(120), balance decimal(12,2), score double, active boolean, created_at timestamp(6) NOT NULL, "
-            "notes text)"
-        )
-        cursor.execute(
-            "INSERT INTO customers SELECT seq, CONCAT('first', seq), CONCAT('last', seq), CONCAT('user', seq, '@example.com'), "
-            f"MOD(seq, 10000) / 100, RAND() * 5, MOD(seq, 2), NOW(6), REPEAT('x', 40) FROM seq_1_to_{ROWS}"
-        )
-
-
-def _config(server: EmbeddedMariaDB) -> dict[str, str]:
-    """A configuration of Debezium's connector."""
-    return {
-        "name": "bench",
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-        "tasks.max": "1",
-        "database.hostname": server.host,
-        "database.port": str(server.port),
-        "database.user": server.user,
-        "database.password": server.password,
-        "database.server.id": "7001",
-        "topic.prefix": "bench",
-        "table.include.list": f"{server.database}.customers",
-        "include.schema.changes": "false",
-        "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
-        "snapshot.mode": "no_data",
-    }
 
 
 def _baseline(server: EmbeddedMariaDB, file: str, position: int) -> None:
@@ -84,12 +53,12 @@ def _changed_us(value: Mapping[str, Any]) -> int:
 
 def main() -> None:
     with environment() as here, EmbeddedMariaDB(here.home / "mariadb", dies_with_parent=True) as server:
-        _create(server)
+        create_customers(server, ROWS)
         with server.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SHOW MASTER STATUS")
             file, position, *_ = cursor.fetchone()
         topic = here.create_topic(f"bench.{server.database}.customers", **LOG_APPEND_TIME)
-        with running_stream(here, _config(server)) as stream:
+        with running_stream(here, mariadb_source_config(server, **{"snapshot.mode": "no_data"})) as stream:
             ours = stream.measure(lambda: _update_all(server), 180, [topic], is_one_transaction=True)
             stream.measure(lambda: _commit_singly(server), 60, [topic])
         limit = measure_here(UPDATES, lambda: _baseline(server, str(file), int(position)))

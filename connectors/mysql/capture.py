@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from connect.record import SourceRecord
@@ -17,14 +16,11 @@ from connectors.cdc.schema.checks import check_collection_count, check_table_top
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.states import CaptureState
-from connectors.cdc.streaming.offset_tracker import OffsetPairs, OffsetTracker
+from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.incremental.chunks import FollowedStream
 from connectors.mysql.offsets import (
-    SNAPSHOT,
-    SNAPSHOT_COMPLETED,
-    SNAPSHOT_STATE,
     BinlogPosition,
     StoredBinlogOffset,
     with_server,
@@ -43,6 +39,7 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
+from connectors.mysql.task_position import MySqlTaskPosition
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +55,12 @@ class MySqlCapture:
     ) -> None:
         """``open_topic`` is the task context's ``open_owned_topic``."""
         self._settings = settings
-        self._stored = stored
-        self._filters = filters = Filters(settings.capture)
+        self._position = MySqlTaskPosition(stored, reads_all_again=settings.snapshot.mode == "always")
+        filters = Filters(settings.capture)
         self.sessions = MySqlSessions(settings)
         self._tables = MySqlCapturedTables(settings, filters)
         self.observers = BinlogObservers()
-        self._load_contracts()
+        self._load_contracts({} if stored is None else stored.extras)
         binlog = settings.binlog
         history = SchemaHistory(
             open_store(settings.history, open_topic),
@@ -82,17 +79,11 @@ class MySqlCapture:
             settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
         )
         self.signals.load({} if stored is None else stored.extras)
-        self._offsets: OffsetTracker[str] = OffsetTracker(source_partition(settings.topic_prefix), with_server)
+        self._offsets: StoredOffsetTracker[str] = StoredOffsetTracker(source_partition(settings.topic_prefix), with_server)
         self._snapshot: MySqlSnapshotSession | None = None
-        self._snapshot_done = False
-        self._snapshot_state = None if stored is None or settings.snapshot.mode == "always" else stored.snapshot_state
-        """What an interrupted snapshot has completed; None if the next one starts over."""
-        self._structure_is_current = False
-        """Whether the structures are those at the position of the stream."""
         self.state = CaptureState.STARTING
 
-    def _load_contracts(self) -> None:
-        extras = self._stored.extras if self._stored is not None else {}
+    def _load_contracts(self, extras: Mapping[str, Any]) -> None:
         contracts = parse_contracts(extras.get(CONTRACTS))
         observers, tables = self.observers, self._tables
         tables.contracts.load(contracts, lambda text: observers.set_offset_extras(tables, {CONTRACTS: text}))
@@ -121,7 +112,7 @@ class MySqlCapture:
             records = self._read_stream()
         elif self.signals.blocking.session is not None:
             records = self._read_blocking_snapshot(self.signals.blocking.session)
-        elif self._snapshot is not None and not self._snapshot_done:
+        elif self._snapshot is not None and not self._position.snapshot_done:
             records = self._read_snapshot(self._snapshot)
         else:
             self._open()
@@ -141,18 +132,15 @@ class MySqlCapture:
         if records:
             # Looking at one of these records would create all of them.
             latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
-            self._snapshot_state = latest.get(SNAPSHOT_STATE)
+            self._position.polled(latest)
         self._offsets.polled(latest, self._stream.position_offset() if self._is_streaming() else None)
 
     def _is_streaming(self) -> bool:
         """Whether the stream's position says everything: no snapshot is missing."""
-        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING) and not self._misses_snapshot()
-
-    def _misses_snapshot(self) -> bool:
-        return not self._snapshot_done and (self._stored is None or not self._stored.snapshot_completed)
+        return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING) and not self._position.misses_snapshot
 
     def is_loaded(self) -> bool:
-        return self._snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
+        return self._position.snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
 
     def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
         return self._offsets.update_offsets(offsets)
@@ -171,7 +159,7 @@ class MySqlCapture:
         if self._snapshot is not None:
             self._snapshot.close()
             self.signals.note_steps(self._snapshot)
-            if not self._snapshot_done:
+            if not self._position.snapshot_done:
                 self._snapshot = None
         self.signals.close()
         self.sessions.close_catalog()
@@ -192,7 +180,7 @@ class MySqlCapture:
         check_server(sql, server)
         self._server = server
         self._structures.set_server(server)
-        known = self._known_position()
+        known = self._position.known(self._stream.position, self._offsets.server)
         lost = None
         if known is not None:
             by_gtid = uses_gtids(server, known.position, self._settings)
@@ -214,29 +202,19 @@ class MySqlCapture:
     def _mode(self) -> str:
         """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""
         mode = self._settings.snapshot.mode
-        return "initial" if self._snapshot_done and mode in ("always", "recovery") else mode
-
-    def _known_position(self) -> StoredBinlogOffset | None:
-        """Where the task is: where the stream was before the connection was lost, else the stored offset."""
-        position = self._stream.position
-        if position is None:
-            return self._stored
-        completed = self._snapshot_done or (self._stored is not None and self._stored.snapshot_completed)
-        if self._stored is None:
-            return StoredBinlogOffset(position, completed, server_uuid=self._offsets.server)
-        return replace(self._stored, position=position, snapshot_completed=completed, server_uuid=self._offsets.server)
+        return "initial" if self._position.snapshot_done and mode in ("always", "recovery") else mode
 
     def _knows_structure(self, known: StoredBinlogOffset) -> bool:
         """Recovers the structure at a position, unless it is known already. Returns whether there is any."""
-        if self._structure_is_current:
+        if self._position.structure_is_current:
             return True
-        if self._settings.snapshot.mode == "recovery" and not self._snapshot_done:
+        if self._settings.snapshot.mode == "recovery" and not self._position.snapshot_done:
             return self._structures.history.exists()
         count = self._structures.recover(known.extras)
         log.info(
             "recovered the structure of %d tables from %d records of the schema history", len(self._structures.tables), count
         )
-        self._structure_is_current = count > 0
+        self._position.structure_is_current = count > 0
         return count > 0
 
     def _start(self, action: MySqlStart, server: ServerInfo, known: StoredBinlogOffset | None) -> None:
@@ -253,18 +231,18 @@ class MySqlCapture:
                     snapshot.start_structure()
                 # After a lost connection, the snapshot continues from here.
                 self._stream.skip_to(snapshot.position)
-                self._structure_is_current = True
+                self._position.structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.REBUILD:
                 assert known is not None
                 self._structures.history.initialize_storage()
                 self._open_snapshot(server).start_structure(known.position, known.extras)
-                self._structure_is_current = True
+                self._position.structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.CATCH_UP:
                 assert known is not None
                 snapshot = self._open_snapshot(server)
-                snapshot.start(self._snapshot_state, records_structure=False)
+                snapshot.start(self._position.snapshot_state, records_structure=False)
                 self._start_stream(server, known, snapshot.position)
             case MySqlStart.STREAM:
                 assert known is not None
@@ -274,29 +252,22 @@ class MySqlCapture:
 
     def _start_over(self) -> None:
         """Forgets the position: a snapshot replaces everything."""
-        self._stored = None
-        self._snapshot_done = False
-        self._snapshot_state = None
+        self._position.start_over()
         self._structures.tables.clear()
         self._structures.database_charsets.clear()
-        self._structure_is_current = False
         self.signals.load({})  # the snapshot reads all tables
 
     def _start_stream(self, server: ServerInfo, known: StoredBinlogOffset, stop: BinlogPosition | None = None) -> None:
         position = resume_position(known, server)
-        if self._stored is not None and self._stream.position is None:
-            self._stream.restore_transaction(self._stored)
+        if self._position.stored is not None and self._stream.position is None:
+            self._stream.restore_transaction(self._position.stored)
         self._require_snapshot(stop is not None and self.signals.blocking.session is None)
         self._stream.start(server, position, stop)
         self.state = CaptureState.STREAMING if stop is None else CaptureState.CATCHING_UP
 
     def _require_snapshot(self, required: bool) -> None:
         """Sets whether offsets of changes still require a snapshot, and from where on."""
-        members: dict[str, Any] = {}
-        if required:
-            members = {SNAPSHOT: "INITIAL", SNAPSHOT_COMPLETED: False}
-            if self._snapshot_state is not None:
-                members[SNAPSHOT_STATE] = self._snapshot_state
+        members = self._position.members_before_snapshot() if required else {}
         self.observers.set_offset_extras(self, members)
 
     def _open_snapshot(self, server: ServerInfo) -> MySqlSnapshotSession:
@@ -324,8 +295,7 @@ class MySqlCapture:
     def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
         records = self.signals.note_snapshot(snapshot, snapshot.read())
         if snapshot.done:
-            self._snapshot_done = True
-            self._structure_is_current = True
+            self._position.snapshot_completed()
             if self._settings.snapshot.mode == "initial_only":
                 self.state = CaptureState.DONE
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -30,7 +31,7 @@ class MySqlSourceTask(CaptureTask):
         self._begin(capture, schedule, settings.snapshot.delay_s, settings.snapshot.streaming_delay_s)
 
     def metrics(self) -> Sequence[Metric]:
-        return list(progress_metrics(self.progress()))
+        return list(progress_metrics(self.progress(), time.time()))
 
     def close(self) -> None:
         if self._capture is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -12,6 +12,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connectors.cdc.errors import RejectedStatementError, TablesChangedError
 from connectors.cdc.incremental.requests import SnapshotRequest, dump_requests, parse_requests
+from connectors.cdc.snapshot.offsets import EmittedTable, OffsetStep
 from connectors.cdc.snapshot.progress import SnapshotStep
 from connectors.cdc.source_settings import SourceSnapshotSettings
 from connectors.cdc.streaming.offset_extras import OffsetExtras
@@ -61,7 +62,7 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
 
     @abstractmethod
     def _open(self, request: SnapshotRequest, point: PointT) -> SnapshotT | None:
-        """Starts a snapshot whose rows have :meth:`_offset_extras`; None if no table matches. Closes what it has opened before it
+        """Starts a snapshot whose rows have :meth:`offset_extras`; None if no table matches. Closes what it has opened before it
         raises an error."""
 
     def load(self, offset: Mapping[str, Any]) -> None:
@@ -79,7 +80,7 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
     def _own_extras(self, requests: Sequence[SnapshotRequest]) -> dict[str, Any]:
         return {_REQUESTS: dump_requests(requests)} if requests else {}
 
-    def _offset_extras(self, *, is_complete: bool) -> dict[str, Any]:
+    def offset_extras(self, *, is_complete: bool) -> dict[str, Any]:
         """What offsets contain in addition during the first snapshot, or once it is complete."""
         others = {key: value for key, value in self._extras.offset_extras.items() if key != _REQUESTS}
         return others | self._own_extras(self._requests[1:] if is_complete else self._requests)
@@ -97,10 +98,7 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         try:
             self.session = self._open(request, point)
         except (RejectedStatementError, ConfigError, TablesChangedError) as e:
-            self._attempts += 1
-            if isinstance(e, TablesChangedError) and self._attempts < _MAX_ATTEMPTS:
-                raise
-            self._give_up(e)
+            self._give_up_at_last(e)
             return None
         if self.session is None:
             log.warning("signal %s: no captured table matches %s", request.signal_id, ", ".join(request.collections))
@@ -108,13 +106,16 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         return self.session
 
     def read(self) -> Sequence[SourceRecord]:
-        """Returns the next events; afterwards ``session`` is None if they were the last."""
+        """Returns the next events; afterwards ``session`` is None if they were the last.
+
+        Raises TablesChangedError and ConnectionLostError: then :meth:`close`, and start again.
+        """
         session = self.session
         assert session is not None
         try:
             records = session.read()
-        except RejectedStatementError as e:
-            self._give_up(e)
+        except (RejectedStatementError, TablesChangedError) as e:
+            self._give_up_at_last(e)
             self.close()
             return []
         if session.done:
@@ -122,7 +123,11 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
             self.session = None
         return records
 
-    def _give_up(self, error: ConnectError) -> None:
+    def _give_up_at_last(self, error: ConnectError) -> None:
+        """Gives up, or raises the error if another attempt may succeed."""
+        self._attempts += 1
+        if isinstance(error, TablesChangedError) and self._attempts < _MAX_ATTEMPTS:
+            raise error
         log.warning(
             "signal %s: the blocking snapshot failed; streaming continues: %s", self._requests[0].signal_id, error.message
         )
@@ -139,6 +144,24 @@ class RequestedSnapshots(ABC, Generic[SnapshotT, PointT]):
         if self.session is not None:
             self.session.close()
         self.session = None
+
+
+class RequestedOffsets:
+    """The offsets of rows of a requested snapshot: the position of the stream, which it has reached (see SnapshotOffsets)."""
+
+    def __init__(self, position: Mapping[str, Any], extras: Callable[..., Mapping[str, Any]]) -> None:
+        """``position`` is the stream's offset there; ``extras`` is :meth:`RequestedSnapshots.offset_extras`."""
+        self._position = position
+        self._extras = extras
+
+    def table_emitted(self, table: EmittedTable, *, is_complete: bool = False) -> None:
+        """Does nothing: the snapshot is not resumed."""
+
+    def step(self, *, last: bool = False) -> OffsetStep:
+        return OffsetStep(self._offset(is_complete=False), self._offset(is_complete=last))
+
+    def _offset(self, *, is_complete: bool) -> Mapping[str, Any]:
+        return {**self._position, **self._extras(is_complete=is_complete)}
 
 
 def limit_snapshot(settings: SettingsT, request: SnapshotRequest, tables: Iterable[tuple[str, str]]) -> SettingsT:

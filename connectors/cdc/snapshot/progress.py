@@ -48,6 +48,7 @@ class SnapshotProgress:
         self.rows = 0
         self.bytes = 0
         self._steps = [SnapshotStep(StepKind.STARTED)]
+        self._is_over = False
 
     def table_started(self, table: str) -> None:
         self._steps.append(SnapshotStep(StepKind.TABLE_STARTED, table))
@@ -58,11 +59,14 @@ class SnapshotProgress:
         self._steps.append(SnapshotStep(StepKind.TABLE_COMPLETED, table, rows))
 
     def completed(self) -> None:
+        self._is_over = True
         self._steps.append(SnapshotStep(StepKind.COMPLETED))
 
-    def aborted(self) -> None:
-        """The snapshot ends early."""
-        self._steps.append(SnapshotStep(StepKind.ABORTED))
+    def closed(self) -> None:
+        """The snapshot ends: early, unless it is completed. May be called twice."""
+        if not self._is_over:
+            self._is_over = True
+            self._steps.append(SnapshotStep(StepKind.ABORTED))
 
     def take_steps(self) -> list[SnapshotStep]:
         """Returns what has happened since the last call. Called on the task's thread."""

@@ -12,7 +12,7 @@ OffsetPairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 Server = TypeVar("Server")
 
 
-class OffsetTracker(Generic[Server]):
+class StoredOffsetTracker(Generic[Server]):
     """Follows offsets from poll to storage."""
 
     def __init__(

@@ -22,7 +22,7 @@ from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.incremental.events import IncrementalRowEvents
 from connectors.mysql.incremental.order_columns import OrderColumn, order_column, position_of, rows_after, rows_up_to
 from connectors.mysql.incremental.signal_writer import MySqlSignalWriter
-from connectors.mysql.incremental.visibility import SnapshotContents, StreamPosition, start_transaction
+from connectors.mysql.incremental.visibility import FollowedPosition, SnapshotContents, start_transaction
 from connectors.mysql.incremental.window import RowWindow
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.model import TableId
@@ -48,7 +48,7 @@ _ALL: Final = 1 << 30
 class FollowedStream:
     """The stream that chunks are put into. It is asked only while it is open."""
 
-    position: Callable[[], StreamPosition]
+    position: Callable[[], FollowedPosition]
     find_server: Callable[[], ServerInfo | None]
     """Returns the server that the stream comes from; not None while it is open."""
 

@@ -21,7 +21,7 @@ from connectors.mysql.server import ServerInfo, read_executed
 from connectors.mysql.streaming.observers import is_place_at_or_before
 
 
-class StreamPosition(Protocol):
+class FollowedPosition(Protocol):
     """How far the stream was read: a BinlogPositionTracker."""
 
     @property
@@ -44,7 +44,7 @@ class SnapshotContents:
     position: BinlogPosition | None
     executed: GtidSet | None
 
-    def contains(self, stream: StreamPosition) -> bool:
+    def contains(self, stream: FollowedPosition) -> bool:
         """Whether it has everything that was sent, a transaction that was sent in part included."""
         if self.position is not None:
             if stream.is_in_transaction:

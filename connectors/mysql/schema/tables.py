@@ -19,7 +19,7 @@ StoresDdl = Callable[[str, str | None, Iterable[TableId]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class StatementContext:
+class StatementSettings:
     """What a statement depends on besides the server. Values of None are unknown."""
 
     sql_mode: int = 0
@@ -27,7 +27,7 @@ class StatementContext:
     error_code: int = 0
 
 
-_NO_CONTEXT = StatementContext()
+_NO_CONTEXT = StatementSettings()
 
 
 class TableStructures:
@@ -44,7 +44,7 @@ class TableStructures:
         """Sets the server whose statements are applied next."""
         self._server = server
 
-    def context(self, statement: StatementContext = _NO_CONTEXT) -> DdlContext:
+    def context(self, statement: StatementSettings = _NO_CONTEXT) -> DdlContext:
         """Returns the context in which a statement is parsed."""
         server = self._server
         assert server is not None
@@ -68,7 +68,7 @@ class TableStructures:
         self.tables, self.database_charsets = recovered.tables, recovered.database_charsets
         return recovered.record_count
 
-    def changes_of(self, ddl: str, database: str | None, statement: StatementContext = _NO_CONTEXT) -> list[Change]:
+    def changes_of(self, ddl: str, database: str | None, statement: StatementSettings = _NO_CONTEXT) -> list[Change]:
         """Returns what a statement changes, without changing it here. Raises UnparsedDdlError."""
         return apply(self.tables, ddl, database, self.context(statement), error_code=statement.error_code)
 

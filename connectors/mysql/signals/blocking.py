@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.schema.filters import name_matches
-from connectors.cdc.signals.blocking import RequestedSnapshots, limit_snapshot
-from connectors.cdc.snapshot.offsets import EmittedTable, OffsetStep
+from connectors.cdc.signals.blocking import RequestedOffsets, RequestedSnapshots, limit_snapshot
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import quote_name
 from connectors.mysql.offsets import BinlogPosition, stream_offset
@@ -46,8 +43,11 @@ class MySqlBlockingSnapshots(RequestedSnapshots[MySqlSnapshotSession, ServerInfo
         if settings is None:
             return None
         session = MySqlSnapshotSession(settings, self._tables, self._structures, self._sessions, point, self._version)
-        session.start(records_structure=False, offsets=lambda position: _StreamOffsets(position, self._offset_extras))
+        session.start(records_structure=False, offsets=self._offsets)
         return session
+
+    def _offsets(self, position: BinlogPosition) -> RequestedOffsets:
+        return RequestedOffsets(stream_offset(position, 0, int(time.time())), self.offset_extras)
 
     def _limited_settings(self, request: SnapshotRequest) -> MySqlConfig | None:
         """The configuration of a snapshot of the requested tables; None if there are none."""
@@ -59,17 +59,3 @@ class MySqlBlockingSnapshots(RequestedSnapshots[MySqlSnapshotSession, ServerInfo
         if not found:
             return None
         return replace(self._settings, snapshot=limit_snapshot(self._settings.snapshot, request, found))
-
-
-class _StreamOffsets:
-    """The offsets of rows: the position of the stream, which the snapshot has reached (see SnapshotOffsets)."""
-
-    def __init__(self, position: BinlogPosition, extras: Callable[..., dict[str, Any]]) -> None:
-        self._offset = stream_offset(position, 0, int(time.time()))
-        self._extras = extras
-
-    def table_emitted(self, table: EmittedTable, *, is_complete: bool = False) -> None:
-        """Does nothing: the snapshot is not resumed."""
-
-    def step(self, *, last: bool = False) -> OffsetStep:
-        return OffsetStep(self._offset | self._extras(is_complete=False), self._offset | self._extras(is_complete=last))

@@ -26,6 +26,8 @@ from connectors.mysql.schema.table_rows import CapturedMySqlColumn, MySqlTableRo
 
 # The slots of an envelope; ``before`` and ``transaction`` are null.
 _NULL, _SOURCE, _OP, _TS_MS, _TS_US, _TS_NS = range(6)
+_TEXT: Final = "x if (x := {x}).isascii() else {b}.decode()"
+"""Code of a text, most of which are ASCII."""
 _ASCII: Final = frozenset({Inline.INT, Inline.FLOAT, Inline.DECIMAL, Inline.BOOL})
 
 RowsDecoder = Callable[[Sequence[list[Any]], Struct, Mapping[str, Any], Mapping[str, Any], int, int, int], list[SourceRecord]]
@@ -42,7 +44,7 @@ def _text_of(column: CapturedMySqlColumn) -> QueryColumnDecoder:
     if column.is_bytes:
         return QueryColumnDecoder("bytes", bytes, "{b}")
     ascii_only = column.text.type.inline in _ASCII
-    return QueryColumnDecoder("text", bytes.decode, "{x}" if ascii_only else "{b}.decode()")
+    return QueryColumnDecoder("text", bytes.decode, "{x}" if ascii_only else _TEXT)
 
 
 class MySqlTableEvents:
@@ -138,7 +140,7 @@ class _RowTemplate:
             cell if column.null_value is None else Fixed(column.null_value) for cell, column in zip(cells, columns, strict=True)
         )
         self._texts = [i for i, cell in enumerate(cells) if cell.kind is TextKind.STRING]
-        self._has_nulls = any(column.schema.optional for column in columns)
+        self._may_have_nulls = any(column.schema.optional for column in columns)
         self._topic = rows.topic
         key = key_cells(columns, rows.key_indexes, cells)
         self._key = None if schemas.key is None else StructTemplate(schemas.key, key)
@@ -162,7 +164,8 @@ class _RowTemplate:
 
         def read(start: int, end: int) -> TextRows:
             part = rows[start:end]
-            return TextRows(part, self._has_nulls, self._is_plain(part), slots)
+            has_nulls = self._may_have_nulls and any(None in row for row in part)
+            return TextRows(part, has_nulls, self._is_plain(part), slots)
 
         return TextRecords(self._topic, self._key, self._value, len(rows), read, partition, offset, create)
 

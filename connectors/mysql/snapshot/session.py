@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 from connect.record import SourceRecord
-from connectors.cdc.errors import TablesChangedError
 from connectors.cdc.schema.filters import name_matches
-from connectors.cdc.snapshot.connections import SnapshotConnections
 from connectors.cdc.snapshot.key_ranges import SnapshotState
 from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
 from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.cdc.snapshot.reader import SnapshotReader
 from connectors.cdc.snapshot.table_read import TableRead
-from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
-from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.offsets import BinlogPosition, snapshot_offset
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
@@ -27,19 +24,25 @@ from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.snapshot.events import MySqlTableEvents
-from connectors.mysql.snapshot.locks import SnapshotLock
-from connectors.mysql.snapshot.point import start_behind, start_transactions
 from connectors.mysql.snapshot.row_stream import MySqlRowStream, explain_changed_table
-from connectors.mysql.snapshot.structure import CatalogTables, StructureReader, StructureRecorder
+from connectors.mysql.snapshot.start import SnapshotStart, StartedSnapshot
+from connectors.mysql.snapshot.structure import CatalogTables, StructureRecorder
 from connectors.mysql.snapshot.table import MySqlSnapshotTable
 from connectors.mysql.snapshot.table_plan import MySqlTablePlan, plan_table, select_statement
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS: Final = 5
-"""Attempts to read the structure without a lock while nobody changes it."""
-_MDL_TIMEOUT_S: Final = 1
-"""How long connections other than the first one wait for tables that another session is about to change."""
+
+@dataclass(frozen=True, slots=True)
+class _RowsRequest:
+    """How rows are read. ``state`` is what an interrupted attempt completed; ``offsets`` replace those of an initial snapshot.
+
+    ``history_is_current``: the schema history has the structure of the snapshot; otherwise that of the stream.
+    """
+
+    state: str | None = None
+    offsets: SnapshotOffsets | None = None
+    history_is_current: bool = True
 
 
 class MySqlSnapshotSession:
@@ -66,19 +69,12 @@ class MySqlSnapshotSession:
         self._server = server
         self._version = version
         self._extras = extras
-        self._lock = SnapshotLock(sessions, settings)
         self._recorder = StructureRecorder(settings, structures, tables.captures, server, version)
-        self._connections: SnapshotConnections[MySqlRowStream] | None = None
+        self._started: StartedSnapshot | None = None
+        self._request: _RowsRequest | None = None
+        self._events: list[SourceRecord] = []
         self._reader: SnapshotReader[MySqlRowStream] | None = None
         self._progress: SnapshotProgress | None = None
-        self._catalog: CatalogTables | None = None
-        self._events: list[SourceRecord] = []
-        self._state: str | None = None
-        self._reads_rows = True
-        self._records_structure = True
-        self._offsets: SnapshotOffsets | None = None
-        self._position: BinlogPosition | None = None
-        self._is_aborted = False
         self.done = False
         """Whether all events were returned."""
         self.tables: tuple[str, ...] = ()
@@ -87,8 +83,8 @@ class MySqlSnapshotSession:
     @property
     def position(self) -> BinlogPosition:
         """Where streaming begins."""
-        assert self._position is not None
-        return self._position
+        assert self._started is not None
+        return self._started.position
 
     def start(
         self,
@@ -107,14 +103,13 @@ class MySqlSnapshotSession:
         TablesChangedError if tables change meanwhile; then a new session may succeed.
         """
         try:
-            self._state = stored_state if self._settings.snapshot.resumes else None
-            self._records_structure = records_structure
-            self._start()
-            if offsets is not None:
-                self._offsets = offsets(self.position)
+            self._start(self._settings.snapshot.max_threads)
+            own_offsets = None if offsets is None else offsets(self.position)
+            state = stored_state if self._settings.snapshot.resumes and own_offsets is None else None
+            request = self._request = _RowsRequest(state, own_offsets, records_structure)
             if records_structure:
                 self._events = self._record(self.position, self._offset(last=False))
-                self._plan()
+                self._plan(request)
         except BaseException:
             self.close()
             raise
@@ -122,134 +117,61 @@ class MySqlSnapshotSession:
     def start_structure(self, at: BinlogPosition | None = None, offset: Mapping[str, Any] | None = None) -> None:
         """The same for a snapshot of the structure alone. With a stored offset and its position, the history is rebuilt for it
         (``snapshot.mode=recovery``)."""
-        self._reads_rows = False
         try:
-            self._start()
+            started = self._start(1)
             if at is not None and offset is not None:
-                self._position = at
+                started.position = at
                 self._events = self._record(at, offset)
             else:
                 self._events = self._record(self.position, self._offset(last=False))
                 if self._events:
                     self._events[-1].source_offset = self._offset(last=True)
         finally:
-            self._close_connections()
+            self.close()
+
+    def _start(self, connections: int) -> StartedSnapshot:
+        start = SnapshotStart(self._settings, self._tables, self._sessions, self._server)
+        self._started = start.open(connections)
+        return self._started
 
     def _offset(self, *, last: bool) -> dict[str, Any]:
         return {**snapshot_offset(self.position, int(time.time()), last=last), **self._extras()}
 
-    # --- the point in time ----------------------------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        catalog_reader = StructureReader(self._settings, self._tables.captures, lambda name: self._captures_database(name))
-        count = self._settings.snapshot.max_threads if self._reads_rows else 1
-        connections: list[MySqlConnection] = []
-        try:
-            connections += (self._sessions.open() for _ in range(count))
-            used = self._fix_point(connections, catalog_reader)
-        except BaseException:
-            for connection in connections:
-                connection.close()
-            raise
-        for connection in connections[used:]:
-            connection.close()
-        streams = [MySqlRowStream(connection) for connection in connections[:used]]
-        self._connections = SnapshotConnections(streams[0], used, self._sessions.interrupt)
-        self._connections.readers = streams
-        for stream in streams[1:]:
-            stream.connection.execute(f"SET SESSION lock_wait_timeout = {_MDL_TIMEOUT_S}")
-
-    def _captures_database(self, name: str) -> bool:
-        """Whether tables of the database can be captured."""
-        capture = self._settings.capture
-        if capture.schema_include:
-            return name_matches(capture.schema_include, name)
-        return not name_matches(capture.schema_exclude, name)
-
-    def _fix_point(self, connections: Sequence[MySqlConnection], reader: StructureReader) -> int:
-        """Starts the transactions, and reads position and structure; returns how many of the connections see the point."""
-        lock, server = self._lock, self._server
-        needs_lock = lock.is_allowed and (lock.is_held_to_the_end or lock.is_backup_lock or not server.is_mariadb)
-        if not needs_lock:
-            # MariaDB says which position a transaction sees.
-            for attempt in range(_ATTEMPTS):
-                if (used := self._fix_without_lock(connections, reader)) is not None:
-                    return used
-                log.info("commits or changes of tables came between the steps of the snapshot's start, attempt %d", attempt + 1)
-                if lock.is_allowed:
-                    break
-            if not lock.is_allowed:
-                raise TablesChangedError("tables changed at the start of the snapshot, so a new one is needed")
-        catalog = connections[0]
-        lock.acquire(self._captured_ids(catalog))
-        position = start_transactions(connections, server, is_locked=lock.stops_commits)
-        used = len(connections)
-        if position is None:
-            used = 1
-            position = start_transactions(connections[:1], server, is_locked=False) or start_behind(connections[:1], server)
-        self._position = position
-        self._catalog = reader.read(catalog)
-        if not lock.is_held_to_the_end:
-            lock.release()
-        return used
-
-    def _fix_without_lock(self, connections: Sequence[MySqlConnection], reader: StructureReader) -> int | None:
-        """The same without a lock; None if there was a change in between."""
-        first = connections[0]
-        before = reader.read(first)
-        used = len(connections)
-        position = start_transactions(connections, self._server, is_locked=False)
-        if position is None:
-            if self._lock.is_allowed:
-                return None
-            used = 1
-            log.warning("the snapshot uses one connection, because commits came between the starts of several ones")
-            position = start_transactions(connections[:1], self._server, is_locked=False)
-            position = position or start_behind(connections[:1], self._server)
-        self._catalog = reader.read(first)
-        self._position = position
-        return used if before.has_structure_of(self._catalog) else None
-
-    def _captured_ids(self, connection: MySqlConnection) -> list[TableId]:
-        ids = [TableId(info.database, info.name) for info in read_tables(connection)]
-        return [id for id in ids if self._tables.captures(id)]
-
     # --- structure ------------------------------------------------------------------------------------------------------------
 
     def _record(self, position: BinlogPosition, offset: Mapping[str, Any]) -> list[SourceRecord]:
-        assert self._catalog is not None
-        return self._recorder.record(self._catalog, position, offset)
+        assert self._started is not None
+        return self._recorder.record(self._started.catalog, position, offset)
 
-    def _snapshot_tables(self) -> dict[TableId, MySqlTable]:
+    def _snapshot_tables(self, catalog: CatalogTables, *, history_is_current: bool) -> dict[TableId, MySqlTable]:
         """The captured tables whose rows are read."""
-        assert self._catalog is not None
         include, filters = self._settings.snapshot.include, self._tables.filters
         ids = [
             id
-            for id in self._catalog.statements
+            for id in catalog.statements
             if self._tables.captures(id)
             and (not include or name_matches(include, str(id)))
             and not filters.is_signal_table(id.database, id.name)
         ]
-        if self._records_structure:
+        if history_is_current:
             return {id: table for id in ids if (table := self._structures.tables.get(id)) is not None}
-        return self._recorder.parse(self._catalog, ids)
+        return self._recorder.parse(catalog, ids)
 
     # --- rows -----------------------------------------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
+    def _plan(self, request: _RowsRequest) -> SnapshotReader[MySqlRowStream]:
         """Plans the reading of the tables."""
-        settings, connections, catalog = self._settings, self._connections, self._catalog
-        assert connections is not None
-        assert catalog is not None
-        found = self._snapshot_tables()
-        if not self._records_structure:
+        settings, started = self._settings, self._started
+        assert started is not None
+        catalog, connections = started.catalog, started.connections
+        found = self._snapshot_tables(catalog, history_is_current=request.history_is_current)
+        if not request.history_is_current:
             self._recorder.settle(found, self._offset(last=False))
         if not found:
             log.warning("the snapshot reads no rows: no table on %s is captured", self._settings.address.where)
         plans = [self._plan_table(table, catalog) for table in found.values()]
         self._check_access(plans)
-        state = SnapshotState.parse(self._state)
+        state = SnapshotState.parse(request.state)
         state.keep({str(plan.rows.table): plan.fingerprint for plan in plans})
         if settings.snapshot.order != "disabled":
             plans.sort(key=lambda plan: plan.estimated_rows, reverse=settings.snapshot.order == "descending")
@@ -269,9 +191,11 @@ class MySqlSnapshotSession:
                 len(state.done), len(plans), len(state.partial),
             )  # fmt: skip
         self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
-        resumes = settings.snapshot.resumes and self._offsets is None
-        offsets = self._offsets or InitialOffsets(self._create_offset, state if resumes else None, self._extras)
+        offsets = request.offsets
+        if offsets is None:
+            offsets = InitialOffsets(self._create_offset, state if settings.snapshot.resumes else None, self._extras)
         self._reader = SnapshotReader(connections, reads, offsets, self._progress, len(plans))
+        return self._reader
 
     def _check_access(self, plans: Sequence[MySqlTablePlan]) -> None:
         """Raises ConfigError if the user may not read a table: hours may pass until it is read. Another connection asks, because
@@ -303,15 +227,13 @@ class MySqlSnapshotSession:
     def read(self) -> Sequence[SourceRecord]:
         """Returns the next events, an empty list after a timeout; after the last ones, ``done`` is set and the connections are
         closed."""
-        if self._events or not self._reads_rows:
+        if self._events or self._request is None:
             events, self._events = self._events, []
-            self.done = not self._reads_rows
+            self.done = self._request is None
             return events
-        if self._reader is None:
-            self._plan()
-        assert self._reader is not None
-        records = self._reader.read()
-        if self._reader.done:
+        reader = self._plan(self._request) if self._reader is None else self._reader
+        records = reader.read()
+        if reader.done:
             self.done = True
             self.close()
             numbers = self.progress()
@@ -330,14 +252,9 @@ class MySqlSnapshotSession:
     def progress(self) -> Mapping[str, Any]:
         return {} if self._progress is None else self._progress.details()
 
-    def _close_connections(self) -> None:
-        if self._connections is not None:
-            self._connections.close()
-        self._lock.release()
-
     def close(self) -> None:
         """Closes the connections and releases locks. May be called twice."""
-        if self._progress is not None and not self.done and not self._is_aborted:
-            self._is_aborted = True
-            self._progress.aborted()
-        self._close_connections()
+        if self._progress is not None:
+            self._progress.closed()
+        if self._started is not None:
+            self._started.close()

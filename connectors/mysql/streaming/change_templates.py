@@ -27,7 +27,7 @@ _SHARED = ("ts_ms", "ts_us", "ts_ns", "server_id", "gtid", "file", "thread", "qu
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeKind:
+class BinlogChangeKind:
     """A kind of change."""
 
     op: str
@@ -36,13 +36,13 @@ class ChangeKind:
 
 
 KINDS = {
-    RowsKind.INSERT: ChangeKind("c", False, True),
-    RowsKind.UPDATE: ChangeKind("u", True, True),
-    RowsKind.DELETE: ChangeKind("d", True, False),
+    RowsKind.INSERT: BinlogChangeKind("c", False, True),
+    RowsKind.UPDATE: BinlogChangeKind("u", True, True),
+    RowsKind.DELETE: BinlogChangeKind("d", True, False),
 }
 
 
-def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: ChangeKind) -> RecordTemplate:
+def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: BinlogChangeKind) -> RecordTemplate:
     """The template of a kind of change of one version of a table."""
     schemas, width = rows.schemas, len(rows.columns)
     before = _value_cells(rows, 0)
@@ -62,7 +62,7 @@ def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: Cha
     latest = after if kind.has_after else before
     key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.row_columns, rows.key_indexes, latest))
     has_tombstones = kind.op == "d" and builder.settings.tombstones and key is not None
-    reader = ChangeReader(rows, builder, kind, end, has_tombstones=has_tombstones)
+    reader = BinlogChangeReader(rows, builder, kind, end, has_tombstones=has_tombstones)
     value = _template(schemas.envelope, parts)
     return RecordTemplate(rows.topic, key, value, builder.context, 2 if has_tombstones else 1, reader)
 
@@ -93,11 +93,11 @@ def _template(schema: Schema, parts: Mapping[str, Part]) -> StructTemplate:
     return StructTemplate(schema, tuple(parts.get(field.name, Fixed(None)) for field in schema.fields or ()))
 
 
-class ChangeReader:
+class BinlogChangeReader:
     """Reads the rows of one template (:class:`connect.text_records.RowReader`)."""
 
     def __init__(
-        self, rows: MySqlTableRows, builder: BinlogEventBuilder, kind: ChangeKind, end: int, *, has_tombstones: bool
+        self, rows: MySqlTableRows, builder: BinlogEventBuilder, kind: BinlogChangeKind, end: int, *, has_tombstones: bool
     ) -> None:
         """``end`` is the number of values in a row."""
         self._rows = rows

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from connect.data.headers import Header
 from connect.data.struct import Struct
-from connect.errors import ConnectError, DataError
+from connect.errors import DataError
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
-from connectors.cdc.schema.contracts import ContractError
-from connectors.cdc.schema.errant_rows import SKIP_LEVELS, errant_record
+from connectors.cdc.schema.errant_rows import SKIP_LEVELS
 from connectors.cdc.streaming.transaction_metadata import TransactionMetadata
 from connectors.mysql.binlog import (
     BinlogDecoder,
@@ -30,23 +28,20 @@ from connectors.mysql.binlog import (
     OtherEvent,
     Query,
     RowsEvent,
-    RowsKind,
     RowsQuery,
-    TableMap,
     TransactionPayload,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids, stream_offset
+from connectors.mysql.offsets import BinlogPosition, Gtids
 from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.schema.ddl import Change, DatabaseChange, DdlKind
+from connectors.mysql.schema.ddl import DatabaseChange, DdlKind
 from connectors.mysql.schema.model import TableId
-from connectors.mysql.schema.tables import changed_tables
-from connectors.mysql.streaming.change_events import BinlogEventBuilder, EventValues, RowPlace, now_values
-from connectors.mysql.streaming.change_templates import KINDS
-from connectors.mysql.streaming.observers import BinlogObservers, RowChange
+from connectors.mysql.streaming.change_events import BinlogEventBuilder, EventValues, RowPlace
+from connectors.mysql.streaming.emission import Emission, StreamedTransaction
+from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.row_emitter import RowEmitter
 from connectors.mysql.streaming.statements import StatementKind, changed_table, is_generated, statement_kind
-from connectors.mysql.streaming.streamed_table import Row, StreamedMySqlTable
 from connectors.mysql.streaming.structure_changes import StructureChanges, explain_lost_rows
 
 log = logging.getLogger(__name__)
@@ -71,21 +66,27 @@ class BinlogEventEmitter:
     ) -> None:
         """``gtids`` are the transactions that are completed; None if positions have no GTIDs."""
         self._tracker = BinlogPositionTracker(start, gtids)
+        self._emission = Emission(self._tracker, builder, observers, metadata)
+        self._rows = RowEmitter(self._emission, tables, structures)
         self._decoder = decoder
         self._builder = builder
-        self._settings = settings = builder.settings
+        self._settings = builder.settings
         self._tables = tables
         self._structures = structures
         self._observers = observers
         self._metadata = metadata
-        self._skipped = {kind for kind, change in KINDS.items() if change.op in settings.skipped}
-        self._bound: dict[TableMap, StreamedMySqlTable | None] = {}
-        self._transaction = _Transaction()
-        self._values: EventValues | None = None
-        self.out = MixedTextRecords(builder.partition)
-        self.events = 0
         self.event_time_s: int | None = None
         """The timestamp of the last event that was read; None if there was none."""
+
+    @property
+    def out(self) -> MixedTextRecords:
+        """The records that were emitted."""
+        return self._emission.out
+
+    @property
+    def events(self) -> int:
+        """The number of changes that were emitted."""
+        return self._emission.events
 
     # --- position -----------------------------------------------------------------------------------------------------------
 
@@ -114,24 +115,17 @@ class BinlogEventEmitter:
         position = tracker.position
         reached = position if sent is None else replace(position, file=sent.file, position=sent.position)
         if observers.is_mark_reached(position) or observers.is_mark_reached(reached):
-            for record in observers.reach_mark(self._offset(position)):
-                self.out.append(record)
-            self._values = None  # offsets have changed
+            for record in observers.reach_mark(self._emission.offset(position)):
+                self._emission.append(record)
+            self._emission.reset_values()  # offsets have changed
 
-    def position_offset(self) -> dict[str, Any]:
+    def position_offset(self) -> Mapping[str, Any]:
         """The offset of the position."""
-        return self._offset(self._tracker.position) | dict(self._observers.offset_extras)
-
-    def _offset(self, position: BinlogPosition) -> dict[str, Any]:
-        transaction = self._transaction
-        members = self._metadata.members() if self._metadata is not None and position.is_in_transaction else None
-        return stream_offset(position, transaction.server_id, transaction.ts_sec, members)
+        return self._emission.position_offset()
 
     def take_records(self) -> MixedTextRecords:
         """Returns the records that were emitted and removes them."""
-        batch, self.out = self.out, MixedTextRecords(self._builder.partition)
-        self._values = None  # the next events have another time
-        return batch
+        return self._emission.take_records()
 
     # --- events -------------------------------------------------------------------------------------------------------------
 
@@ -144,7 +138,8 @@ class BinlogEventEmitter:
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, RowsEvent):
-            self._on_rows(event)
+            self.event_time_s = event.header.timestamp
+            self._rows.on_rows(event)
             return
         tracker = self._tracker
         if isinstance(event, TransactionPayload):
@@ -159,7 +154,7 @@ class BinlogEventEmitter:
             self._on_other(event)
         tracker.track(event)
         if was_in_transaction is not tracker.is_in_transaction:
-            self._values = None
+            self._emission.reset_values()
             if was_in_transaction:
                 self._end_transaction()
             else:
@@ -175,8 +170,8 @@ class BinlogEventEmitter:
                 self._on_query(event)
             case RowsQuery():
                 if self._settings.binlog.includes_query:
-                    self._transaction.query = event.sql.decode("utf-8", "replace")
-                    self._values = None
+                    self._emission.transaction.query = event.sql.decode("utf-8", "replace")
+                    self._emission.reset_values()
             case Incident():
                 self._lose(f"the server reports that its binary log lacks changes: {event.message or event.number}", event.header)
             case LoadedData():
@@ -191,7 +186,7 @@ class BinlogEventEmitter:
 
     def _start_transaction(self, event: Gtid | MariaDbGtidEvent) -> None:
         binlog = self._settings.binlog
-        transaction = self._transaction = _Transaction(event.header.server_id, event.header.timestamp)
+        transaction = self._emission.transaction = StreamedTransaction(event.header.server_id, event.header.timestamp)
         if isinstance(event, Gtid):
             transaction.commit_us = event.original_commit_us or None
             source = event.uuid
@@ -200,55 +195,30 @@ class BinlogEventEmitter:
             transaction.thread = event.thread_id
             source = f"{event.gtid.domain}-{event.gtid.server_id}"
         transaction.is_read = not (binlog.filters_sources and binlog.filters_dml and source) or binlog.reads_source(source)
-        self._values = None
+        self._emission.reset_values()
 
     def _begin_transaction(self, header: EventHeader) -> None:
-        transaction = self._transaction
+        transaction = self._emission.transaction
         if not transaction.server_id:  # without GTIDs, BEGIN comes first
             transaction.server_id = header.server_id
         transaction.ts_sec = header.timestamp
         position = self._tracker.position
         transaction.name = self._tracker.gtid or f"file={position.file},pos={position.position}"
         if self._metadata is not None and not transaction.is_standalone and transaction.is_read:
-            offset = self._offset(position) | dict(self._observers.offset_extras)
+            offset = self._emission.full_offset(position)
             record = self._metadata.begin(transaction.name, transaction.name, self._transaction_ms(), offset)
-            if record is not None:
-                self.out.append(record)
+            self._emission.append(record)
 
     def _end_transaction(self) -> None:
-        transaction = self._transaction
+        transaction = self._emission.transaction
         if self._metadata is not None and not transaction.is_standalone:
             record = self._metadata.end(transaction.name, self._transaction_ms(), self.position_offset())
-            if record is not None:
-                self.out.append(record)
-        self._transaction = _Transaction(transaction.server_id, transaction.ts_sec)
+            self._emission.append(record)
+        self._emission.transaction = StreamedTransaction(transaction.server_id, transaction.ts_sec)
 
     def _transaction_ms(self) -> int:
-        transaction = self._transaction
+        transaction = self._emission.transaction
         return (transaction.ts_sec or 0) * 1000 if transaction.commit_us is None else transaction.commit_us // 1000
-
-    def _event_values(self, header: EventHeader) -> EventValues:
-        """What the changes of an event share with others, as far as they are in the current batch."""
-        values = self._values
-        if values is not None and values.ts_sec == header.timestamp:
-            return values
-        transaction = self._transaction
-        transaction.server_id, transaction.ts_sec = header.server_id, header.timestamp
-        us = header.timestamp * 1_000_000 if transaction.commit_us is None else transaction.commit_us
-        self._values = values = EventValues(
-            us // 1000,
-            us,
-            us * 1000,
-            header.server_id,
-            self._tracker.gtid,
-            self._tracker.file,
-            transaction.thread,
-            transaction.query,
-            *now_values(),
-            header.timestamp,
-            self._observers.offset_extras,
-        )
-        return values
 
     # --- statements -----------------------------------------------------------------------------------------------------------
 
@@ -256,7 +226,7 @@ class BinlogEventEmitter:
         sql = self._structures.text_of(query)
         match statement_kind(query, sql):
             case StatementKind.BEGIN:
-                self._transaction.thread = query.thread_id
+                self._emission.transaction.thread = query.thread_id
             case StatementKind.ROWS:
                 self._on_row_statement(query, sql)
             case StatementKind.OTHER:
@@ -283,8 +253,8 @@ class BinlogEventEmitter:
             return
         before, after = self._tracker.position, copy.deepcopy(self._tracker)
         after.track(query)
-        values, pos = self._event_values(query.header), after.event_position
-        offset = self._offset(after.position) | dict(self._observers.offset_extras)
+        values, pos = self._emission.values(query.header), after.event_position
+        offset = self._emission.full_offset(after.position)
 
         def source(database: str, table: str | None) -> Struct:
             return self._builder.source_struct(database, table, values, pos, 0)
@@ -295,232 +265,20 @@ class BinlogEventEmitter:
                 records += self._truncated(change.id, values, pos, offset)
         # The statement is completed with its last record.
         for record in records[:-1]:
-            record.source_offset = self._offset(before) | dict(self._observers.offset_extras)
+            record.source_offset = self._emission.full_offset(before)
         for record in records:
-            self.out.append(record)
-        self._values = None
-        self._unbind(changes)
+            self._emission.append(record)
+        self._emission.reset_values()
+        self._rows.unbind(changes)
 
     def _truncated(self, id: TableId, values: EventValues, pos: int, offset: Mapping[str, Any]) -> list[SourceRecord]:
-        if not self._tables.captures(id) or not self._transaction.is_read:
+        if not self._tables.captures(id) or not self._emission.transaction.is_read:
             return []
         self._observers.truncate(id)
         table = self._structures.structures.tables.get(id)
         if "t" in self._settings.skipped or table is None:
             return []
         rows = self._tables.rows_of(table)
-        self.events += 1
+        self._emission.events += 1
         place = RowPlace(pos, 0, self._tracker.position)
         return [self._builder.change(rows, values, place, "t", None, None, None, offset)]
-
-    def _unbind(self, changes: Sequence[Change]) -> None:
-        """Tables that have changed are compared with the log again."""
-        changed = set(changed_tables(changes))
-        databases = {change.name for change in changes if isinstance(change, DatabaseChange)}
-        for table_map in list(self._bound):
-            if TableId(table_map.schema, table_map.table) in changed or table_map.schema in databases:
-                del self._bound[table_map]
-
-    # --- rows -----------------------------------------------------------------------------------------------------------------
-
-    def _on_rows(self, event: RowsEvent) -> None:
-        tracker, header = self._tracker, event.header
-        self.event_time_s = header.timestamp
-        table_map = event.table
-        if tracker.is_completed or not self._transaction.is_read:
-            tracker.finish_rows(header)
-            return
-        if table_map is None:
-            raise DataError(
-                f"rows in {tracker.file} at position {header.position} belong to a table that the log does not describe"
-            )
-        bound = self._bound[table_map] if table_map in self._bound else self._bind(table_map)
-        if bound is None or event.kind in self._skipped:
-            tracker.finish_rows(header)
-            return
-        try:
-            bound.rows.judgment.raise_error()
-            rows = bound.decoder.rows(event)
-        except (DataError, ContractError) as e:
-            self._emit_singly(event, bound, e)
-            return
-        first = tracker.skipped_rows(len(rows)) if tracker.is_replaying else 0
-        is_plain = self._metadata is None and bound.rows.id not in self._observers.watched and not bound.needs_completion(event)
-        is_update = event.kind is RowsKind.UPDATE
-        if is_plain and is_update:
-            is_plain = not self._settings.skip_unchanged and not bound.moves_key(rows)
-        try:
-            changes = [] if is_plain else self._completed(event, bound, rows)
-        except DataError as e:
-            self._emit_singly(event, bound, e)
-            return
-        # Nothing fails from here on: the event is completed.
-        begin = tracker.position_in_rows(0)
-        tracker.finish_rows(header)
-        if not is_plain:
-            self._emit_changes(event, bound, changes, first, begin)
-            return
-        values, pos = self._event_values(header), tracker.event_position
-        found: list[Sequence[Any]]
-        if is_update:
-            found = [(*before, *after, pos, n, begin, values) for n, (before, after) in enumerate(rows)]
-        else:
-            found = [(*row, pos, n, begin, values) for n, row in enumerate(rows)]
-        if first:
-            del found[:first]
-        self.events += len(found)
-        self.out.add_rows(bound.template(event.kind), found)
-
-    def _bind(self, table_map: TableMap) -> StreamedMySqlTable | None:
-        """Finds the version of a table that the log describes; None if its changes are not emitted."""
-        bound = None
-        id = TableId(table_map.schema, table_map.table)
-        if self._tables.captures(id):
-            table = self._structures.table_of(table_map, self.position_offset)
-            if table is not None:
-                rows = self._tables.rows_of(table)
-                if rows.judgment.error is None:
-                    self._tables.capture(rows)
-                    self._values = None  # that may have changed what offsets contain
-                elif not isinstance(rows.judgment.error, ContractError):
-                    rows.judgment.raise_error()
-                bound = StreamedMySqlTable(rows, table_map, self._builder)
-                self._observers.bind(id, rows)
-        self._bound[table_map] = bound
-        return bound
-
-    def _completed(self, event: RowsEvent, bound: StreamedMySqlTable, rows: Sequence[Any]) -> list[RowChange]:
-        """The changes of an event with all their values."""
-        if event.kind is RowsKind.INSERT:
-            return [RowChange(None, bound.complete(row)) for row in rows]
-        if event.kind is RowsKind.DELETE:
-            return [RowChange(bound.complete(row), None) for row in rows]
-        return [RowChange(bound.complete(before), bound.complete(after, before)) for before, after in rows]
-
-    def _emit_changes(
-        self, event: RowsEvent, bound: StreamedMySqlTable, changes: Sequence[RowChange], first: int, begin: BinlogPosition
-    ) -> None:
-        """Emits changes one by one: those of a signal table, of changed keys, or with transaction metadata."""
-        pos = self._tracker.event_position
-        watched = bound.rows.id in self._observers.watched
-        for n in range(first, len(changes)):
-            change = changes[n]
-            if watched:
-                self._pass_on(bound, change)
-            self._emit_change(event, bound, change, RowPlace(pos, n, begin))
-
-    def _pass_on(self, bound: StreamedMySqlTable, change: RowChange) -> None:
-        """Passes a change on to the observer of its table, if there is one."""
-        if (observer := self._observers.watched.get(bound.rows.id)) is not None:
-            observer.on_change(bound.rows, change)
-            self._values = None  # it may have changed what offsets contain
-
-    def _emit_change(self, event: RowsEvent, bound: StreamedMySqlTable, change: RowChange, place: RowPlace) -> None:
-        before, after = change
-        values, rows = self._event_values(event.header), bound.rows
-        if before is not None and after is not None:
-            if self._settings.skip_unchanged and before == after:
-                return
-            old_key, new_key = rows.key_of(before), rows.key_of(after)
-            if old_key is not None and new_key is not None and old_key != new_key:
-                self._emit_moved(bound, place, values, before, after, old_key, new_key)
-                return
-        self.events += 1
-        template = bound.template(event.kind)
-        row = (*(before or ()), *(after or ()), *place, values)
-        if self._metadata is None:
-            self.out.add_row(template, row)
-            return
-        records = template.reader.create(row)
-        self._metadata.add_change(records, str(rows.table), _TRANSACTION_AT)
-        for record in records:
-            self.out.append(record)
-
-    def _emit_moved(
-        self,
-        bound: StreamedMySqlTable,
-        place: RowPlace,
-        values: EventValues,
-        before: Row,
-        after: Row,
-        old_key: list[Any],
-        new_key: list[Any],
-    ) -> None:
-        """A key change affects two rows downstream: delete the old one, create the new one."""
-        rows, builder = bound.rows, self._builder
-        schema = rows.schemas.key
-        assert schema is not None
-        repeated, done = place.offset(values, is_last=False), place.offset(values, is_last=True)
-        new_header = Header("__debezium.newkey", schema, Struct(schema, new_key))
-        old_header = Header("__debezium.oldkey", schema, Struct(schema, old_key))
-        deleted = builder.change(rows, values, place, "d", list(before), None, old_key, repeated, new_header)
-        created = builder.change(rows, values, place, "c", None, list(after), new_key, done, old_header)
-        self._emit_record(bound, deleted, is_last=False)
-        if self._settings.tombstones:
-            assert deleted.source_offset is not None
-            self.out.append(builder.tombstone(deleted, deleted.source_offset))
-        self._emit_record(bound, created, is_last=True)
-
-    def _emit_record(self, bound: StreamedMySqlTable, record: SourceRecord, *, is_last: bool) -> None:
-        self.events += 1
-        if self._metadata is not None:
-            self._metadata.add(record, str(bound.rows.table), _TRANSACTION_AT, is_last=is_last)
-        self.out.append(record)
-
-    def _emit_singly(self, event: RowsEvent, bound: StreamedMySqlTable, error: ConnectError) -> None:
-        """Emits the rows of an event of which one cannot be converted, that one as an errant record.
-
-        Raises the error if the event is damaged.
-        """
-        try:
-            raw_rows = bound.raw_decoder.rows(event)
-        except DataError:
-            raise error from None
-        tracker = self._tracker
-        first = tracker.skipped_rows(len(raw_rows)) if tracker.is_replaying else 0
-        begin = tracker.position_in_rows(0)
-        tracker.finish_rows(event.header)
-        pos = tracker.event_position
-        contract = bound.rows.judgment.error
-        for n in range(first, len(raw_rows)):
-            place = RowPlace(pos, n, begin)
-            raw: Row = raw_rows[n][1] if event.kind is RowsKind.UPDATE else raw_rows[n]
-            try:
-                if isinstance(contract, ContractError):
-                    raise bound.named(raw, contract) from contract
-                if event.kind is RowsKind.UPDATE:
-                    rows: list[Any] = [(bound.convert(raw_rows[n][0]), bound.convert(raw))]
-                else:
-                    rows = [bound.convert(raw)]
-                change = self._completed(event, bound, rows)[0]
-            except DataError as e:
-                self._pass_on(bound, RowChange(None, None))
-                self._emit_errant(bound, raw, e, place.offset(self._event_values(event.header), is_last=True))
-                continue
-            self._pass_on(bound, change)
-            self._emit_change(event, bound, change, place)
-
-    def _emit_errant(self, bound: StreamedMySqlTable, raw: Row, error: DataError, offset: Mapping[str, Any]) -> None:
-        rows, mode = bound.rows, self._settings.events.failure_mode
-        self.out.append(
-            errant_record(error, rows.topic, str(rows.table), rows.row_columns, raw, mode, self._builder.partition, offset)
-        )
-
-
-class _Transaction:
-    """What is known about the current transaction, or the last one between two."""
-
-    __slots__ = ("commit_us", "is_read", "is_standalone", "name", "query", "server_id", "thread", "ts_sec")
-
-    def __init__(self, server_id: int = 0, ts_sec: int | None = None) -> None:
-        self.server_id = server_id
-        self.ts_sec = ts_sec
-        self.commit_us: int | None = None
-        """When it was committed where it began, in microseconds since 1970; None if the log has seconds only."""
-        self.thread: int | None = None
-        self.query: str | None = None
-        self.name = ""
-        self.is_read = True
-        """Whether its changes are emitted (``gtid.source.*``)."""
-        self.is_standalone = False
-        """Whether it is a single statement without an end."""

@@ -23,7 +23,7 @@ from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.model import MySqlTable, TableId
 from connectors.mysql.schema.schema_change_events import SchemaChangeEvents
 from connectors.mysql.schema.table_map_check import find_difference, table_from_map
-from connectors.mysql.schema.tables import StatementContext, TableStructures, changed_tables
+from connectors.mysql.schema.tables import StatementSettings, TableStructures, changed_tables
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.types.charsets import find_charset
 
@@ -67,7 +67,7 @@ class StructureChanges:
         """
         if self._selection.is_ignored(sql):
             return []
-        context = StatementContext(query.sql_mode or 0, query.explicit_defaults_for_timestamp, query.error_code)
+        context = StatementSettings(query.sql_mode or 0, query.explicit_defaults_for_timestamp, query.error_code)
         try:
             changes = self.structures.changes_of(sql, query.schema or None, context)
         except UnparsedDdlError as e:

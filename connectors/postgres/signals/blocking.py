@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.schema.filters import Filters, name_matches
-from connectors.cdc.signals.blocking import RequestedSnapshots, limit_snapshot
-from connectors.cdc.snapshot.offsets import EmittedTable, OffsetStep
+from connectors.cdc.signals.blocking import RequestedOffsets, RequestedSnapshots, limit_snapshot
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import TX_EVENTS, TX_LSN
@@ -46,7 +44,7 @@ class BlockingSnapshots(RequestedSnapshots[SnapshotSession, slots.CreatedSlot]):
             return None
         session = SnapshotSession(settings, self._filters, self._tables, self._sessions, self._version)
         try:
-            session.start(point, offsets=_StreamOffsets(point.consistent_lsn, self._offset_extras))
+            session.start(point, offsets=RequestedOffsets(_position(point.consistent_lsn), self.offset_extras))
         except BaseException:
             session.close()
             raise
@@ -61,23 +59,9 @@ class BlockingSnapshots(RequestedSnapshots[SnapshotSession, slots.CreatedSlot]):
         return replace(self._settings, snapshot=limit_snapshot(self._settings.snapshot, request, found))
 
 
-class _StreamOffsets:
-    """The offsets of rows: the position of the stream, which the snapshot has reached (see SnapshotOffsets)."""
-
-    def __init__(self, lsn: int, extras: Callable[..., dict[str, Any]]) -> None:
-        self._lsn = lsn
-        self._extras = extras
-
-    def table_emitted(self, table: EmittedTable, *, is_complete: bool = False) -> None:
-        """Does nothing: the snapshot is not resumed."""
-
-    def step(self, *, last: bool = False) -> OffsetStep:
-        return OffsetStep(self._offset(is_complete=False), self._offset(is_complete=last))
-
-    def _offset(self, *, is_complete: bool) -> dict[str, Any]:
-        lsn = self._lsn
-        position = {"lsn": lsn, "lsn_proc": lsn, "lsn_commit": lsn, "messageType": "COMMIT", TX_LSN: lsn, TX_EVENTS: 0}
-        return position | self._extras(is_complete=is_complete)
+def _position(lsn: int) -> dict[str, Any]:
+    """The stream's offset between two transactions."""
+    return {"lsn": lsn, "lsn_proc": lsn, "lsn_commit": lsn, "messageType": "COMMIT", TX_LSN: lsn, TX_EVENTS: 0}
 
 
 def _select(table: CapturedTable) -> str:

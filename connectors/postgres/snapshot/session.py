@@ -49,7 +49,6 @@ class SnapshotSession:
         self._connections = SnapshotConnections(leader, settings.snapshot.max_threads, sessions.interrupt)
         self._reader: SnapshotReader[CopyStream] | None = None
         self._progress: SnapshotProgress | None = None
-        self._is_aborted = False
         self.tables: tuple[str, ...] = ()
         """The tables of the snapshot, those included that an earlier attempt has read."""
         self.lsn = 0
@@ -150,9 +149,8 @@ class SnapshotSession:
 
     def close(self) -> None:
         """Closes the connections. May be called twice."""
-        if self._progress is not None and not self.done and not self._is_aborted:
-            self._is_aborted = True
-            self._progress.aborted()
+        if self._progress is not None:
+            self._progress.closed()
         self._connections.close()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from connectors.cdc.streaming.offset_tracker import OffsetPairs, OffsetTracker
+from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
 from connectors.postgres.offsets import ServerTimeline, confirmable_lsn, server_of, with_server
 
 
-class FlushTracker(OffsetTracker[ServerTimeline]):
+class FlushTracker(StoredOffsetTracker[ServerTimeline]):
     """Follows offsets from poll to storage. ``confirmed_lsn`` may be read from any thread."""
 
     def __init__(self, partition: Mapping[str, Any], *, confirms_idle: bool = False) -> None:

@@ -13,7 +13,10 @@ import pymysql
 from tests.support.log_replay import Tables
 
 _LOCKED, _DEADLOCK, _DUPLICATE, _NO_TABLE, _NO_COLUMN, _CHANGED = 1205, 1213, 1062, 1146, 1054, 1412
-_RECOVERABLE = frozenset((_LOCKED, _DEADLOCK, _DUPLICATE, _NO_TABLE, _NO_COLUMN, _CHANGED, 1305, 1020))
+_NO_SAVEPOINT, _UNKNOWN_SAVEPOINT, _ROW_CHANGED = 1178, 1305, 1020
+_RECOVERABLE = frozenset(
+    (_LOCKED, _DEADLOCK, _DUPLICATE, _NO_TABLE, _NO_COLUMN, _CHANGED, _NO_SAVEPOINT, _UNKNOWN_SAVEPOINT, _ROW_CHANGED)
+)
 _ENGINES = ("InnoDB", "InnoDB", "InnoDB", "Aria", "MyISAM")
 
 
@@ -101,7 +104,7 @@ class Workload:
         except pymysql.err.MySQLError as e:
             if e.args[0] not in _RECOVERABLE:
                 raise
-            if e.args[0] in (_DEADLOCK, 1020):  # the server has ended the transaction
+            if e.args[0] in (_DEADLOCK, _ROW_CHANGED):  # the server has ended the transaction
                 session.end("ROLLBACK")
 
     def _end(self, session: Session) -> None:
@@ -198,8 +201,9 @@ class Workload:
 
     def _savepoint(self, session: Session, shape: TableShape) -> None:
         session.begin()
-        session.savepoints.append(self._new_name("s"))
-        session.run(f"SAVEPOINT {session.savepoints[-1]}")
+        name = self._new_name("s")
+        session.run(f"SAVEPOINT {name}")  # not after changes of an engine without transactions
+        session.savepoints.append(name)
 
     def _rollback_to(self, session: Session, shape: TableShape) -> None:
         if session.savepoints:

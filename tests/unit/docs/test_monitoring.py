@@ -14,10 +14,12 @@ import yaml
 from connect.metrics import Histogram, Metric
 from connectors.jdbc.sink.task import JdbcSinkTask
 from connectors.jdbc.source.task import JdbcSourceTask
+from connectors.mysql.metrics import progress_metrics as mysql_metrics
 from connectors.postgres.monitoring.metrics import progress_metrics
 from connectors.spark.delivery.metrics import table_metrics, task_metrics
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.tables.writer import TableProgress
+from tests.unit.connectors.mysql import test_metrics as mysql
 from tests.unit.connectors.postgres.test_metrics import SNAPSHOT, STREAMING
 from tests.unit.worker.observability.worker_metrics.test_collector import VIEW
 from worker.executor import ExecutorFigures
@@ -43,6 +45,7 @@ def connectors_metrics() -> Iterator[Metric]:
     yield from progress_metrics(
         {**STREAMING, **SNAPSHOT, "seconds_left": 1, "slot": slot, "problems": STREAMING["problems"]}, "s"
     )
+    yield from mysql_metrics({**mysql.STREAMING, **mysql.SNAPSHOT, "seconds_left": 1}, 2000)
     figures = ("files", "bytes", "deleted_rows", "index_keys", "index_bytes", "unavailable", "outdated")
     table, timing = TableProgress(version=1, table=dict.fromkeys(figures, 1)), CommitTiming(None, 1.0)
     table.committed(1.0)
