@@ -40,7 +40,7 @@ class SecondReader:
             kind = packet[_TYPE]
             if kind == _FORMAT:
                 self._has_checksum = packet[-5] == 1
-            data = packet[:-4] if self._has_checksum else packet
+            data = _sized(packet[:-4]) if self._has_checksum else packet
             if kind == _GTID:
                 found.append(LoggedTransaction(_gtid(data)))
                 found[-1].items += self._alterations(str(found[-1].id))
@@ -106,5 +106,9 @@ def _uncompressed(data: bytes) -> bytes:
     rows = zlib.decompress(data[at + 1 + length :])
     head = bytearray(data[:at])
     head[_TYPE] = _COMPRESSED_ROWS[head[_TYPE]]
-    head[10:14] = (len(head) - 1 + len(rows)).to_bytes(4, "little")
-    return bytes(head) + rows
+    return _sized(bytes(head) + rows)
+
+
+def _sized(data: bytes) -> bytes:
+    """The event with its size in the header."""
+    return data[:10] + (len(data) - 1).to_bytes(4, "little") + data[14:]
