@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.mariadb import EmbeddedMariaDB
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
 def create_customers(server: EmbeddedMariaDB, rows: int) -> None:
@@ -36,3 +40,9 @@ def mariadb_source_config(server: EmbeddedMariaDB, **more: str) -> dict[str, str
         "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
         **more,
     }
+
+
+def changed_us(value: Mapping[str, Any]) -> int:
+    """When the row was changed, in microseconds since 1970: MariaDB logs the time of a commit in seconds."""
+    since = dt.datetime.fromisoformat(value["after"]["created_at"]) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return since // dt.timedelta(microseconds=1)
