@@ -205,9 +205,12 @@ def test_xa_transactions_are_emitted_when_they_are_prepared(
     source.begin()
     source.sql("xa start 'a'", "insert into t values (1)", "xa end 'a'", "xa rollback 'a'")
     source.sql("xa start 'b'", "insert into t values (2)", "xa end 'b'", "xa commit 'b' one phase")
-    source.sql("xa start 'c'", "insert into t values (3)", "xa end 'c'", "xa prepare 'c'")
-    assert [shown(r)[3] for r in source.read(2)] == [{"id": 2}, {"id": 3}]
-    source.sql("xa commit 'c'", "insert into t values (4)")
+    with source.server.connect(source.database) as connection, connection.cursor() as cursor:
+        for statement in ("xa start 'c'", "insert into t values (3)", "xa end 'c'", "xa prepare 'c'"):
+            cursor.execute(statement)
+        assert [shown(r)[3] for r in source.read(2)] == [{"id": 2}, {"id": 3}]
+        cursor.execute("xa commit 'c'")
+    source.sql("insert into t values (4)")
     assert [shown(r)[3] for r in source.read(1)] == [{"id": 4}]
     assert "rolled back" not in caplog.text
     source.sql("xa start 'd'", "insert into t values (5)", "xa end 'd'", "xa prepare 'd'", "xa rollback 'd'")
