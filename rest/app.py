@@ -40,7 +40,7 @@ from rest.routes.session import add_session_routes
 from rest.routes.signals import add_signals_routes
 from rest.routes.tasks import add_tasks_routes
 from rest.routes.verification import add_verification_routes
-from rest.security.masking import ConfigMask
+from rest.security.config_mask import ConfigMask
 from rest.server.thread_pools import ThreadPools
 from rest.settings import RestSettings
 from rest.ui.web_page import WebPage

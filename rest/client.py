@@ -168,8 +168,10 @@ class ConnectClient:
 
     def config_version(self, name: str, version: int) -> dict[str, str | None] | None:
         """Returns one version; None if it is a deletion."""
-        answer = self._call("GET", f"/sluice{_path(name, 'history', str(version))}")
-        return None if answer is None else dict(answer)
+        path = f"/sluice{_path(name, 'history', str(version))}"
+        source = f"GET {path} at {self.url}"
+        answer = self._call("GET", path)
+        return None if answer is None else as_config(as_object(answer, source), source)
 
     def rollback(self, name: str, version: int) -> dict[str, Any]:
         """Restores an earlier configuration; recreates a deleted connector."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.responses import Response
 
@@ -56,6 +58,15 @@ STATUSES: tuple[tuple[type[ConnectError], int], ...] = (
 def error_status(error: BaseException) -> int:
     """Returns the HTTP status of an error that a handler raised."""
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 500)
+
+
+@contextmanager
+def blaming_request(*kinds: type[ConnectError]) -> Iterator[None]:
+    """Turns errors of these kinds into status 400, for resources that are not Apache's, where the request causes them."""
+    try:
+        yield
+    except kinds as e:
+        raise BadRequestError(e.message) from e
 
 
 def error_to_response(error: Exception) -> Response:

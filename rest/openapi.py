@@ -219,7 +219,7 @@ SCHEMAS: dict[str, Schema] = {
     "ExpandedConnector": _object({}, {"status": ref("ConnectorStatus"), "info": ref("ConnectorInfo")}),
     "ConnectionTest": _object(
         {
-            "state": one_of("passed", "warning", "failed"),
+            "state": one_of("passed", "warning", "failed", "skipped"),
             "duration_ms": INTEGER,
             "steps": array_of(
                 _object(

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from worker.cancellation import Cancellation
 from worker.model import PreviewRequest, Stall, State, SystemQuestion, TargetState, TaskId, TaskProgress, TaskSignal
 from worker.observability.metrics.task_figures import TaskFigures
 from worker.storage.offset_store import OffsetPair, OffsetRecord, OffsetStore
@@ -148,7 +149,9 @@ class Executor(Protocol):
         """Runs records through the transformations of a config as :func:`worker.preview.stages.preview_stages` does. Blocks as
         long as the plugins do, and as reading a topic takes."""
 
-    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, values: Mapping[str, str | None], question: SystemQuestion, secrets: Collection[str], cancellation: Cancellation
+    ) -> dict[str, Any]:
         """Answers a question about the system behind a config as
         :func:`worker.validation.external_systems.answer_about_system` does, within its time limit."""
 

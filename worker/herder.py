@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from worker.cancellation import Cancellation
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -143,6 +144,8 @@ class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
 
     def connector_info(self, name: str) -> ConnectorInfo: ...
 
+    def connector_statuses(self, names: Iterable[str]) -> list[ConnectorStatus]: ...
+
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]: ...
 
     def kafka_facts(self, connectors: Sequence[ConnectorSnapshot]) -> KafkaFacts:
@@ -193,7 +196,9 @@ class PreviewOperations(Protocol):
 class ExternalSystemOperations(Protocol):
     """Connection tests, and lists of the tables that a configuration can name."""
 
-    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation
+    ) -> dict[str, Any]:
         """Answers as :func:`worker.validation.external_systems.answer_about_system` does, without secrets. The configuration
         need not be in use."""
 
@@ -288,7 +293,8 @@ class LogOperations(Protocol):
     def connectors(self) -> list[str]: ...
 
     def other_workers(self) -> list[str]:
-        """Returns the IDs of the other workers of the cluster that statuses name, sorted. Does not block."""
+        """Returns the IDs of the other workers of the cluster, sorted: those that statuses name, some of which may be gone, the
+        leader, and, on the leader, all members. Does not block."""
 
 
 class Herder(

@@ -5,6 +5,7 @@ Source: "Java Object Serialization Specification", chapter 6. Debezium stores ke
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 import uuid
 from dataclasses import dataclass, field
@@ -18,7 +19,10 @@ _MAGIC = b"\xac\xed\x00\x05"
 _NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY, _BLOCK, _END = 0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x77, 0x78
 _LONG_STRING = 0x7C
 _FIRST_HANDLE = 0x7E0000
-_WRITE_METHOD = 0x01
+_WRITE_METHOD, _EXTERNALIZABLE = 0x01, 0x04
+_SER = "java.time.Ser"
+"""What values of java.time are serialized as: a number of their class, and their fields."""
+_SER_DURATION, _SER_LOCAL_DATE = struct.Struct(">Bqi"), struct.Struct(">BiBB")
 _FORMATS = {"B": "b", "C": "H", "D": "d", "F": "f", "I": "i", "J": "q", "S": "h", "Z": "?"}
 _MAX_DEPTH = 50
 
@@ -36,6 +40,10 @@ class JavaType(Enum):
     BIG_INTEGER = "java.math.BigInteger"
     UUID = "java.util.UUID"
     BYTES = "[B"
+    LOCAL_DATE = "java.time.LocalDate"
+    """A ``datetime.date``."""
+    DURATION = "java.time.Duration"
+    """A ``datetime.timedelta``."""
 
 
 # --- reading --------------------------------------------------------------------------------------------------------------------
@@ -54,7 +62,7 @@ class _Class:
 
 
 def parse_java_array(data: bytes) -> list[Any] | None:
-    """Parses a serialized ``Object[]`` of numbers, texts, booleans, UUIDs, and byte arrays; None for Java's null.
+    """Parses a serialized ``Object[]`` of the classes of :class:`JavaType`; None for Java's null.
 
     Raises DataError for anything else.
     """
@@ -169,6 +177,9 @@ class _Reader:
         at = len(self._handles)
         self._handles.append(None)
         fields: dict[str, Any] = {}
+        if class_.name == _SER and class_.flags & _EXTERNALIZABLE:
+            value = self._handles[at] = self._time_value()
+            return value
         for part in class_.line():
             for name, type_ in part.fields:
                 fields[name] = self.value(depth + 1) if type_ in "L[" else self._unpack(_FORMATS[type_])
@@ -176,6 +187,23 @@ class _Reader:
                 raise ValueError(f"{part.name} has data of its own")
         value = self._handles[at] = _simple_value(class_.name, fields)
         return value
+
+    def _time_value(self) -> Any:
+        if self._unpack("B") != _BLOCK:
+            raise ValueError(f"{_SER} without data")
+        data = self._bytes(self._unpack("B"))
+        if self._unpack("B") != _END:
+            raise ValueError(f"{_SER} with more data")
+        if data[0] == 1:
+            _, seconds, nanoseconds = _SER_DURATION.unpack(data)
+            microseconds, rest = divmod(nanoseconds, 1000)
+            if rest:
+                raise ValueError("a duration with nanoseconds")
+            return dt.timedelta(seconds=seconds, microseconds=microseconds)
+        if data[0] == 3:
+            _, year, month, day = _SER_LOCAL_DATE.unpack(data)
+            return dt.date(year, month, day)
+        raise ValueError(f"{_SER} {data[0]}")
 
 
 def _simple_value(name: str, fields: dict[str, Any]) -> Any:
@@ -197,6 +225,7 @@ def _simple_value(name: str, fields: dict[str, Any]) -> Any:
 _NUMBER = ("java.lang.Number", "86ac951d0b94e08b", 2, (), None)
 _CLASSES: dict[str, tuple[str, str, int, tuple[tuple[str, str, str], ...], tuple[Any, ...] | None]] = {
     "[Ljava.lang.Object;": ("[Ljava.lang.Object;", "90ce589f1073296c", 2, (), None),
+    _SER: (_SER, "955d84ba1b2248b2", 12, (), None),
     "[B": ("[B", "acf317f8060854e0", 2, (), None),
     "java.lang.Integer": ("java.lang.Integer", "12e2a0a4f7818738", 2, (("I", "value", ""),), _NUMBER),
     "java.lang.Long": ("java.lang.Long", "3b8be490cc8f23df", 2, (("J", "value", ""),), _NUMBER),
@@ -316,10 +345,19 @@ class _Writer:
             case JavaType.UUID:
                 self._object(type_.value)
                 out += value.bytes[8:] + value.bytes[:8]
+            case JavaType.LOCAL_DATE:
+                self._time_value(_SER_LOCAL_DATE.pack(3, value.year, value.month, value.day))
+            case JavaType.DURATION:
+                seconds = value.days * 86400 + value.seconds
+                self._time_value(_SER_DURATION.pack(1, seconds, value.microseconds * 1000))
             case _:
                 form = {JavaType.INTEGER: ">i", JavaType.LONG: ">q", JavaType.DOUBLE: ">d", JavaType.FLOAT: ">f"}
                 self._object(type_.value)
                 out += struct.pack(form.get(type_, ">?"), value)
+
+    def _time_value(self, data: bytes) -> None:
+        self._object(_SER)
+        self.out += bytes([_BLOCK, len(data)]) + data + bytes([_END])
 
     def _decimal(self, value: Decimal) -> None:
         sign, digits, exponent = value.as_tuple()

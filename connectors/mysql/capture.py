@@ -10,6 +10,7 @@ from connect.record import SourceRecord
 from connect.source import OwnedTopic, OwnedTopicSettings
 from connect.text_records import LazyRecords
 from connect.version import sluice_version
+from connectors.cdc.config.signal_keys import BACKFILL_ALL
 from connectors.cdc.errors import PositionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.checks import check_collection_count, check_table_topics
@@ -32,6 +33,7 @@ from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.signals.backfill import CAPTURED, dump_lists, find_newly_captured
 from connectors.mysql.signals.session import create_mysql_signals
 from connectors.mysql.snapshot.session import MySqlSnapshotSession
 from connectors.mysql.startup import MySqlStart, plan_mysql_start
@@ -249,6 +251,14 @@ class MySqlCapture:
                 blocking = self.signals.blocking
                 requested = blocking.start(server) if blocking.is_requested else None
                 self._start_stream(server, known, None if requested is None else requested.position)
+                self._backfill(known)
+
+    def _backfill(self, known: StoredBinlogOffset) -> None:
+        """Reads the rows of tables that a change of the configuration captures (``backfill.new.tables=all``)."""
+        if self._settings.incremental.backfill == BACKFILL_ALL:
+            capture, stored = self._settings.capture, {**known.extras, **self.observers.offset_extras}.get(CAPTURED)
+            self.signals.backfill(find_newly_captured(stored, capture, self._structures.tables), at_start=True)
+            self.observers.set_offset_extras(self._tables.filters, {CAPTURED: dump_lists(capture)})
 
     def _start_over(self) -> None:
         """Forgets the position: a snapshot replaces everything."""

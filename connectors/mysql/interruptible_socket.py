@@ -190,7 +190,7 @@ def open_socket(
             error = e
         except DeadlinePassed:
             error = TimeoutError(f"{address} does not answer")
-            if address is addresses[-1]:
+            if number == len(addresses) - 1:
                 raise
     assert error is not None
     raise error

@@ -178,11 +178,15 @@ class BinlogPositionTracker:
         start = self._start
         # Only its place identifies the transaction in progress at the restart. Another server, or the same one after a crash that
         # lost it, may have a transaction with its GTID that consists of other events: that one is read as a whole (promise 5).
-        if start is not None and (self._file, self._event_at) == (start.file, start.position):
+        if start is None:
+            return
+        if (self._file, self._event_at) == (start.file, start.position):
             if self._gtid is None and start.tx_gtid is not None and self._gtids is not None:
                 # The stream begins behind the GTID event of MySQL.
                 self._gtid = _parse_gtid(start.tx_gtid)
             self._replays = start.tx_gtid is None or self.gtid is None or start.tx_gtid == self.gtid
+        elif start.tx_gtid is not None and start.tx_gtid == self.gtid:
+            self._start = None
 
     def _count(self) -> None:
         if self._in_transaction:
@@ -209,7 +213,10 @@ class BinlogPositionTracker:
             return
         if self._start is not None and self._is_behind(self._start):
             self._start = None
-        self._position = replace(self._start or BinlogPosition(self._file, self._at), gtids=self._gtids_text())
+        if self._start is None:
+            self._position = BinlogPosition(self._file, self._at, self._gtids_text())
+        else:
+            self._position = replace(self._start, gtids=self._gtids_text())
 
     def _is_behind(self, place: BinlogPosition) -> bool:
         """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""

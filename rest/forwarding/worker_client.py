@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -55,6 +57,37 @@ class WorkerResponse:
         return f"HTTP {self.status}"
 
 
+class Abort:
+    """Ends one request of a :class:`WorkerClient`, which then raises UnreachableError. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._is_aborted = False
+
+    def abort(self) -> None:
+        """Closes the connection, if there is one. Does not block."""
+        with self._lock:
+            self._is_aborted = True
+            if self._socket is not None:
+                with suppress(OSError):  # closed already
+                    # Not the method of TLS sockets, which another thread reads.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    @contextmanager
+    def ending(self, connection: socket.socket) -> Iterator[None]:
+        """Lets :meth:`abort` close the connection during the block."""
+        with self._lock:
+            if self._is_aborted:
+                raise ConnectionAbortedError("the client has disconnected")
+            self._socket = connection
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._socket = None
+
+
 class WorkerClient:
     """Sends requests to other workers, each on a new connection, since they are rare. Thread-safe."""
 
@@ -77,6 +110,7 @@ class WorkerClient:
         headers: Mapping[str, str],
         body: bytes | None,
         timeout_s: float = TIMEOUT_S,
+        abort: Abort | None = None,
     ) -> WorkerResponse:
         """Sends one request; ``path`` is encoded and includes the query. Raises UnreachableError when no worker responds,
         ConnectError for an invalid response."""
@@ -89,10 +123,12 @@ class WorkerClient:
         else:
             connection = http.client.HTTPConnection(host, parts.port or 80, timeout=timeout_s)
         try:
-            connection.request(method, target, body, {"User-Agent": USER_AGENT, **headers})
-            response = connection.getresponse()
-            received = [(name.lower(), value) for name, value in response.getheaders()]
-            return WorkerResponse(response.status, received, response.read())
+            connection.connect()
+            with nullcontext() if abort is None else abort.ending(connection.sock):
+                connection.request(method, target, body, {"User-Agent": USER_AGENT, **headers})
+                response = connection.getresponse()
+                received = [(name.lower(), value) for name, value in response.getheaders()]
+                return WorkerResponse(response.status, received, response.read())
         except OSError as e:
             message = f"IO Error trying to forward REST request: {e} ({method} {parts.netloc}{path})"
             raise UnreachableError(f"{message}. {_CHECK_TLS}" if isinstance(e, ssl.SSLError) else message) from e

@@ -17,7 +17,7 @@ from rest.requests import CONFIG_SCHEMA, CREATE_SCHEMA, OFFSETS_SCHEMA, Config, 
 from rest.responses import JSON_TYPE, connector_info_json, connector_status_json, empty_response, json_response, offsets_json
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import KEPT_HEADER, mask_of, shown_info
+from rest.security.masking import KEPT_HEADER, keep_secrets, mask_of, shown_info
 from worker.herder import ConnectorOperations, OffsetOperations, TopicOperations
 from worker.model import TargetState
 from worker.operations.offsets.changes import require_offsets
@@ -51,7 +51,7 @@ def _add_collection(router: APIRouter, herder: ConnectorOperations) -> None:
     @router.post("/connectors", tags=["connectors"], summary="Create a connector", openapi_extra=CREATE_SCHEMA)
     def create(request: Request, body: CreateBody) -> Response:
         access_of(request).require(Role.ADMIN, body.name)
-        config, _ = mask_of(request).keep_secrets(body.name, _with_name(body.name, body.config))
+        config, _ = keep_secrets(mask_of(request), herder, body.name, _with_name(body.name, body.config))
         info, _ = herder.put_connector(body.name, config, replace=False, target_state=body.initial_state)
         location = {"Location": connector_location(request, body.name)}
         return json_response(connector_info_json(shown_info(info, request)), 201, location)
@@ -78,7 +78,7 @@ def _add_config(router: APIRouter, herder: ConnectorOperations) -> None:
         openapi_extra=CONFIG_SCHEMA,
     )
     def put_config(request: Request, connector: str, config: ConfigBody) -> Response:
-        kept, hidden = mask_of(request).keep_secrets(connector, _with_name(connector, config))
+        kept, hidden = keep_secrets(mask_of(request), herder, connector, _with_name(connector, config))
         info, created = herder.put_connector(connector, kept, replace=True)
         shown = connector_info_json(shown_info(info, request))
         if created:
@@ -92,7 +92,7 @@ def _add_config(router: APIRouter, herder: ConnectorOperations) -> None:
         openapi_extra=CONFIG_SCHEMA,
     )
     def patch_config(request: Request, connector: str, config: ConfigBody) -> Response:
-        kept, hidden = mask_of(request).keep_secrets(connector, config)
+        kept, hidden = keep_secrets(mask_of(request), herder, connector, config)
         info = shown_info(herder.patch_connector(connector, kept), request)
         return json_response(connector_info_json(info), headers=_kept_headers(hidden))
 

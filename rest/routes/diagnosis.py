@@ -28,8 +28,6 @@ from worker.observability.diagnosis.snapshot import ClusterSnapshot, ConnectorSn
 
 _WORKER_SCOPE = "worker"
 _WORKER_TIMEOUT_S = 10.0
-_PROGRESS_S = 10.0
-"""How long live figures are collected. Those of tasks that hang take longer."""
 _CLOCK_MS = 5_000
 
 
@@ -53,7 +51,7 @@ def _diagnose(
     herder: DiagnosisReader, request: Request, names: Sequence[str], scope: str, path: str, *, is_all: bool
 ) -> dict[str, Any]:
     unseen: list[str] = []
-    connectors = _read_connectors(herder, names, unseen)
+    connectors = _read_connectors(herder, names)
     only_worker = herder.worker_id if scope == _WORKER_SCOPE else None
     cluster = ClusterSnapshot(connectors, _now_ms(), only_worker=only_worker)
     if only_worker is None:
@@ -75,28 +73,28 @@ def _diagnose(
     return {**name, "worker_id": herder.worker_id, "at_ms": _now_ms(), "problems": shown, "unseen": unseen}
 
 
-def _read_connectors(herder: DiagnosisReader, names: Sequence[str], unseen: list[str]) -> list[ConnectorSnapshot]:
-    deadline = time.monotonic() + _PROGRESS_S
-    found = []
+def _read_connectors(herder: DiagnosisReader, names: Sequence[str]) -> list[ConnectorSnapshot]:
+    statuses = {status.name: status for status in herder.connector_statuses(names)}
+    # All are asked for at once: those of tasks that hang take a while.
+    found = herder.progress_of(
+        [
+            TaskId(name, number)
+            for name, status in statuses.items()
+            for number, task in status.tasks
+            if task.worker_id == herder.worker_id and task.state is State.RUNNING
+        ]
+    )
+    progress: dict[str, dict[int, TaskProgress]] = {}
+    for task, one in found.items():
+        progress.setdefault(task.connector, {})[task.task] = one
+    connectors = []
     for name in names:
         try:
             info = herder.connector_info(name)
         except NotFoundError:
             continue  # deleted in the meantime
-        try:
-            status = herder.connector_status(name)
-        except NotFoundError:
-            status = None
-        progress: dict[int, TaskProgress] = {}
-        for number, task in () if status is None else status.tasks:
-            if task.worker_id != herder.worker_id or task.state is not State.RUNNING:
-                continue
-            if time.monotonic() > deadline:
-                unseen.append(f"the live figures of {name}/{number}: other tasks took too long to answer")
-            elif (one := herder.progress(TaskId(name, number))) is not None:
-                progress[number] = one
-        found.append(ConnectorSnapshot.of_models(info, status, progress))
-    return found
+        connectors.append(ConnectorSnapshot.of_models(info, statuses.get(name), progress.get(name, {})))
+    return connectors
 
 
 def _plugins(herder: DiagnosisReader, unseen: list[str]) -> frozenset[str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from connect.errors import BadRequestError, ConfigError, UnsupportedError
-from rest.errors import UnreadableBodyError
+from rest.disconnection import calling_on_disconnect
+from rest.errors import UnreadableBodyError, blaming_request
 from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import ConfigMask
+from rest.security.masking import keep_secrets, mask_of
+from worker.cancellation import Cancellation
 from worker.herder import Herder
 from worker.model import SystemQuestion
 
@@ -31,37 +33,45 @@ async def _read_config(request: Request) -> Config:
     return as_config(body.get("config"), '"config"')
 
 
+async def _cancel_on_disconnect(request: Request) -> AsyncIterator[Cancellation]:
+    """Cancels the call when the client disconnects, as the web page does for its Cancel, or when the request times out."""
+    cancellation = Cancellation()
+    async with calling_on_disconnect(request, cancellation.cancel):
+        try:
+            yield cancellation
+        finally:
+            cancellation.cancel()
+
+
 GivenConfig = Annotated[Config, Depends(_read_config)]
+OnDisconnect = Annotated[Cancellation, Depends(_cancel_on_disconnect)]
 
 
 def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
     """Adds connection tests and lists of tables."""
-    mask = ConfigMask(herder)
 
-    def ask(config: Mapping[str, str | None], question: SystemQuestion) -> Response:
-        try:
-            return json_response(herder.external_system(config, question))
-        except (ConfigError, UnsupportedError) as e:
-            raise BadRequestError(e.message) from e
+    def ask(config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation) -> Response:
+        with blaming_request(ConfigError, UnsupportedError):
+            return json_response(herder.external_system(config, question, cancellation))
 
-    def ask_about(request: Request, config: Config, question: SystemQuestion) -> Response:
+    def ask_about(request: Request, config: Config, question: SystemQuestion, cancellation: Cancellation) -> Response:
         name = config.get("name")
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask.keep_secrets(name, config)
-        return ask(config, question)
+            config, _ = keep_secrets(mask_of(request), herder, name, config)
+        return ask(config, question, cancellation)
 
     @router.post("/sluice/connection-test", tags=["sluice"], summary="Test the connection of a configuration")
-    def test_connection(request: Request, config: GivenConfig) -> Response:
-        return ask_about(request, config, SystemQuestion.CONNECTION_TEST)
+    def test_connection(request: Request, config: GivenConfig, cancellation: OnDisconnect) -> Response:
+        return ask_about(request, config, SystemQuestion.CONNECTION_TEST, cancellation)
 
     @router.post("/sluice/data-collections", tags=["sluice"], summary="List the tables that a configuration can name")
-    def list_data_collections(request: Request, config: GivenConfig) -> Response:
-        return ask_about(request, config, SystemQuestion.DATA_COLLECTIONS)
+    def list_data_collections(request: Request, config: GivenConfig, cancellation: OnDisconnect) -> Response:
+        return ask_about(request, config, SystemQuestion.DATA_COLLECTIONS, cancellation)
 
     @router.post("/sluice/connectors/{connector}/connection-test", tags=["sluice"], summary="Test the connection of a connector")
-    def test_connection_of(connector: str) -> Response:
-        return ask(herder.connector_info(connector).config, SystemQuestion.CONNECTION_TEST)
+    def test_connection_of(connector: str, cancellation: OnDisconnect) -> Response:
+        return ask(herder.connector_info(connector).config, SystemQuestion.CONNECTION_TEST, cancellation)
 
     @router.get(
         "/sluice/connector-plugins/{plugin}/external-system",
@@ -69,4 +79,4 @@ def add_external_system_routes(router: APIRouter, herder: Herder) -> None:
         summary="Whether a plugin has connection tests, and which keys select tables",
     )
     def describe_external_system(plugin: str) -> Response:
-        return ask({"connector.class": plugin}, SystemQuestion.CAPABILITIES)
+        return ask({"connector.class": plugin}, SystemQuestion.CAPABILITIES, Cancellation())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -16,13 +16,17 @@ from rest.responses import json_response
 from rest.routes.connectors import Flag, parse_java_boolean
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import mask_of
+from rest.security.masking import keep_secrets, mask_of
 from worker.config.secrets import secrets_in_url
 from worker.errors.trace import java_name
-from worker.herder import PluginCatalog
+from worker.herder import ConnectorReader, PluginCatalog
 
 
-def add_plugins_routes(router: APIRouter, herder: PluginCatalog) -> None:
+class _Plugins(ConnectorReader, PluginCatalog, Protocol):
+    """The parts of the herder that these routes use."""
+
+
+def add_plugins_routes(router: APIRouter, herder: _Plugins) -> None:
     """Adds the resource ``/connector-plugins``."""
 
     @router.get("/connector-plugins", tags=["plugins"], summary="Plugins that are available on this worker")
@@ -45,7 +49,7 @@ def add_plugins_routes(router: APIRouter, herder: PluginCatalog) -> None:
         hidden: list[str] = []
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, hidden = mask_of(request).keep_secrets(name, given)
+            config, hidden = keep_secrets(mask_of(request), herder, name, given)
         stored = {key: value for key in hidden if (value := config[key])}
         included = config.get("connector.class")
         if included is not None and not _stem(included).endswith(_stem(plugin)):

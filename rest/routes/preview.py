@@ -16,7 +16,7 @@ from rest.requests import Config, as_config, read_json
 from rest.responses import json_response
 from rest.security.access import access_of
 from rest.security.identity import Role
-from rest.security.masking import mask_of
+from rest.security.masking import keep_secrets, mask_of
 from worker.herder import Herder
 from worker.model import PreviewRequest
 
@@ -73,5 +73,5 @@ def add_preview_routes(router: APIRouter, herder: Herder) -> None:
         config, name = body.config, body.config.get("name")
         if name:
             access_of(request).require(Role.ADMIN, name)
-            config, _ = mask_of(request).keep_secrets(name, config)
+            config, _ = keep_secrets(mask_of(request), herder, name, config)
         return json_response(herder.preview(config, body.request))

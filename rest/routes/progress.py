@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from connect.errors import BadRequestError, NotFoundError
+from connect.errors import BadRequestError
 from rest.forwarding.peers import peers_of
 from rest.responses import json_response, progress_json
 from rest.security.access import access_of
@@ -49,7 +49,7 @@ def add_progress_routes(router: APIRouter, herder: _FigureHerder) -> None:
     @router.get("/sluice/progress", tags=["sluice"], summary="Live totals of several connectors: records, bytes, lag, errors")
     def totals(request: Request, connectors: Names = "", scope: Scope = "worker") -> Response:
         names = access_of(request).visible(_names(connectors) if connectors else herder.connectors())
-        statuses = _statuses(herder, names)
+        statuses = herder.connector_statuses(names)
         local = _local_tasks(herder, statuses)
         found = {name: total for name, tasks in local.items() if (total := _total(tasks)) is not None}
         answer: dict[str, Any] = {"connectors": found}
@@ -74,16 +74,6 @@ def _elsewhere(statuses: Iterable[ConnectorStatus], known: set[int], own_id: str
     """The other workers that run tasks."""
     tasks = (task for status in statuses for number, task in status.tasks if number not in known)
     return {task.worker_id for task in tasks if task.worker_id not in ("", own_id)}
-
-
-def _statuses(herder: ConnectorReader, names: Iterable[str]) -> list[ConnectorStatus]:
-    found = []
-    for name in names:
-        try:
-            found.append(herder.connector_status(name))
-        except NotFoundError:
-            continue  # deleted in the meantime
-    return found
 
 
 def _names(text: str) -> list[str]:

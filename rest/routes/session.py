@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _WORKER_SCOPE = "worker"
 _OTHERS_TIMEOUT_S = 2.0
-"""Statuses also name workers that are gone."""
+"""Some of the other workers may be gone."""
 _LOGIN = "/sluice/auth/login"
 _NO_SIGN_IN = "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
 
@@ -106,7 +106,7 @@ def _end_elsewhere(request: Request, workers: Sequence[str]) -> None:
     value = read_cookie(request.headers.get("cookie", ""), SESSION_COOKIE)
     if not workers or value is None:
         return
-    # As the page sends it: a worker that cannot verify the signature takes the request for the browser's.
+    # A change with a session cookie needs the header, so that no page of another origin can send it.
     headers = {"Cookie": f"{SESSION_COOKIE}={value}", "X-Requested-With": "sluice"}
     path = f"/sluice/auth/session?scope={_WORKER_SCOPE}"
     answers = peers_of(request).call(request, workers, "DELETE", path, headers, timeout_s=_OTHERS_TIMEOUT_S)

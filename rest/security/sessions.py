@@ -59,9 +59,6 @@ class EndedSessions:
         self._all_until: dict[_User, float] = {}
         self._counts: Counter[_User] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._ids) + len(self._all_until)
-
     def __contains__(self, session: Session) -> bool:
         with self._lock:
             return session.id in self._ids or session.started_s <= self._all_until.get(_user_of(session), float("-inf"))
@@ -129,10 +126,10 @@ class SessionCookies:
         """Returns the session of a request's cookie, unless it has ended."""
         value = read_cookie(cookie_header, SESSION_COOKIE)
         content = None if value is None else self.open(SESSION_COOKIE, value)
-        if content is None or (id := content.get("id")) is None:  # a cookie of a version without IDs
+        if content is None or not {"id", "started"} <= content.keys():  # a cookie of an earlier version
             return None
         identity = Identity.from_json(content, is_ambient=True)
-        session = Session(identity, id, content["credential"], float(content.get("started", 0)))  # a version without starts
+        session = Session(identity, content["id"], content["credential"], float(content["started"]))
         return None if session in self._ended else session
 
     def end_session(self, cookie_header: str) -> Session | None:

@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect.errors import ConnectError, UnreachableError
+from rest.disconnection import calling_on_disconnect
 from rest.forwarding.forwarder import encoded_path
-from rest.forwarding.worker_client import WorkerClient, WorkerResponse
+from rest.forwarding.worker_client import Abort, WorkerClient, WorkerResponse
 from rest.middleware.request_body import DEFAULT_MAX_BYTES, RequestBodyLimit
 from rest.responses import error_response
 from rest.security.masking import KEPT_HEADER
@@ -86,6 +87,7 @@ class WorkerProxy:
         if request.url.query:
             path = f"{path}?{request.url.query}"
         headers = {name: value for name in _REQUEST_HEADERS if (value := request.headers.get(name)) is not None}
-        body = await request.body()
-        send = partial(self._client.send, request.method, self._target_url, path, headers, body or None)
-        return await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))
+        body, abort = await request.body(), Abort()
+        send = partial(self._client.send, request.method, self._target_url, path, headers, body or None, abort=abort)
+        async with calling_on_disconnect(request, abort.abort):  # so that the worker notices it
+            return await asyncio.wrap_future(self._pools.submit(RequestKind.FORWARD, send))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,7 +21,7 @@ PAGE_HEADER, PAGE_NAME = "x-requested-with", "sluice-ui"
 """Sent by the page with each request. Pages of other origins cannot send it."""
 READS = ("GET", "HEAD")
 _SAFE = (*READS, "OPTIONS")
-_TRIALS = ("/sluice/preview", "/sluice/connection-test", "/sluice/data-collections")
+_TRIALS = re.compile(r"/sluice/(?:preview|data-collections|(?:connectors/[^/]+/)?connection-test)")
 _SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -82,7 +83,7 @@ class WebPage:
 def changes_something(method: str, path: str) -> bool:
     """Whether a request may change something. Validation, previews, and connection tests change nothing."""
     is_validation = path.startswith("/connector-plugins/") and path.endswith("/config/validate")
-    return method not in _SAFE and not is_validation and path not in _TRIALS
+    return method not in _SAFE and not is_validation and _TRIALS.fullmatch(path) is None
 
 
 def is_from_page(headers: Headers) -> bool:

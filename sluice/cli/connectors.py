@@ -88,14 +88,17 @@ def _indented(text: str) -> str:
 def _each(
     patterns: Sequence[str], url: str | None, context_name: str | None, output: str, done: str, change: Callable[..., Any]
 ) -> int:
-    """Changes each connector; an error does not stop the others. ``change`` returns what it did, if that is not ``done``."""
+    """Changes each connector; an error does not stop the others, and a worker that stops answering hides no result. ``change``
+    returns what it did, if that is not ``done``."""
     results: list[dict[str, Any]] = []
+    unreachable: UnreachableError | None = None
     with connect_to(url, context_name) as client:
         for name in select(client.connectors(), patterns):
             try:
                 found = change(client, name)
-            except UnreachableError:
-                raise
+            except UnreachableError as e:  # no other will succeed either
+                unreachable = e
+                break
             except ConnectError as e:
                 notice(f"{name}: {e.message}")
                 results.append({"name": name, "result": None, "error": e.message})
@@ -104,8 +107,10 @@ def _each(
                 results.append({"name": name, "result": result, "error": None})
                 if output == "text":
                     print(f"{name} {result}", flush=True)
-    if output == "json":
+    if output == "json" and (results or unreachable is None):
         print_json(results)
+    if unreachable is not None:
+        raise unreachable
     return FAILED if any(one["error"] for one in results) else OK
 
 

@@ -167,10 +167,11 @@ def group(
 ) -> None:
     """Group the dead letters of connector NAME by cause, the most frequent first, with a hint for each."""
     selection = {"partition": partition, "offsets": offsets, "with_replayed": shows_all}
-    with connect_to(url, context_name) as client, progress("reading") as report:
+    with connect_to(url, context_name) as client:
         access = _access(client, name, bootstrap_server, command_config, worker_file)
         if access.is_local:
-            answer = access.causes(selection, report)
+            with progress("reading") as report:
+                answer = access.causes(selection, report)
         else:  # the worker reads it, and answers at the end
             with waiting("reading the queue"):
                 answer = access.causes(selection)

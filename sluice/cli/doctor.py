@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,7 @@ from connect.errors import ConnectError
 from connect.extras import EXTRAS, install_command, missing_modules
 from sluice.cli.connection import bootstrap_options, client_properties
 from sluice.cli.errors import FAILED
-from sluice.cli.output import as_dict, emit, named_option, print_json, print_names
+from sluice.cli.output import as_dict, emit, named_option, notice, print_names
 
 if TYPE_CHECKING:
     from sluice.cli.external_systems import SystemAnswer
@@ -53,23 +53,34 @@ def doctor(
     A broker that does not respond is only a note: not every machine runs one. With -o name, only what is wrong is printed.
     """
     if connectors:
-        from sluice.cli.external_systems import ask_about_file
+        from sluice.cli.external_systems import SystemAnswer, ask_about_file
         from worker.model import SystemQuestion
 
-        answers = [ask_about_file(path, worker_file, SystemQuestion.CONNECTION_TEST) for path in connectors]
+        answers, errors = list[SystemAnswer](), list[ConnectError]()
+        for path in connectors:
+            try:
+                answers.append(ask_about_file(path, worker_file, SystemQuestion.CONNECTION_TEST))
+            except ConnectError as e:
+                errors.append(e)
         findings = [one for answer in answers for one in read_steps(answer)]
-        if output == "json":
-            print_json([answer.as_json() for answer in answers])
-            return FAILED if any(one.state == BAD for one in findings) else 0
+        if answers:
+            _print(findings, output, [answer.as_json() for answer in answers])
+        for other in errors[1:]:
+            notice(other.message)
+        if errors:
+            raise errors[0]
     else:
         findings = list(examine(client_properties(bootstrap_server, command_config)))
-    columns = ["what", "state", "found", "fix"]
+        _print(findings, output, [as_dict(one) for one in findings])
+    return FAILED if any(one.state == BAD for one in findings) else 0
+
+
+def _print(findings: Sequence[CheckResult], output: str, value: list[dict[str, Any]]) -> None:
     if output == "name":
         print_names(one.what for one in findings if one.state == BAD)
     else:
         rows = [[one.what, one.state, one.found, one.fix] for one in findings]
-        emit(output, [as_dict(one) for one in findings], columns, rows)
-    return FAILED if any(one.state == BAD for one in findings) else 0
+        emit(output, value, ["what", "state", "found", "fix"], rows)
 
 
 def read_steps(answer: SystemAnswer) -> Iterator[CheckResult]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -37,7 +38,8 @@ def exit_code_of(error: ConnectError) -> int:
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
     """Runs ``command`` and returns its exit code. Reports Sluice's and click's errors on stderr without a traceback.
 
-    With ``-o json`` the report is one JSON object. Any other error is a bug and keeps its traceback.
+    With ``-o json`` the report is one JSON object, with ``-o yaml`` a YAML document. Any other error is a bug and keeps its
+    traceback.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -48,7 +50,7 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except click.ClickException as error:
         usage = error.exit_code == BAD_USAGE
-        if isinstance(error, click.UsageError) and error.ctx is not None and not _wants_json(words):
+        if isinstance(error, click.UsageError) and error.ctx is not None and _wanted_form(words) is None:
             print(error.ctx.get_usage(), file=sys.stderr)
         _report(type(error).__name__, error.format_message(), words)
         return BAD_USAGE if usage else FAILED
@@ -72,13 +74,19 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(kind: str, message: str, words: Sequence[str]) -> None:
-    if _wants_json(words):
-        print(json.dumps({"error": {"class": kind, "message": message}}), file=sys.stderr)
-    else:
-        output.error(message)
+    match _wanted_form(words):
+        case "json":
+            print(json.dumps({"error": {"class": kind, "message": message}}), file=sys.stderr)
+        case "yaml":
+            import yaml
+
+            document = yaml.safe_dump({"error": {"class": kind, "message": message}}, sort_keys=False, allow_unicode=True)
+            print(document, end="", file=sys.stderr)
+        case _:
+            output.error(message)
 
 
-def _wants_json(words: Sequence[str]) -> bool:
+def _wanted_form(words: Sequence[str]) -> str | None:
     # From the raw arguments: a usage error occurs before options are parsed.
-    joined = " ".join(words)
-    return any(form in f"{joined} " for form in ("-o json ", "-ojson ", "--output json ", "--output=json "))
+    found = re.findall(r"(?:^| )(?:-o ?|--output[ =])(json|yaml)(?= |$)", " ".join(words))
+    return found[-1] if found else None

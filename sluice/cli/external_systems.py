@@ -49,21 +49,16 @@ def ask_about_file(path: str, worker_file: str | None, question: SystemQuestion)
     from connect.config.providers.references import find_references
     from connect.errors import ConfigError
     from connect.plugins import Plugins
-    from worker.config.providers import ConfigProviders
-    from worker.config.secrets import SecretMask, mask_error
+    from worker.config.providers import resolve_with_worker
+    from worker.config.secrets import SecretMask
     from worker.validation.external_systems import answer_about_system
 
     file = parse_connector_file(path)
-    worker = read_properties(worker_file) if worker_file is not None else {}
-    _install_rules(worker)
-    mask = SecretMask()
-    providers = ConfigProviders.from_worker(worker, mask)
-    try:
-        values = providers.resolve(file.config, path).values
-    finally:
-        providers.close()
-    unresolved = next((key for key, value in values.items() if next(find_references(value or ""), None) is not None), None)
-    if unresolved is not None and worker_file is None:
+    values, mask = dict(file.config), SecretMask()
+    if worker_file is not None:
+        worker, values = resolve_with_worker(read_properties(worker_file), worker_file, values, path, mask)
+        _install_rules(worker)
+    elif (unresolved := next((key for key, value in values.items() if any(find_references(value or ""))), None)) is not None:
         raise ConfigError(
             f"{file.location(unresolved)}: {unresolved} refers to a config provider of the worker; pass the worker's file with "
             "--worker",
@@ -71,19 +66,17 @@ def ask_about_file(path: str, worker_file: str | None, question: SystemQuestion)
         )
     if not values.get("connector.class"):
         raise ConfigError(f"{path} has no connector.class", key="connector.class")
-    try:
-        content = mask.mask_json(answer_about_system(Plugins.discover(), values, question))
-    except Exception as e:
-        raise mask_error(e, mask) from e
-    assert isinstance(content, dict)
-    return SystemAnswer(file, content)
+    return SystemAnswer(file, answer_about_system(Plugins.discover(), values, question, mask.learned))
 
 
 def _install_rules(worker: Mapping[str, str]) -> None:
     from connect.addresses import ALLOW_DEFAULT, ALLOW_KEY, DENY_DEFAULT, DENY_KEY, AddressRules, install_address_rules
+    from connect.config.parsing import parse_value
+    from connect.config.types import ConfigType
 
-    allow, deny = worker.get(ALLOW_KEY, ALLOW_DEFAULT), worker.get(DENY_KEY, DENY_DEFAULT)
-    install_address_rules(AddressRules.of(*([one for one in text.split(",") if one.strip()] for text in (allow, deny))))
+    defaults = {ALLOW_KEY: ALLOW_DEFAULT, DENY_KEY: DENY_DEFAULT}
+    lists = {key: parse_value(key, worker.get(key, default), ConfigType.LIST) for key, default in defaults.items()}
+    install_address_rules(AddressRules.of(lists[ALLOW_KEY], lists[DENY_KEY]))
 
 
 @click.command()
@@ -104,10 +97,10 @@ def tables(connector: str, worker_file: str | None, search: str, output: str) ->
     is_regex = any(key["form"] == "regex" for key in keys)
     if output == "name":
         print_names(one["entry"] if is_regex else one["name"] for one in found)
-        return OK
-    columns = ["table", "kind", "rows", "size", "key", "notes"]
-    rows = [[one["name"], one["kind"], one["rows"], one["size_bytes"], _key(one), _notes(one)] for one in found]
-    emit(output, found, columns, rows)
+    else:
+        columns = ["table", "kind", "rows", "size", "key", "notes"]
+        rows = [[one["name"], one["kind"], one["rows"], one["size_bytes"], _key(one), _notes(one)] for one in found]
+        emit(output, found, columns, rows)
     if answer.content["is_truncated"]:
         notice("there are more tables; the list ends here")
     if answer.content["hidden"]:

@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sluice.cli.output import notice, wants_color
+from worker.progress_reports import OnProgress
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
-
-OnProgress = Callable[[int, int | None, str], None]
-"""Takes what is done, the total (None if it is unknown), and the current item."""
 
 _LINE_INTERVAL_S = 10.0
 _DRAW_INTERVAL_S = 0.1

@@ -95,6 +95,11 @@ class TopView:
         self._move(self.first + moves.get(key, 0))
         return key != "q"
 
+    def refresh(self, read: Callable[[int, int], list[ConnectorRates]], lines: int) -> None:
+        """Reads again. ``read`` takes the first row on the screen, and how many fit; failures come first, so that their places in
+        the list are those among all connectors."""
+        self.update(read(self.first, lines), lines)
+
     def update(self, found: Sequence[ConnectorRates], lines: int) -> None:
         self.found, self.lines, self.problem = found, lines, None
         self._move(self.first)
@@ -174,7 +179,7 @@ def _show_live(
     view = TopView(url)
     looks = 0
     # Before the screen is switched, so that a worker that never answered is an error as in other commands.
-    view.update(read(0, _room()), _room())
+    view.refresh(read, _room())
     with Keys() as keys, Live(view.frame(_columns()), console=Console(), screen=True, auto_refresh=False) as live:
         while True:
             live.update(view.frame(_columns()), refresh=True)
@@ -188,7 +193,7 @@ def _show_live(
                         return
                     live.update(view.frame(_columns()), refresh=True)
             try:
-                view.update(read(0 if view.only_failures else view.first, _room()), _room())
+                view.refresh(read, _room())
             except UnreachableError as e:
                 view.problem = f"{e.message}; asking again"
 

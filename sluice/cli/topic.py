@@ -26,7 +26,8 @@ from sluice.cli.output import (
     print_json,
     print_table,
 )
-from sluice.cli.progress import OnProgress, progress
+from sluice.cli.progress import progress
+from worker.progress_reports import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
     from worker.kafka.admin import KafkaAdmin
@@ -223,7 +224,7 @@ def consume(
         on_start=limit if is_shown else None,
     )
     try:
-        with progress(f"records of {name}") if is_shown else nullcontext(_ignore) as report:
+        with progress(f"records of {name}") if is_shown else nullcontext(ignore_progress) as report:
             for record in records:
                 count += 1  # before the write: a reader of the record may interrupt immediately
                 sys.stdout.buffer.write(show(record))
@@ -233,10 +234,6 @@ def consume(
         notice(f"Processed a total of {count} messages")
         raise
     notice(f"Processed a total of {count} messages")
-
-
-def _ignore(done: int, total: int | None, at: str) -> None:
-    """Reports nothing."""
 
 
 @topic.command()
@@ -266,7 +263,7 @@ def produce(
 
     clients = client_properties(bootstrap_server, command_config)
     # Lines that are typed need no progress.
-    with nullcontext(_ignore) if sys.stdin.isatty() else progress(f"writing to {name}", in_bytes=True) as report:
+    with nullcontext(ignore_progress) if sys.stdin.isatty() else progress(f"writing to {name}", in_bytes=True) as report:
         records = parse_lines(_reported(sys.stdin.buffer, _size_of_stdin(), report), properties)
         count = write(clients, name, records, partition=partition)
     _done(output, {"topic": name, "records": count}, f"{count} records written to '{name}'")

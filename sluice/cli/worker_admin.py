@@ -73,7 +73,7 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
 
     With -o name, the versions are printed, or the keys of one.
     """
-    from sluice.online.secret_keys import hidden_config_of
+    from rest.security.config_mask import ConfigMask
 
     with connect_to(url, context_name) as client:
         if number is None:
@@ -85,7 +85,7 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
             emit(output, versions, ["version", "at", "origin", "changed"], rows)
             return
         config = _of_sluice(client, lambda: client.config_version(name, number))
-        shown = None if config is None else hidden_config_of(client, config)
+        shown = None if config is None else dict(sorted(ConfigMask(client).show(config).items()))
     if shown is None:
         notice(f"version {number} of {name} is its deletion")
         shown = {}

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -24,17 +24,11 @@ from sluice.embedded import process
 from sluice.embedded.directories import cache_dir
 from sluice.embedded.jar_sets import JAR_SETS, Jar, JarSet
 from sluice.embedded.java import ensure_java
+from worker.progress_reports import OnProgress, ignore_progress
 
 _MANIFEST = "manifest.json"
 _LOCK_TIMEOUT_S = 900.0
 _NETWORK_TROUBLE = r"UnknownHost|ConnectException|Server access error|timed out|NoRouteToHost|SSLHandshake"
-
-Progress = Callable[[int, int, str], None]
-"""Called with (fetched JARs, JARs in the set, current JAR), from the calling thread."""
-
-
-def _no_progress(done: int, total: int, jar: str) -> None:
-    """Reports nothing."""
 
 
 def folder_of(jar_set: JarSet) -> Path:
@@ -68,8 +62,9 @@ def cached_jars(name: str | JarSet) -> list[Path] | None:
     return paths if complete else None
 
 
-def ensure_jars(name: str | JarSet, progress: Progress = _no_progress) -> list[Path]:
-    """Returns the set's JARs; fetches them if necessary. Safe to call from several processes: one of them fetches.
+def ensure_jars(name: str | JarSet, on_progress: OnProgress = ignore_progress) -> list[Path]:
+    """Returns the set's JARs; fetches them if necessary. Safe to call from several processes: one of them fetches,
+    and reports each JAR.
 
     Raises `UnreachableError` when the repository does not respond, `ConnectError` when a JAR cannot be fetched.
     """
@@ -80,7 +75,7 @@ def ensure_jars(name: str | JarSet, progress: Progress = _no_progress) -> list[P
     busy = f"another process has been fetching the jars of {wanted.purpose} for {_LOCK_TIMEOUT_S:g} s; see {folder.parent}"
     with process.exclusive(folder.parent / f".{wanted.name}.lock", _LOCK_TIMEOUT_S, busy):
         if (paths := cached_jars(name)) is None:
-            _fetch(wanted, folder, progress)
+            _fetch(wanted, folder, on_progress)
             paths = cached_jars(name)
     if paths is None:
         raise ConnectError(f"the jars of {wanted.purpose} were fetched, but {folder} is not complete; remove it and try again")
@@ -91,13 +86,13 @@ def class_path(paths: Iterable[Path]) -> str:
     return os.pathsep.join(str(path) for path in paths)
 
 
-def _fetch(wanted: JarSet, folder: Path, progress: Progress) -> None:
+def _fetch(wanted: JarSet, folder: Path, on_progress: OnProgress) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{wanted.name}-", dir=folder.parent) as work_name:
         work = Path(work_name)
         jars = work / "jars"
         jars.mkdir()
         _write_ivy_files(wanted, work)
-        _run_ivy(wanted, work, progress)
+        _run_ivy(wanted, work, on_progress)
         missing = [str(jar) for jar in wanted.jars if not (jars / jar.file_name).is_file()]
         if missing:
             raise ConnectError(f"these jars of {wanted.purpose} were not found: {', '.join(missing)}")
@@ -149,7 +144,7 @@ def _dependency(jar: Jar) -> str:
     return f"    <dependency {plain}>{artifact}</dependency>"
 
 
-def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
+def _run_ivy(wanted: JarSet, work: Path, on_progress: OnProgress) -> None:
     command = [
         str(ensure_java().executable),
         *_proxy_properties(),
@@ -163,14 +158,14 @@ def _run_ivy(wanted: JarSet, work: Path, progress: Progress) -> None:
     ]
     total, done = len(wanted.jars), 0
     output: list[str] = []
-    progress(0, total, "")
+    on_progress(0, total, "")
     ivy = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert ivy.stdout is not None
         for line in ivy.stdout:
             if found := re.search(r"\[SUCCESSFUL \] \S+!(\S+)", line):
                 done += 1
-                progress(done, total, found.group(1))
+                on_progress(done, total, found.group(1))
             elif line.strip(". \n"):
                 output.append(line.rstrip())
         code = ivy.wait()

@@ -52,7 +52,7 @@ def connector_row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
     """Returns what ``sluice describe`` shows of a connector, without secrets in its config. Raises the client's errors."""
-    from sluice.online.secret_keys import hidden_config_of
+    from rest.security.config_mask import ConfigMask
 
     config = client.config(name)
     status = client.status(name)
@@ -61,7 +61,7 @@ def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
         "type": status.get("type"),
         "connector": status["connector"],
         "tasks": status["tasks"],
-        "config": hidden_config_of(client, config),
+        "config": dict(sorted(ConfigMask(client).show(config).items())),
         "topics": _unless_refused(lambda: client.topics(name)),
         "offsets": _unless_refused(lambda: client.offsets(name)),
     }

@@ -9,10 +9,9 @@ from typing import Any
 from connect.errors import ConnectError, NotFoundError
 from rest.client import ConnectClient, lacks_resource
 from worker.dead_letters.letters import dead_letter_topic
+from worker.progress_reports import OnProgress, ignore_progress
 
 _PART_LETTERS = 1000
-
-OnProgress = Callable[[int, int, str], None]
 
 
 class DeadLetterAccess:
@@ -35,7 +34,7 @@ class DeadLetterAccess:
             return self._answer({"action": "list", "limit": limit, "selection": selection, "with_trace": with_trace})
         return self._client.dead_letters(self._name, limit=limit, trace=with_trace, **_query(selection))
 
-    def causes(self, selection: Mapping[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
+    def causes(self, selection: Mapping[str, Any], on_progress: OnProgress = ignore_progress) -> dict[str, Any]:
         """Returns dead letters grouped by cause."""
         if self.is_local:
             return self._answer({"action": "causes", "selection": selection}, on_progress=on_progress)
@@ -76,7 +75,7 @@ class DeadLetterAccess:
         self,
         request: Mapping[str, Any],
         edits: Mapping[str, str | None] | None = None,
-        on_progress: OnProgress | None = None,
+        on_progress: OnProgress = ignore_progress,
     ) -> dict[str, Any]:
         from connect.config.properties import read_properties
         from connect.plugins import Plugins

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,14 @@ from connect.config.connector_file import NAME, ConnectorFile, files_below, pars
 from connect.config.parsing import HIDDEN
 from connect.errors import ConfigError, ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient
-from sluice.online.secret_keys import shown_value
+from rest.security.config_mask import shown_value
 from worker.config.secrets import is_secret_name
 from worker.lint.worker import is_worker
+from worker.progress_reports import OnProgress, ignore_progress
 
 CREATE, UPDATE, DELETE, UNCHANGED = "create", "update", "delete", "unchanged"
 _CLASS = "connector.class"
 _SETTLE_S = 1.0
-
-OnProgress = Callable[[int, int, str], None]
-"""Called with the number of connectors that are done, of all, and the current one."""
-
-
-def _no_progress(done: int, total: int, name: str) -> None:
-    """Reports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +118,7 @@ class _Files:
             raise ConfigError(f"{file.location(NAME)}: the connector in {first.path} is also named {file.name}", key=NAME)
 
 
-def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool, on_progress: OnProgress = _no_progress) -> Plan:
+def make_plan(client: ConnectClient, paths: Iterable[Path], *, prune: bool, on_progress: OnProgress = ignore_progress) -> Plan:
     """Compares files, and those in folders, with the cluster; asks it to validate what would change.
 
     With ``prune``, connectors that no file has are deleted. Raises ConfigError for a file that cannot be read or lacks a name, or
@@ -199,7 +193,7 @@ def _validate(client: ConnectClient, config: Mapping[str, str]) -> tuple[list[tu
 
 
 def apply_plan(
-    client: ConnectClient, plan: Plan, *, wait_s: float | None, on_progress: OnProgress = _no_progress
+    client: ConnectClient, plan: Plan, *, wait_s: float | None, on_progress: OnProgress = ignore_progress
 ) -> Iterator[Applied]:
     """Makes the changes one after the other. An error does not stop the others.
 

@@ -76,8 +76,8 @@ class RateReader:
     def read(
         self, choose: Callable[[Collection[str]], Collection[str]], limit: int | None = None, first: int = 0
     ) -> list[ConnectorRates]:
-        """Returns the connectors that ``choose`` selects by name, failures first; figures only of ``limit`` from ``first`` on.
-        Raises the client's errors."""
+        """Returns the connectors that ``choose`` selects by name, failures first; figures only of ``limit`` from ``first`` on,
+        or of the last ones if ``first`` is behind them. Raises the client's errors."""
         expanded = self._client.connectors_expanded("status", "info")
         self._workers = {worker: client for worker, client in self._workers.items() if client is not None}
         workers = {part["worker_id"] for one in expanded.values() for part in _parts(one.get("status", {}))}
@@ -85,7 +85,11 @@ class RateReader:
             self._workers[workers.pop()] = self._client
         found = [(summary_of(name, expanded[name]), expanded[name]) for name in choose(expanded)]
         found.sort(key=lambda pair: (not pair[0].failed, pair[0].name))
-        last = len(found) if limit is None else first + limit
+        if limit is None:
+            first, last = 0, len(found)
+        else:
+            first = max(0, min(first, len(found) - limit))
+            last = first + limit
         return [self._with_figures(summary, one) if first <= at < last else summary for at, (summary, one) in enumerate(found)]
 
     def _with_figures(self, summary: ConnectorRates, found: Mapping[str, Any]) -> ConnectorRates:

@@ -35,8 +35,6 @@ class RowHasher:
         self._reader = reader
         self._plans: dict[int, tuple[object, TextPlan | None]] = {}
         """By the identity of a template, which is kept alive."""
-        self.fast_rows = 0
-        """Rows that were hashed without a Python object per value."""
 
     def expected(self, snapshot: SourceSnapshot, *, only_keys: bool = False) -> Iterator[HashedRows]:
         """Yields all rows that the target should have."""
@@ -84,7 +82,6 @@ class RowHasher:
             columns = plan.hashes(records, self._reader.forms_of, self._reader.plan.key_size if only_keys else None)
         except SlowRowsError:
             return None
-        self.fast_rows += len(records)
         hashes = self._combined(columns, only_keys)
         return HashedRows(*hashes, lambda places: self._reader.expected(table, [select(places)]))
 
@@ -105,7 +102,6 @@ class RowHasher:
         names = reader.key_names if only_keys else reader.columns
         for batch in target.record_batches(present):
             count = batch.num_rows
-            self.fast_rows += count
             columns = []
             for name in names:
                 if name not in forms:

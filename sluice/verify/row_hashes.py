@@ -88,11 +88,6 @@ def combine(columns: Sequence[Hashes]) -> Hashes:
     return found
 
 
-def hash_rows(columns: Sequence[Sequence[Form]]) -> Hashes:
-    """Returns a hash of 64 bits per row."""
-    return combine([hash_forms(column) for column in columns])
-
-
 def bucket_count(rows: int) -> int:
     """Returns a power of two, so that differences of a few rows concern a few buckets."""
     wanted = max(_LEAST_BUCKETS, rows // _ROWS_PER_BUCKET)

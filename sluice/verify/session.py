@@ -30,9 +30,8 @@ from sluice.verify.record_path import RecordPath
 from sluice.verify.row_history import read_history
 from sluice.verify.settlement import Settlement
 from sluice.verify.table_rows import FormKey, TablePlan, TableReader, columns_of, merge_plans, plan_table
+from worker.progress_reports import OnProgress, ignore_progress
 
-Progress = Callable[[int, int, str], None]
-"""Takes rows that were read, rows in total, and the name of the table."""
 _LISTED_COLUMNS = 5
 _HISTORY_AFTER_ROUNDS = 3
 """Rows that change in more rounds than that are settled by their versions in the topics."""
@@ -87,13 +86,13 @@ class Verification:
         client: ConnectClient,
         plugins: Plugins,
         options: VerifyOptions,
-        progress: Progress = lambda done, total, name: None,
+        on_progress: OnProgress = ignore_progress,
         notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Raises ConfigError if a connector cannot be verified."""
         self._pair = pair
         self._options = options
-        self._progress = progress
+        self._on_progress = on_progress
         self._notice = notice
         self._client = client
         self._stack = ExitStack()
@@ -230,10 +229,10 @@ class Verification:
         def advance(rows: int) -> None:
             nonlocal done
             done += rows
-            self._progress(min(done, total), total, job.plan.target)
+            self._on_progress(min(done, total), total, job.plan.target)
 
         found = find_candidates(job.reader, snapshot, estimate, advance)
-        self._progress(total, total, job.plan.target)
+        self._on_progress(total, total, job.plan.target)
         job.result.rows, job.result.is_truncated = found.rows, found.is_truncated
         return found.keys
 

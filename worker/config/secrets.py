@@ -7,12 +7,12 @@ or a library may have put it.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 from urllib.parse import quote, quote_plus
 
 from connect.config.parsing import HIDDEN
@@ -32,11 +32,12 @@ _ASSIGNED = re.compile(
 _USER_INFO = re.compile(r"(://[^/\s:@]+:)[^/\s@]+@")
 _AUTHORIZATION = re.compile(r"""(authorization["']?\s*[:=,]\s*b?["']?(?:basic|bearer|digest)\s+)[^\s"']+""", re.I)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
-_TO_STANDARD = str.maketrans("-_", "+/")
+_TO_URL_SAFE = str.maketrans("+/", "-_")
 _ENCODED_LENGTH = 6
-"""A shorter value may be in what any word decodes to by chance."""
+"""The base64 text of a shorter value may be in any word by chance."""
 _PRIVATE_KEY_LINE_LENGTH = 24
 _URL = re.compile(r"\s*(?:jdbc:|[\w.+-]+://)", re.I)
+_AFTER_SCHEME = re.compile(r"(?:jdbc:[\w+-]+:(?://)?|[\w.+-]+://)(.+)", re.I | re.S)
 _JAAS_VALUE = re.compile(r"""(?:([\w.-]+)\s*=\s*)?(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')|([\w.-]+)\s*=\s*([^\s;"']+)""")
 _JAAS_OPEN = frozenset({"username", "clientid", "scope", "principal", "servicename", "keytab"})
 """JAAS options that are not secret. A user may be named worker, and logs must stay readable."""
@@ -54,15 +55,41 @@ def secrets_in_url(value: str) -> list[str]:
     return [part for part in find_secrets(value) if "${" not in part] if _URL.match(value) else []
 
 
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    """Expressions for some of the secrets."""
+
+    values: frozenset[str]
+    plain: re.Pattern[str]
+    encoded: re.Pattern[str] | None
+    """What every base64 text of something with a secret contains. None if all secrets are too short for that."""
+
+    @classmethod
+    def of(cls, values: Set[str]) -> Self:
+        longest_first = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
+        encoded = sorted({form for value in values for form in _base64_forms(value)})
+        return cls(
+            frozenset(values),
+            re.compile("|".join(map(_expression, longest_first))),
+            re.compile("|".join(map(re.escape, encoded))) if encoded else None,
+        )
+
+
 class SecretMask:
     """Learns secrets and masks them in texts. Safe for use from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
-        self._encoded: re.Pattern[bytes] | None = None
+        self._patterns: tuple[_Patterns, ...] = ()
+        """Each is for more secrets than all after it, so that learning them one by one compiles each a few times only."""
         self._listeners: list[Callable[[Set[str]], None]] = []
+
+    @property
+    def learned(self) -> frozenset[str]:
+        """The secrets known so far."""
+        with self._lock:
+            return frozenset(self._values)
 
     def on_learned(self, listener: Callable[[Set[str]], None]) -> frozenset[str]:
         """Calls ``listener`` with new secrets before the call that adds them returns. Returns the secrets known so far.
@@ -89,11 +116,14 @@ class SecretMask:
         self._learn(found)
 
     def add_provided(self, values: Collection[str]) -> None:
-        """Adds values from config providers, which are all secret regardless of their keys.
+        """Adds values from config providers, which are all secret regardless of their keys, and of URLs also what follows the
+        scheme: a connector may show it alone.
 
         Numbers of up to three digits are skipped: masking them everywhere would make logs unreadable.
         """
-        self._learn({text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT_LENGTH)})
+        found = {text for value in values if not ((text := value.strip()).isdigit() and len(text) < _SHORT_LENGTH)}
+        rests = {url[1] for value in found if (url := _AFTER_SCHEME.fullmatch(value))}
+        self._learn(found | {rest for rest in rests if len(rest) >= _SHORT_LENGTH})
 
     def _learn(self, found: Set[str]) -> None:
         found = found - {"", "true", "false"}
@@ -101,22 +131,22 @@ class SecretMask:
             if found <= self._values:
                 return
             fresh = found - self._values
-            self._values |= found
-            longest_first = sorted({form for value in self._values for form in _forms(value)}, key=len, reverse=True)
-            long_values = (value.encode(errors="replace") for value in self._values if len(value) >= _ENCODED_LENGTH)
-            encoded = b"|".join(map(re.escape, long_values))
-            self._encoded = re.compile(encoded) if encoded else None
-            self._pattern = re.compile("|".join(_expression(value) for value in longest_first))
+            self._values |= fresh
+            kept, merged = list(self._patterns), set(fresh)
+            while kept and len(kept[-1].values) <= len(merged):
+                merged |= kept.pop().values
+            self._patterns = (*kept, _Patterns.of(merged))
             for listener in self._listeners:
                 listener(fresh)
 
     def mask(self, text: str) -> str:
         """Masks every known secret, also as URLs, JSON, Python, and base64 write it, and everything that looks like one."""
-        pattern, encoded = self._pattern, self._encoded
-        if pattern is not None:
-            text = pattern.sub(HIDDEN, text)
-        if encoded is not None:
-            text = _BASE64.sub(lambda found: HIDDEN if _hides(found[0], encoded) else found[0], text)
+        patterns = self._patterns
+        text = _hide([found.span() for one in patterns for found in one.plain.finditer(text)], text)
+        encoded = [one.encoded for one in patterns if one.encoded is not None and one.encoded.search(text)]
+        if encoded:
+            words = (word for word in _BASE64.finditer(text) if any(one.search(word[0]) for one in encoded))
+            text = _hide([word.span() for word in words], text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
         return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
@@ -163,13 +193,26 @@ def _forms(value: str) -> Iterator[str]:
         yield from (line for line in map(str.strip, value.splitlines()) if len(line) >= _PRIVATE_KEY_LINE_LENGTH)
 
 
-def _hides(word: str, values: re.Pattern[bytes]) -> bool:
-    """Returns whether a word is the base64 text of something with a secret, such as ``user:password``."""
-    try:
-        data = base64.b64decode(word.translate(_TO_STANDARD).rstrip("=") + "===")
-    except binascii.Error:
-        return False
-    return values.search(data) is not None
+def _base64_forms(value: str) -> Iterator[str]:
+    """Returns a text for each position at which a value may begin in three bytes that base64 writes as four characters, without
+    the characters that depend on what surrounds the value."""
+    data = value.encode(errors="replace")
+    if len(data) < _ENCODED_LENGTH:
+        return
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + data).decode()
+        found = text[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        yield from (found, found.translate(_TO_URL_SAFE))
+
+
+def _hide(spans: Collection[tuple[int, int]], text: str) -> str:
+    """Replaces parts of a text, each group of those that overlap by one word."""
+    parts, end = list[str](), 0
+    for first, last in sorted(spans):
+        if first >= end:
+            parts += [text[end:first], HIDDEN]
+        end = max(end, last)
+    return "".join([*parts, text[end:]])
 
 
 def _expression(value: str) -> str:

@@ -14,7 +14,7 @@ from connect.record import ConnectRecord
 from connect.record_format import payload_to_json, record_to_json
 from worker.config.secrets import SecretMask
 from worker.dead_letters.letters import DeadLetter, is_source_queue, shown_bytes
-from worker.dead_letters.records import mask_failure, read_record
+from worker.dead_letters.records import copy_whole, mask_failure, read_record
 from worker.kafka.dead_letter_topic import RecordToWrite
 from worker.preview.conversion import Message, PreviewConverters
 from worker.preview.errors import PreviewFailure
@@ -81,13 +81,11 @@ class LetterChecks:
     def check(self, letter: DeadLetter) -> LetterCheck:
         """Returns what would happen to a dead letter. Never raises for an errant record."""
         converters = None if self._is_source else self._converters
-        # A transformation may change the record that it gets; this one stays as it was.
-        before = read_record(letter, converters)
-        if isinstance(before, PreviewFailure):
-            return LetterCheck(Verdict.FAILS, mask_failure(before, self._mask))
         given = read_record(letter, converters)
         if isinstance(given, PreviewFailure):
-            return LetterCheck(Verdict.FAILS, mask_failure(given, self._mask), before)
+            return LetterCheck(Verdict.FAILS, mask_failure(given, self._mask))
+        # A transformation may change the record that it gets.
+        before = copy_whole(given)
         outcome = self._runner.apply(given, with_steps=True)
         written = None
         if self._is_source and outcome.record is not None:

@@ -14,13 +14,14 @@ from connect.errors import BadRequestError
 from worker.dead_letters.causes import CauseGroups, cause_of
 from worker.dead_letters.checks import LetterChecks, letter_json, make_checks
 from worker.dead_letters.letters import DeadLetter, LetterSelection
-from worker.dead_letters.reader import LetterReader, LetterSource, OnProgress, Positions
+from worker.dead_letters.reader import LetterReader, LetterSource, Positions
 from worker.dead_letters.replay import replay
 from worker.dead_letters.requests import ReplayRequest, parse_flag, parse_number, parse_selection
+from worker.progress_reports import OnProgress, ignore_progress
 
 
 def answer(
-    source: LetterSource, request: Mapping[str, Any], *, timeout_s: float | None = None, on_progress: OnProgress | None = None
+    source: LetterSource, request: Mapping[str, Any], *, timeout_s: float | None = None, on_progress: OnProgress = ignore_progress
 ) -> dict[str, Any]:
     """Answers a request: its ``action`` is ``list``, ``causes``, or ``replay``.
 

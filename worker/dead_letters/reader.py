@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,9 +16,8 @@ from worker.dead_letters.letters import DeadLetter, LetterSelection, dead_letter
 from worker.dead_letters.positions import ReplayPosition, replay_group
 from worker.kafka.dead_letter_topic import committed_positions
 from worker.kafka.stored_records import read_stored, topic_ranges
+from worker.progress_reports import OnProgress
 
-OnProgress = Callable[[int, int, str], None]
-"""Called with done, total, and what is being done."""
 Positions = Mapping[int, ReplayPosition]
 Ranges = Mapping[int, tuple[int, int]]
 
@@ -53,7 +52,7 @@ class LetterChunk(NamedTuple):
 class LetterReader:
     """Reads within a time, if one is given. Not thread-safe."""
 
-    def __init__(self, source: LetterSource, timeout_s: float | None, on_progress: OnProgress | None) -> None:
+    def __init__(self, source: LetterSource, timeout_s: float | None, on_progress: OnProgress) -> None:
         """Raises IllegalStateError for a connector without a dead letter queue."""
         topic = dead_letter_topic(source.config)
         if topic is None:
@@ -63,7 +62,7 @@ class LetterReader:
             )
         self.source = source
         self.topic = topic
-        self.on_progress: OnProgress = on_progress or (lambda done, total, what: None)
+        self.on_progress = on_progress
         self._deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
 
     @property

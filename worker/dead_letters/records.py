@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from connect.data.headers import Headers
 from connect.errors import DataError
+from connect.functions.schemas import copy_value
 from connect.record import CREATE_TIME, ConnectRecord, SinkRecord, SourceRecord
+from connect.transforms.record_copies import copy_record
 from worker.config.secrets import SecretMask
 from worker.dead_letters.letters import DeadLetter, parse_source_letter
 from worker.preview.conversion import Message, PreviewConverters
 from worker.preview.errors import READ, PreviewFailure, build_failure
 from worker.preview.record_lines import RecordDefaults, parse_record
+
+R = TypeVar("R", bound=ConnectRecord)
 
 
 def read_record(letter: DeadLetter, converters: PreviewConverters | None) -> ConnectRecord | PreviewFailure:
@@ -27,6 +32,15 @@ def read_record(letter: DeadLetter, converters: PreviewConverters | None) -> Con
         topic, partition, read.key_schema, read.key, read.value_schema, read.value, offset, stored.timestamp_ms, CREATE_TIME,
         read.headers,
     )  # fmt: skip
+
+
+def copy_whole(record: R) -> R:
+    """Copies a record with its key, value, and headers."""
+    copied = copy_record(record)
+    copied.key, copied.value = copy_value(record.key), copy_value(record.value)
+    if record.headers is not None:
+        copied.headers = Headers(one._replace(value=copy_value(one.value)) for one in record.headers)
+    return copied
 
 
 def _read_source_record(letter: DeadLetter) -> ConnectRecord | PreviewFailure:

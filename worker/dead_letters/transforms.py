@@ -15,7 +15,7 @@ from connect.record_format import record_to_json
 from connect.strict import strict_settings
 from worker.config.secrets import SecretMask
 from worker.dead_letters.letters import PREFIX, DeadLetter, is_source_queue
-from worker.dead_letters.records import mask_failure, read_record
+from worker.dead_letters.records import copy_whole, mask_failure, read_record
 from worker.dead_letters.registered_schemas import RegisteredSchemaWriters
 from worker.dead_letters.requests import CONVERTERS
 from worker.preview.conversion import HEADER, KEY, VALUE, PreviewConverters
@@ -68,13 +68,11 @@ class LetterTransforms:
 
         Keys, values, and headers that they do not change keep their bytes.
         """
-        # A transformation might change the record that it gets; this one stays as it was.
-        before = read_record(letter, self._converters)
-        if isinstance(before, PreviewFailure):
-            return ChangedLetter(None, None, failure=mask_failure(before, self._mask))
         given = read_record(letter, self._converters)
         if isinstance(given, PreviewFailure):
-            return ChangedLetter(None, before, failure=mask_failure(given, self._mask))
+            return ChangedLetter(None, None, failure=mask_failure(given, self._mask))
+        # A transformation may change the record that it gets.
+        before = copy_whole(given)
         # Its parts are compared by identity: equal values may be written in another way, such as 1 and 1.0.
         key, value, headers = (given.key_schema, given.key), (given.value_schema, given.value), tuple(given.headers or ())
         outcome = self._runner.apply(given, with_steps=True)

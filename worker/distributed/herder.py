@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
 from worker.config.distributed_config import DistributedSettings, ExactlyOnce
@@ -102,7 +103,7 @@ class DistributedHerder(HerderOperations):
         return find_health(self._parts.loop, self._parts.group)
 
     def other_workers(self) -> list[str]:
-        return sorted(self._parts.status_store.workers() - {self.worker_id})
+        return sorted((self._parts.status_store.workers() | _known_members(self._parts)) - {self.worker_id, ""})
 
     # --- reading
 
@@ -358,3 +359,10 @@ def _is_removed(state: ConfigState, task: TaskId) -> bool:
     """Whether a connector does not have this task any more. The last status of its worker may follow the record that deletes its
     status, and would stay until the next rebalance."""
     return state.contains(task.connector) and task.task >= state.task_count(task.connector)
+
+
+def _known_members(parts: WorkerComponents) -> set[str]:
+    """Returns the IDs of members that may have no connectors and tasks, and thus no status. Only the leader knows all."""
+    current = parts.group.current
+    urls = parts.leader.member_urls if current.is_leader else {current.leader_url}
+    return {urlsplit(url).netloc for url in urls}

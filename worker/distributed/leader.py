@@ -39,6 +39,8 @@ class Leader:
         self._assignor = IncrementalCooperativeAssignor(settings.rebalance_max_delay_ms, lambda: int(time.monotonic() * 1000))
         self._connector_urls: Mapping[str, str] = {}
         self._task_urls: Mapping[TaskId, str] = {}
+        self.member_urls: frozenset[str] = frozenset()
+        """The URLs of the workers in the last rebalance that this worker led. Any thread may read them."""
         self._may_write = False
         self._fencing: dict[str, Future[None]] = {}
 
@@ -68,6 +70,7 @@ class Leader:
                 last_completed_generation=last_completed_generation,
             )
         self._connector_urls, self._task_urls = owner_urls(members, answers)
+        self.member_urls = frozenset(member.url for member in members.values())
         return answers
 
     def owner_url(self, instance: str | TaskId) -> str | None:

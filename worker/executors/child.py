@@ -26,6 +26,7 @@ from connect.errors import ConnectError, DataError
 from connect.main_process import freeze_gc, tune_gc
 from connect.paths import install_path_rules
 from connect.plugins import Plugins
+from worker.cancellation import Cancellation
 from worker.config.plugin_path import extend_python_path
 from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
@@ -111,6 +112,7 @@ class ExecutorProcess:
         self._loggers = Loggers()
         self._executor: LocalExecutor | None = None
         self._queries = threading.BoundedSemaphore(_MAX_QUERIES)
+        self._cancellations: dict[int, Cancellation] = {}
         self._silence_timeout_s: float | None = None
         self._heard = threading.Event()
 
@@ -140,6 +142,9 @@ class ExecutorProcess:
                 self._loggers.set_worker_logger(arguments["namespace"], arguments["level"])
             case "secrets":
                 self._mask.learn(texts(arguments["values"]))
+            case "cancel_query":
+                if (cancellation := self._cancellations.get(arguments["number"])) is not None:
+                    cancellation.cancel()
             case _:
                 raise DataError(f"unknown notification for an executor: {method}")
 
@@ -162,8 +167,7 @@ class ExecutorProcess:
                 request = PreviewRequest.of_plain(arguments["request"])
                 return self._query(lambda: self._local.preview(arguments["values"], request))
             case "external_system":
-                question = SystemQuestion(arguments["question"])
-                return self._query(lambda: self._local.external_system(arguments["values"], question))
+                return self._external_system(arguments)
             case "plugins":
                 return self._query(lambda: self._local.plugins(connectors_only=arguments["connectors_only"]))
             case "plugin_config":
@@ -245,6 +249,14 @@ class ExecutorProcess:
             return failed(ConnectError(f"{_MAX_QUERIES} queries of plugins hang in this executor"))
         future = in_thread("query", call)
         future.add_done_callback(lambda _: self._queries.release())
+        return future
+
+    def _external_system(self, arguments: Mapping[str, Any]) -> Future[Any]:
+        values, question, secrets = arguments["values"], SystemQuestion(arguments["question"]), texts(arguments["secrets"])
+        number, cancellation = arguments["number"], Cancellation()
+        self._cancellations[number] = cancellation
+        future = self._query(lambda: self._local.external_system(values, question, secrets, cancellation))
+        future.add_done_callback(lambda _: self._cancellations.pop(number, None))
         return future
 
     def _figures(self, timeout_s: float) -> bytes:

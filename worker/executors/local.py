@@ -15,6 +15,7 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import BadRequestError, ConfigError, IllegalStateError
 from connect.plugins import Kind, PluginDesc, Plugins
 from connect.record import TopicPartition
+from worker.cancellation import Cancellation
 from worker.config.secret_keys import load_worker_secret_keys
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -109,10 +110,12 @@ class LocalExecutor:
 
         return preview(values, self._config, self._plugins, request)
 
-    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, values: Mapping[str, str | None], question: SystemQuestion, secrets: Collection[str], cancellation: Cancellation
+    ) -> dict[str, Any]:
         from worker.validation.external_systems import answer_about_system
 
-        return answer_about_system(self._plugins, values, question)
+        return answer_about_system(self._plugins, values, question, secrets, cancellation)
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         return list_plugins(self._plugin_index, connectors_only=connectors_only)

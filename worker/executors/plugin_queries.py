@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import time
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any
 
 from connect.errors import BadRequestError, ConfigError, ConnectError, PluginNotFoundError
+from worker.cancellation import Cancellation
 from worker.config.isolation import parse_isolation
 from worker.config.plugin_path import validate_environment
 from worker.executor import ConnectorFacts, ConnectorSpec
@@ -34,6 +37,7 @@ class PluginQueries:
         """``environments`` are those of the worker's ``plugin.path``."""
         self._processes = processes
         self._environments = environments
+        self._numbers = itertools.count(1)
         self._facts: dict[tuple[str, Path | None], ConnectorFacts] = {}
 
     def facts(self, class_name: str, environment: str | None, timeout_s: float = _QUERY_TIMEOUT_S) -> ConnectorFacts:
@@ -60,11 +64,7 @@ class PluginQueries:
 
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.validate`."""
-        try:
-            environment = parse_isolation(values, self._environments).environment
-        except ConfigError as e:
-            raise BadRequestError(e.message) from e  # it is unknown which process could answer
-        asked = self._processes.for_query(environment).call("validate", config=config, values=values)
+        asked = self._processes.for_query(self._environment(values)).call("validate", config=config, values=values)
         answer = _answer(asked, _QUERY_TIMEOUT_S)
         if not isinstance(answer, dict) or not isinstance(answer.get("configs"), list):
             raise ConnectError("The executor returned an invalid validation result")
@@ -78,19 +78,26 @@ class PluginQueries:
             raise ConnectError("The executor returned an invalid preview")
         return answer
 
-    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, values: Mapping[str, str | None], question: SystemQuestion, secrets: Collection[str], cancellation: Cancellation
+    ) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.external_system`."""
         process = self._processes.for_query(self._environment(values))
-        (answer,) = json_objects(
-            [_answer(process.call("external_system", values=values, question=question.value), _SYSTEM_TIMEOUT_S)]
-        )
+        number = next(self._numbers)
+        asked = process.call("external_system", values=values, question=question.value, secrets=sorted(secrets), number=number)
+        asked.add_done_callback(lambda _: cancellation.end())
+        asked_at = time.monotonic()
+        cancellation.wait(_SYSTEM_TIMEOUT_S)
+        if cancellation.is_cancelled:
+            process.notify("cancel_query", number=number)
+        (answer,) = json_objects([_answer(asked, _SYSTEM_TIMEOUT_S, time.monotonic() - asked_at)])
         return answer
 
     def _environment(self, values: Mapping[str, str | None]) -> Path | None:
         try:
             return parse_isolation(values, self._environments).environment
         except ConfigError as e:
-            raise BadRequestError(e.message) from e
+            raise BadRequestError(e.message) from e  # it is unknown which process could answer
 
     def plugins(self, *, connectors_only: bool) -> list[dict[str, str]]:
         """As :meth:`worker.executor.Executor.plugins`."""
@@ -104,15 +111,16 @@ class PluginQueries:
 
     def dead_letters(self, spec: ConnectorSpec, request: Mapping[str, Any]) -> dict[str, Any]:
         """As :meth:`worker.executor.Executor.dead_letters`."""
-        environment = parse_isolation(spec.config, self._environments).environment
-        asked = self._processes.for_query(environment).call("dead_letters", spec=connector_to_plain(spec), request=dict(request))
+        asked = self._processes.for_query(self._environment(spec.config)).call(
+            "dead_letters", spec=connector_to_plain(spec), request=dict(request)
+        )
         (found,) = json_objects([_answer(asked, _QUERY_TIMEOUT_S)])
         return found
 
 
-def _answer(asked: Future[Any], timeout_s: float) -> Any:
+def _answer(asked: Future[Any], timeout_s: float, waited_s: float = 0.0) -> Any:
     try:
-        return asked.result(timeout_s)
+        return asked.result(max(0.0, timeout_s - waited_s))
     except FutureTimeout as e:
         raise ConnectError(f"A plugin did not answer within {timeout_s:g} s") from e
     except ChannelClosedError as e:

@@ -15,6 +15,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from connect.errors import ConnectError, DataError, IllegalStateError
+from worker.cancellation import Cancellation
 from worker.config.plugin_path import find_environments
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -102,8 +103,10 @@ class ExecutorPool:
     def validate(self, config: Mapping[str, Any], values: Mapping[str, str | None]) -> dict[str, Any]:
         return self._queries.validate(config, values)
 
-    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
-        return self._queries.external_system(values, question)
+    def external_system(
+        self, values: Mapping[str, str | None], question: SystemQuestion, secrets: Collection[str], cancellation: Cancellation
+    ) -> dict[str, Any]:
+        return self._queries.external_system(values, question, secrets, cancellation)
 
     def preview(self, values: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         return self._queries.preview(values, request)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from worker.executor import ExecutorListener
 from worker.model import Stall, TaskId
 from worker.observability.log_context import log_context
-from worker.observability.stalls import CALL, instant
+from worker.observability.stalls import CALL, PENDING, instant
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +92,9 @@ def _first(last: StallCheck | None, found: StallCheck) -> StallCheck:
 
 def _reason(check: StallCheck) -> tuple[str, str] | None:
     """What makes a stall another one. Its message may have an error that changes with each retry, its time some jitter, and a
-    task that does not move goes through phases, unless one call does not return."""
+    task that does not move goes through phases, unless one call does not return. Only the message says which work is pending."""
     stall = check.stall
-    return None if stall is None else (stall.kind, stall.phase if stall.kind == CALL else "")
+    return None if stall is None else (stall.kind, {CALL: stall.phase, PENDING: stall.message}.get(stall.kind, ""))
 
 
 def _log(instance: Instance, before: Stall | None, stall: Stall | None) -> None:

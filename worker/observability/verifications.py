@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from connect.errors import ConnectError
+from connect.spool.files import replace_file
 
 _MOST_RESULTS = 1000
 _STORED_MS = "stored_ms"
@@ -54,15 +54,12 @@ def new_verification(document: Mapping[str, Any]) -> StoredVerification:
     return stored_verification(document, time.time_ns() // 1_000_000)
 
 
-def read_verifications(documents: Mapping[str, Any]) -> dict[str, StoredVerification]:
-    """Reads stored results, by connector. Leaves out what is none, such as those of a later release."""
-    found = {}
-    for name, document in documents.items():
-        try:
-            found[name] = stored_verification(document)
-        except (KeyError, TypeError, ValueError):
-            continue
-    return found
+def read_verification(document: Any) -> StoredVerification | None:
+    """Reads a stored result; None for what is none, such as that of a later release."""
+    try:
+        return stored_verification(document)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 class VerificationResults(Protocol):
@@ -108,18 +105,19 @@ class VerificationFile:
         if self._results is None:
             try:
                 found = orjson.loads(self._path.read_bytes())
-            except (OSError, orjson.JSONDecodeError):
+            except FileNotFoundError:
+                found = {}
+            except OSError as e:  # results that are there must not be replaced
+                raise ConnectError(f"the results of verifications cannot be read from {self._path}: {e.strerror}") from e
+            except orjson.JSONDecodeError:
                 found = {}  # the next verification writes the file again
-            self._results = read_verifications(found) if isinstance(found, dict) else {}
+            documents = found if isinstance(found, dict) else {}
+            read = {name: read_verification(document) for name, document in documents.items()}
+            self._results = {name: one for name, one in read.items() if one is not None}
         return self._results
 
     def _write(self, results: Mapping[str, StoredVerification]) -> None:
-        draft = self._path.with_name(f"{self._path.name}.tmp")
         try:
-            with draft.open("wb") as file:
-                file.write(orjson.dumps({name: one.as_json() for name, one in results.items()}))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self._path)
+            replace_file(self._path, orjson.dumps({name: one.as_json() for name, one in results.items()}))
         except OSError as e:
             raise ConnectError(f"the results of verifications cannot be written to {self._path}: {e.strerror}") from e

@@ -1,10 +1,11 @@
-"""Questions of REST about the system behind a configuration: asks an executor, and masks secrets."""
+"""Questions of REST about the system behind a configuration, which an executor answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
+from worker.cancellation import Cancellation
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.secrets import SecretMask
 from worker.executor import Executor
@@ -13,13 +14,16 @@ from worker.operations.config_questions import ask_about_config
 
 
 def ask_about_system(
-    executor: Executor, configs: ResolvedConfigs, mask: SecretMask, config: Mapping[str, str | None], question: SystemQuestion
+    executor: Executor,
+    configs: ResolvedConfigs,
+    mask: SecretMask,
+    config: Mapping[str, str | None],
+    question: SystemQuestion,
+    cancellation: Cancellation,
 ) -> dict[str, Any]:
-    """As :meth:`worker.herder.ExternalSystemOperations.external_system`. A table whose name contains a secret of the
-    configuration is left out: its masked name would select nothing (promise 9)."""
-    answer, own = ask_about_config(configs, mask, config, lambda values: executor.external_system(values, question))
-    if question is SystemQuestion.DATA_COLLECTIONS:
-        found = answer["collections"]
-        shown = [one for one in found if own.mask(one["name"]) == one["name"] and own.mask(one["entry"]) == one["entry"]]
-        answer = {**answer, "collections": shown, "hidden": answer["hidden"] + len(found) - len(shown)}
-    return cast("dict[str, Any]", own.mask_json(answer))
+    """As :meth:`worker.herder.ExternalSystemOperations.external_system`. The executor masks the answer: only it knows which keys
+    of the class are secret."""
+    answer, _ = ask_about_config(
+        configs, mask, config, lambda found: executor.external_system(found.values, question, found.secrets, cancellation)
+    )
+    return answer

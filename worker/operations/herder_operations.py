@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from connect.errors import ForbiddenError, NotFoundError, UnsupportedError
+from worker.cancellation import Cancellation
 from worker.config.resolved_config import ResolvedConfigs
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
@@ -162,8 +163,10 @@ class HerderOperations(ABC):
     def preview(self, config: Mapping[str, str | None], request: PreviewRequest) -> dict[str, Any]:
         return preview_config(self._executor, self._resolver, self._mask, config, request)
 
-    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
-        return ask_about_system(self._executor, self._resolver, self._mask, config, question)
+    def external_system(
+        self, config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation
+    ) -> dict[str, Any]:
+        return ask_about_system(self._executor, self._resolver, self._mask, config, question, cancellation)
 
     # --- diagnosis
 

@@ -17,5 +17,5 @@ def preview_config(
 ) -> dict[str, Any]:
     """Returns what the transformations of a configuration do to records. Neither the answer nor an error has secrets of the
     configuration (promise 9), such as one that a transformation inserts."""
-    answer, own = ask_about_config(configs, mask, config, lambda values: executor.preview(values, request))
+    answer, own = ask_about_config(configs, mask, config, lambda found: executor.preview(found.values, request))
     return cast("dict[str, Any]", own.mask_json(answer))

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from connect.external_system import (
     error_finding,
 )
 from connect.plugins import Kind, Plugins
+from worker.cancellation import Cancellation
 from worker.config.secrets import SecretMask, mask_error
 from worker.model import SystemQuestion
 
@@ -35,12 +36,18 @@ _CANCELLER_JOIN_S = 1.0
 
 
 def answer_about_system(
-    plugins: Plugins, values: Mapping[str, str | None], question: SystemQuestion, timeout_s: float = SYSTEM_TIMEOUT_S
+    plugins: Plugins,
+    values: Mapping[str, str | None],
+    question: SystemQuestion,
+    secrets: Collection[str] = (),
+    cancellation: Cancellation | None = None,
+    timeout_s: float = SYSTEM_TIMEOUT_S,
 ) -> dict[str, Any]:
-    """Answers a question about the external system of a configuration, with its references resolved.
+    """Answers a question about the external system of a configuration, with its references resolved; ``secrets`` are their
+    values. Neither the answer nor an error contains a secret of the configuration (promise 9).
 
-    Raises PluginNotFoundError, UnsupportedError for a connector class without connection tests, and, for DATA_COLLECTIONS, the
-    connector's ConnectError.
+    Raises PluginNotFoundError, UnsupportedError for a connector class or configuration without connection tests, and, for
+    DATA_COLLECTIONS, the connector's ConnectError.
     """
     connector = _create(plugins, values)
     if question is SystemQuestion.CAPABILITIES:
@@ -50,25 +57,17 @@ def answer_about_system(
             f"{_name(connector)} has no connection test and no list of tables: its class does not override external_system"
         )
     config = {key: value for key, value in values.items() if value is not None}
-    mask = _mask_of(connector, config)
+    # Also those in keys whose names do not tell.
+    mask = SecretMask()
+    mask.add_provided(secrets)
+    mask.add(config, [name for name, key in connector.config_def().keys.items() if key.type is ConfigType.PASSWORD])
+    call = _SystemCall(connector, config, mask, cancellation or Cancellation(), timeout_s)
     try:
-        if question is SystemQuestion.CONNECTION_TEST:
-            answer = mask.mask_json(_test(connector, config, timeout_s, mask))
-        else:
-            answer = _list(connector, config, timeout_s, mask)
+        return call.test() if question is SystemQuestion.CONNECTION_TEST else call.list()
     except Exception as e:
         if (masked := mask_error(e, mask)) is e:
             raise
         raise masked from None  # a log would show the cause
-    assert isinstance(answer, dict)
-    return answer
-
-
-def _mask_of(connector: Connector, config: Mapping[str, str]) -> SecretMask:
-    """Promise 9: the secrets of this configuration, also in keys whose names do not tell."""
-    mask = SecretMask()
-    mask.add(config, [name for name, key in connector.config_def().keys.items() if key.type is ConfigType.PASSWORD])
-    return mask
 
 
 def _create(plugins: Plugins, values: Mapping[str, str | None]) -> Connector:
@@ -95,77 +94,102 @@ def _capabilities(connector: Connector) -> dict[str, Any]:
     }
 
 
-def _test(connector: Connector, config: Mapping[str, str], timeout_s: float, mask: SecretMask) -> dict[str, Any]:
-    started = time.monotonic()
-    steps: list[ConnectionStep] = []
-    timed_out = threading.Event()
-    try:
-        with _system(connector, config, timeout_s, timed_out) as system:
-            steps.extend(system.test_connection())
-        if timed_out.is_set() and steps and steps[-1].state is StepState.FAILED:
-            steps.append(_late_step(steps, timeout_s))  # the step says only that it was cancelled
-    except Exception as e:
-        steps.append(_late_step(steps, timeout_s) if timed_out.is_set() else _failed_step(e, steps, mask))
-    states = {step.state for step in steps}
-    state = next((one for one in (StepState.FAILED, StepState.WARNING) if one in states), StepState.PASSED)
-    return {
-        "state": state.value,
-        "duration_ms": round((time.monotonic() - started) * 1000),
-        "steps": [step.as_json() for step in steps],
-    }
+class _SystemCall:
+    """A connection test or a list of tables. For one call."""
 
+    def __init__(
+        self, connector: Connector, config: Mapping[str, str], mask: SecretMask, cancellation: Cancellation, timeout_s: float
+    ) -> None:
+        self._connector = connector
+        self._config = config
+        self._mask = mask
+        self._cancellation = cancellation
+        self._timeout_s = timeout_s
+        self._timed_out = threading.Event()
 
-def _list(connector: Connector, config: Mapping[str, str], timeout_s: float, mask: SecretMask) -> dict[str, Any]:
-    """A table whose name contains a secret is left out: its masked name would select nothing."""
-    timed_out = threading.Event()
-    try:
-        with _system(connector, config, timeout_s, timed_out) as system:
-            found = system.data_collections()
-    except Exception as e:
-        if timed_out.is_set():
-            raise UnreachableError(f"Listing the tables took longer than {timeout_s:g} s, so it was cancelled") from e
-        raise
-    shown = [one for one in found[:MAX_COLLECTIONS] if mask.mask(one.name + one.entry) == one.name + one.entry]
-    return {
-        "collections": [mask.mask_json(one.as_json()) for one in shown],
-        "hidden": min(len(found), MAX_COLLECTIONS) - len(shown),
-        "is_truncated": len(found) > MAX_COLLECTIONS,
-        "keys": _capabilities(connector)["collection_keys"],
-    }
+    def test(self) -> dict[str, Any]:
+        started = time.monotonic()
+        steps: list[ConnectionStep] = []
+        try:
+            with self._system() as system:
+                steps.extend(system.test_connection())
+            if self._ended_early() and steps and steps[-1].state is StepState.FAILED:
+                steps.append(self._early_step(steps))  # the step says only that it was cancelled
+        except _NoSystemError:
+            raise
+        except Exception as e:
+            steps.append(self._early_step(steps) if self._ended_early() else _failed_step(e, steps, self._mask))
+        states = {step.state for step in steps}
+        worst_first = (StepState.FAILED, StepState.WARNING, StepState.PASSED)
+        answer = self._mask.mask_json(
+            {
+                "state": next((one for one in worst_first if one in states), StepState.SKIPPED).value,
+                "duration_ms": round((time.monotonic() - started) * 1000),
+                "steps": [step.as_json() for step in steps],
+            }
+        )
+        assert isinstance(answer, dict)
+        return answer
 
+    def list(self) -> dict[str, Any]:
+        """A table whose name contains a secret is left out: its masked name would select nothing."""
+        mask = self._mask
+        try:
+            with self._system() as system:
+                found = system.data_collections()
+        except Exception as e:
+            if self._cancellation.is_cancelled:
+                raise ConnectError("Listing the tables was cancelled") from e
+            if self._timed_out.is_set():
+                raise UnreachableError(f"Listing the tables took longer than {self._timeout_s:g} s, so it was cancelled") from e
+            raise
+        shown = [one for one in found[:MAX_COLLECTIONS] if mask.mask(one.name) == one.name and mask.mask(one.entry) == one.entry]
+        return {
+            "collections": [mask.mask_json(one.as_json()) for one in shown],
+            "hidden": min(len(found), MAX_COLLECTIONS) - len(shown),
+            "is_truncated": len(found) > MAX_COLLECTIONS,
+            "keys": _capabilities(self._connector)["collection_keys"],
+        }
 
-@contextmanager
-def _system(
-    connector: Connector, config: Mapping[str, str], timeout_s: float, timed_out: threading.Event
-) -> Iterator[ExternalSystem]:
-    """Opens the system, cancels its calls when the time is over, and closes it."""
-    system = connector.external_system(config)
-    if system is None:
-        raise UnsupportedError(f"{_name(connector)} has no connection test for this configuration")
+    @contextmanager
+    def _system(self) -> Iterator[ExternalSystem]:
+        """Opens the system, cancels its calls when the time is over or nobody waits for the answer, and closes it."""
+        system = self._connector.external_system(self._config)
+        if system is None:
+            raise _NoSystemError(f"{_name(self._connector)} has no connection test for this configuration")
+        canceller = threading.Thread(target=self._cancel_early, args=(system,), name="connection-test-deadline", daemon=True)
+        canceller.start()
+        try:
+            yield system
+        finally:
+            self._cancellation.end()
+            canceller.join(_CANCELLER_JOIN_S)
+            system.close()
 
-    def cancel() -> None:
-        timed_out.set()
+    def _cancel_early(self, system: ExternalSystem) -> None:
+        if not self._cancellation.wait(self._timeout_s):
+            self._timed_out.set()
+        elif not self._cancellation.is_cancelled:
+            return
         system.cancel()
 
-    canceller = threading.Timer(timeout_s, cancel)
-    canceller.name, canceller.daemon = "connection-test-deadline", True
-    canceller.start()
-    try:
-        yield system
-    finally:
-        canceller.cancel()
-        canceller.join(_CANCELLER_JOIN_S)
-        system.close()
+    def _ended_early(self) -> bool:
+        return self._timed_out.is_set() or self._cancellation.is_cancelled
+
+    def _early_step(self, steps: Sequence[ConnectionStep]) -> ConnectionStep:
+        after = f" after step {steps[-1].name}" if steps else ""
+        if self._cancellation.is_cancelled:
+            return ConnectionStep("Cancellation", findings=(error_finding("cancelled", f"The test was cancelled{after}"),))
+        finding = error_finding(
+            "timed-out",
+            f"The system did not answer within {self._timeout_s:g} s{after}, so the test was cancelled",
+            suggestion="Check that the address is right, and that the system is not overloaded",
+        )
+        return ConnectionStep("Time limit", findings=(finding,))
 
 
-def _late_step(steps: list[ConnectionStep], timeout_s: float) -> ConnectionStep:
-    after = f" after step {steps[-1].name}" if steps else ""
-    finding = error_finding(
-        "timed-out",
-        f"The system did not answer within {timeout_s:g} s{after}, so the test was cancelled",
-        suggestion="Check that the address is right, and that the system is not overloaded",
-    )
-    return ConnectionStep("Time limit", findings=(finding,))
+class _NoSystemError(UnsupportedError):
+    pass
 
 
 def _failed_step(error: Exception, steps: list[ConnectionStep], mask: SecretMask) -> ConnectionStep:

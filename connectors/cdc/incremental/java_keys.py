@@ -20,7 +20,8 @@ Position = tuple[str | None, ...]
 class JavaKeys:
     """Converts keys of one database. ``values`` says what its JDBC driver returns for a type, by name.
 
-    ``text`` turns such a value into the server's text, and raises DataError if it cannot.
+    Its function raises DataError for a text without such a value. ``text`` turns the value into the server's text, and raises
+    DataError if it cannot.
     """
 
     values: Mapping[str, tuple[JavaType, Callable[[str], Any]]]
@@ -33,14 +34,14 @@ class JavaKeys:
         if len(types) != len(position):
             return None
         values: list[tuple[JavaType, Any]] = []
-        for text, name in zip(position, types, strict=True):
-            if name not in self.values:
-                return None
-            type_, convert = self.values[name]
-            values.append((type_, None if text is None else convert(text)))
         try:
+            for text, name in zip(position, types, strict=True):
+                if name not in self.values:
+                    return None
+                type_, convert = self.values[name]
+                values.append((type_, None if text is None else convert(text)))
             return write_java_array(values).hex()
-        except DataError:  # NaN
+        except DataError:  # NaN, or a date that is none
             return None
 
     def parse(self, stored: str | None) -> Position | None:

@@ -27,6 +27,8 @@ class Inline(Enum):
     TEXT = "text"
     DECIMAL = "decimal"
     ZONED = "zoned"
+    UTC_CLOCK = "clock in UTC"
+    """``YYYY-MM-DD HH:MM:SS`` with any fraction becomes ISO-8601 text in UTC, unless it begins with 0."""
     CALL = "call"
 
 
@@ -37,6 +39,7 @@ TEXT_KINDS = {
     Inline.TEXT: TextKind.STRING,
     Inline.DECIMAL: TextKind.DECIMAL,
     Inline.ZONED: TextKind.UTC_TIMESTAMP,
+    Inline.UTC_CLOCK: TextKind.OTHER,
 }
 """What the server's texts of these conversions are for a writer of texts."""
 

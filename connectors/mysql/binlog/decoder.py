@@ -54,6 +54,10 @@ _ERRORS = (struct.error, IndexError, ValueError, OverflowError)
 _MOST_TABLES: Final = 10_000
 """Descriptions to remember. A server describes far fewer tables between two flushes of its table cache."""
 _CHECKSUM_BYTES = 4
+_OF_FILES: Final = frozenset(
+    {codes.FORMAT_DESCRIPTION, codes.ROTATE, codes.PREVIOUS_GTIDS, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.TRANSACTION_PAYLOAD}
+)
+"""Events that say something about a file or the stream."""
 _NO_DESCRIPTION = FormatDescription(EventHeader(0, codes.FORMAT_DESCRIPTION, 0, 0, 0, 0), 4, "", 0, HEADER_LENGTH, b"", None)
 
 
@@ -80,7 +84,6 @@ class BinlogDecoder:
         self._has_checksums = self._master_checksum == "CRC32"
         self._tables: dict[int, TableMap] = {}
         self._known_tables: dict[bytes, TableMap] = {}
-        self._in_payload = False
         self._position = 0
 
     def decode(self, data: bytes | memoryview, start: int = 0) -> Event:
@@ -104,21 +107,24 @@ class BinlogDecoder:
 
     def payload_events(self, payload: TransactionPayload) -> Iterator[Event]:
         """Yields the events of a compressed transaction. Their headers have the position 0."""
-        place = self._label(payload.header)
-        self._in_payload = True
+        place, contents = self._label(payload.header), split_payload(payload)
+        while True:
+            try:
+                content = next(contents, None)
+            except DataError as e:
+                raise DataError(f"{place} cannot be read: {e}") from e
+            if content is None:
+                return
+            yield self._payload_event(content, place)
+
+    def _payload_event(self, content: bytes, place: str) -> Event:
+        header = read_header(content, 0)._replace(next_position=0)
         try:
-            for content in split_payload(payload):
-                try:
-                    header = read_header(content, 0)._replace(next_position=0)
-                    if header.type_code == codes.TRANSACTION_PAYLOAD:
-                        raise ValueError("a compressed transaction in a compressed transaction")
-                    yield self._decode(header, content[HEADER_LENGTH:])
-                except _ERRORS as e:
-                    raise DataError(f"{codes.event_name(content[4])} in {place} cannot be read: {e}") from e
-        except DataError as e:
-            raise e if place in str(e) else DataError(f"{place} cannot be read: {e}") from e
-        finally:
-            self._in_payload = False
+            if header.type_code in _OF_FILES:
+                raise ValueError("it cannot be part of a transaction")
+            return self._decode(header, content[HEADER_LENGTH:])
+        except (*_ERRORS, DataError) as e:
+            raise DataError(f"{header.name} in {place} cannot be read: {e}") from e
 
     def _label(self, header: EventHeader) -> str:
         # Some events have no position: artificial ones, and ANNOTATE_ROWS of MariaDB.
@@ -171,7 +177,7 @@ class BinlogDecoder:
     def _format_description(self, header: EventHeader, data: bytes) -> FormatDescription:
         description = decode_format_description(data, header)
         has_checksums = description.checksum_algorithm == 1 and self._master_checksum != "NONE"
-        if has_checksums and not self._in_payload and self._verify and description.checksum_algorithm == 1:
+        if has_checksums and self._verify:
             raw = struct.pack("<IBIIIH", *header) + data
             self._check(header, raw, 0, len(raw) - _CHECKSUM_BYTES)
         self.format, self._has_checksums = description, has_checksums

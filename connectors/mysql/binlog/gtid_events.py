@@ -84,15 +84,6 @@ class MariaDbGtidEvent(NamedTuple):
         return bool(self.flags & 0x01)
 
     @property
-    def is_group_commit(self) -> bool:
-        return bool(self.flags & 0x02)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether only tables with transactions are changed."""
-        return bool(self.flags & 0x04)
-
-    @property
     def is_ddl(self) -> bool:
         return bool(self.flags & 0x20)
 

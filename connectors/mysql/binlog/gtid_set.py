@@ -166,11 +166,6 @@ class GtidSet:
     def copy(self) -> GtidSet:
         return GtidSet(self)
 
-    def keep_sources(self, uuids: Iterable[str]) -> GtidSet:
-        """Returns the GTIDs of these servers."""
-        kept = set(uuids)
-        return GtidSet(part for part in self if part[0] in kept)
-
     @property
     def sources(self) -> tuple[str, ...]:
         """The servers' UUIDs, sorted."""

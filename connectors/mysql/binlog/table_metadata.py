@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from connectors.mysql.binlog.column_types import (
     BLOB,
@@ -27,6 +28,8 @@ from connectors.mysql.binlog.column_types import (
     WireColumn,
 )
 from connectors.mysql.binlog.wire import packed_bytes, packed_int
+
+T = TypeVar("T")
 
 _NUMERIC = frozenset(INTEGERS) | {NEWDECIMAL, FLOAT, DOUBLE}
 _BLOBS = frozenset({BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB})
@@ -80,7 +83,7 @@ def read_metadata(data: bytes, columns: Sequence[WireColumn], *, is_mariadb: boo
         elif code == 3:
             collations.update(_numbers(content, characters))
         elif code == 4:
-            names = tuple(name.decode() for name in _strings(content))
+            names = tuple(name.decode() for name in _items(content, packed_bytes))
             if len(names) != len(columns):
                 raise ValueError(f"{len(columns)} columns have {len(names)} names")
         elif code == 5:
@@ -128,13 +131,17 @@ def _signedness(data: bytes, columns: Sequence[WireColumn], *, is_mariadb: bool)
     return tuple(flags.get(i, False) for i in range(len(columns)))
 
 
-def _integers(data: bytes) -> list[int]:
-    numbers = []
+def _items(data: bytes, read: Callable[[bytes, int, int], tuple[T, int]]) -> list[T]:
+    items = []
     at, end = 0, len(data)
     while at < end:
-        number, at = packed_int(data, at, end)
-        numbers.append(number)
-    return numbers
+        item, at = read(data, at, end)
+        items.append(item)
+    return items
+
+
+def _integers(data: bytes) -> list[int]:
+    return _items(data, packed_int)
 
 
 def _numbers(data: bytes, indexes: Sequence[int]) -> dict[int, int]:
@@ -150,15 +157,6 @@ def _default_collations(data: bytes, indexes: Sequence[int]) -> dict[int, int]:
     for position, collation in zip(pairs[::2], pairs[1::2], strict=True):
         collations[indexes[position]] = collation  # positions count only columns of this kind
     return collations
-
-
-def _strings(data: bytes) -> list[bytes]:
-    strings = []
-    at, end = 0, len(data)
-    while at < end:
-        value, at = packed_bytes(data, at, end)
-        strings.append(value)
-    return strings
 
 
 def _value_lists(data: bytes, indexes: Sequence[int]) -> dict[int, tuple[bytes, ...]]:

@@ -8,10 +8,6 @@ is a number of microseconds since 1970; 0 is 0000-00-00 00:00:00, since the firs
 
 from __future__ import annotations
 
-import datetime as dt
-from functools import lru_cache
-
-_EPOCH = dt.date(1970, 1, 1).toordinal()
 _SECOND_US = 1_000_000
 _SCALES = (1_000_000, 100_000, 10_000, 1_000, 100, 10, 1)
 TIME_ZERO = (838 * 3600 + 59 * 60 + 60) * _SECOND_US
@@ -35,35 +31,6 @@ def datetime_fields(packed: int) -> tuple[int, int, int, int, int, int, int]:
     return (
         year, month, seconds >> 17 & 31, seconds >> 12 & 31, seconds >> 6 & 63, seconds & 63, packed & 0xFF_FFFF,
     )  # fmt: skip
-
-
-@lru_cache(maxsize=4096)
-def date_days(packed: int) -> int | None:
-    """Returns the days since 1970-01-01 of a packed date, or None if there is no such day."""
-    return _days(*date_fields(packed))
-
-
-@lru_cache(maxsize=4096)
-def _datetime_days(packed: int) -> int | None:
-    year, month = divmod(packed >> 5, 13)
-    return _days(year, month, packed & 31)
-
-
-def _days(year: int, month: int, day: int) -> int | None:
-    try:
-        return dt.date(year, month, day).toordinal() - _EPOCH
-    except ValueError:
-        return None
-
-
-def datetime_epoch_us(packed: int) -> int | None:
-    """Returns the microseconds since 1970-01-01 00:00 of a packed datetime, or None if there is no such day or time."""
-    days = _datetime_days(packed >> 41)
-    seconds = packed >> 24
-    hour, minute, second, fraction = seconds >> 12 & 31, seconds >> 6 & 63, seconds & 63, packed & 0xFF_FFFF
-    if days is None or hour > 23 or minute > 59 or second > 59 or fraction > 999_999:
-        return None
-    return (days * 86400 + hour * 3600 + minute * 60 + second) * _SECOND_US + fraction
 
 
 def date_text(packed: int) -> str:

@@ -28,7 +28,7 @@ from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.schema.tables import TableStructures
-from connectors.mysql.server import ServerInfo, read_position, read_server
+from connectors.mysql.server import ServerInfo, read_end, read_server
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.snapshot.events import text_decoder
 from connectors.mysql.streaming.observers import BinlogMark
@@ -36,9 +36,8 @@ from connectors.mysql.types import MYSQL_JAVA_KEYS
 
 log = logging.getLogger(__name__)
 
-_SESSION: Final = "SET SESSION transaction_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
-_SESSION_OLD: Final = "SET SESSION tx_isolation = 'REPEATABLE-READ', lock_wait_timeout = 1"
-_UNKNOWN_VARIABLE: Final = 1193
+_SESSION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+_LOCK_TIMEOUT: Final = "SET SESSION lock_wait_timeout = {seconds}"
 _LOCKED: Final = 1205
 _TABLE_CHANGED: Final = 1412
 _ALL: Final = 1 << 30
@@ -145,7 +144,7 @@ class BinlogChunkReader:
         if error.number in (_LOCKED, _TABLE_CHANGED):
             raise ChunkDelayed(error.message) from error
         if self._rejected is None or self._rejected[0] != error.message:
-            self._rejected = error.message, BinlogMark.at(read_position(connection, self._stream.server()))
+            self._rejected = error.message, BinlogMark.at(read_end(connection, self._stream.server()))
         if not self._rejected[1].is_at_or_before(self._stream.position().position):
             raise ChunkDelayed(error.message) from error
         self._rejected = None
@@ -169,12 +168,9 @@ class BinlogChunkReader:
             return self._connection
         connection = self._sessions.open()
         try:
-            try:
-                connection.execute(_SESSION)
-            except MySqlServerError as e:
-                if e.number != _UNKNOWN_VARIABLE:
-                    raise
-                connection.execute(_SESSION_OLD)  # MariaDB before 11.1, MySQL before 5.7.20
+            connection.execute(_SESSION)
+            # The stream waits for chunks, so they must not wait for locks. A second is the shortest time of MySQL.
+            connection.execute(_LOCK_TIMEOUT.format(seconds=0 if connection.is_mariadb else 1))
             ours, streamed = read_server(connection), self._stream.server()
             if (ours.uuid, ours.server_id) != (streamed.uuid, streamed.server_id):
                 raise ChunkDelayed(
@@ -248,7 +244,7 @@ class BinlogChunkReader:
         if scan.maximum is not None:
             end, count, is_last = self._fill(connection, query, bounds or [], window)
         position = contents.position if is_exact else None
-        mark = BinlogMark.at(position or read_position(connection, self._stream.server()))
+        mark = BinlogMark.at(position or read_end(connection, self._stream.server()))
         return Chunk(window, scan, end, count, is_last, mark)
 
     def _fill(

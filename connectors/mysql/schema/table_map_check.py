@@ -12,6 +12,7 @@ from connectors.mysql.binlog.column_types import WireColumn
 from connectors.mysql.schema.ddl import data_types as jdbc
 from connectors.mysql.schema.ddl.keys import find_key
 from connectors.mysql.schema.model import PRIMARY, Column, Index, MySqlTable
+from connectors.mysql.types.registry import sql_type
 
 _BINARY_COLLATION: Final = 63
 _ROW_START_AND_END: Final = 2
@@ -26,16 +27,17 @@ _DATETIMES: Final = frozenset({wire.DATETIME, wire.DATETIME2})
 _TIMESTAMPS: Final = frozenset({wire.TIMESTAMP, wire.TIMESTAMP2})
 _DECIMALS: Final = frozenset({wire.NEWDECIMAL})
 
+_FLOATS: Final = frozenset({wire.FLOAT, wire.DOUBLE})
+
 _TYPES: Final[dict[str, frozenset[int]]] = {
-    **dict.fromkeys(("TINYINT", "INT1", "BOOL", "BOOLEAN"), frozenset({wire.TINY})),
-    **dict.fromkeys(("SMALLINT", "INT2"), frozenset({wire.SHORT})),
-    **dict.fromkeys(("MEDIUMINT", "INT3", "MIDDLEINT"), frozenset({wire.INT24})),
-    **dict.fromkeys(("INT", "INTEGER", "INT4"), frozenset({wire.LONG})),
-    **dict.fromkeys(("BIGINT", "INT8"), frozenset({wire.LONGLONG})),
-    **dict.fromkeys(("FLOAT", "FLOAT4"), frozenset({wire.FLOAT, wire.DOUBLE})),  # FLOAT(25) is DOUBLE
-    **dict.fromkeys(("DOUBLE", "FLOAT8"), frozenset({wire.DOUBLE})),
-    "REAL": frozenset({wire.DOUBLE, wire.FLOAT}),  # sql_mode=REAL_AS_FLOAT
-    **dict.fromkeys(("DECIMAL", "DEC", "FIXED", "NUMERIC"), _DECIMALS),
+    **dict.fromkeys(("TINYINT", "BOOLEAN"), frozenset({wire.TINY})),
+    "SMALLINT": frozenset({wire.SHORT}),
+    "MEDIUMINT": frozenset({wire.INT24}),
+    "INT": frozenset({wire.LONG}),
+    "BIGINT": frozenset({wire.LONGLONG}),
+    "FLOAT": _FLOATS,  # FLOAT(25) is DOUBLE
+    "DOUBLE": frozenset({wire.DOUBLE}),
+    "DECIMAL": _DECIMALS,
     "BIT": frozenset({wire.BIT}),
     "DATE": frozenset({wire.DATE, wire.NEWDATE}),
     "TIME": _TIMES,
@@ -44,8 +46,7 @@ _TYPES: Final[dict[str, frozenset[int]]] = {
     "YEAR": frozenset({wire.YEAR}),
     "ENUM": frozenset({wire.ENUM}),
     "SET": frozenset({wire.SET}),
-    **dict.fromkeys(("CHAR", "CHARACTER", "NCHAR", "NATIONAL", "VARCHAR", "NVARCHAR", "LONG"), _ANY_STRING),
-    **dict.fromkeys(("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "BINARY", "VARBINARY"), _ANY_STRING),
+    **dict.fromkeys(("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "BINARY", "VARBINARY"), _ANY_STRING),
     **dict.fromkeys(("BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB"), _ANY_STRING),
     "JSON": frozenset({wire.JSON}) | _BLOBS,  # a TEXT in MariaDB
     "VECTOR": frozenset({wire.VECTOR}) | _STRINGS,  # a VARBINARY in MariaDB
@@ -92,8 +93,10 @@ def _column_difference(column: Column, index: int, table_map: TableMap) -> str |
     on_wire, metadata = table_map.columns[index], table_map.metadata
     if metadata.names is not None and metadata.names[index] != column.name:
         return f"is {metadata.names[index]} in the binary log"
-    base = column.type_name.partition(" ")[0]
+    base = sql_type(column).name
     expected = _TYPES.get(base, _GEOMETRY if column.jdbc_type == jdbc.OTHER else None)
+    if column.jdbc_type == jdbc.REAL:
+        expected = _FLOATS  # sql_mode=REAL_AS_FLOAT, which a history does not tell
     if expected is None or on_wire.type_code not in expected:
         return f"is {column.type_name}; the binary log has {on_wire.type_name}"
     if expected is _DECIMALS and (column.length, column.scale) != (on_wire.precision, on_wire.scale):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import repeat
+from operator import contains, itemgetter
 from typing import Any, Final
 
 from connect.data.struct import Struct
@@ -28,6 +30,7 @@ from connectors.mysql.schema.table_rows import CapturedMySqlColumn, MySqlTableRo
 _NULL, _SOURCE, _OP, _TS_MS, _TS_US, _TS_NS = range(6)
 _TEXT: Final = "x if (x := {x}).isascii() else {b}.decode()"
 """Code of a text, most of which are ASCII."""
+_UTC_CLOCK: Final = "f'{{s[i:i + 10]}}T{{s[i + 11:j]}}Z' if d[i] != 48 else {c}({b})"
 _ASCII: Final = frozenset({Inline.INT, Inline.FLOAT, Inline.DECIMAL, Inline.BOOL})
 
 RowsDecoder = Callable[[Sequence[list[Any]], Struct, Mapping[str, Any], Mapping[str, Any], int, int, int], list[SourceRecord]]
@@ -37,10 +40,19 @@ def text_decoder(rows: MySqlTableRows) -> Decode:
     """Compiles the decoder of a query's rows to texts, and bytes where the server sends bytes."""
     if not rows.columns:
         return compile_row_decoder(["NULL"], [None])
-    return compile_row_decoder([column.name for column in rows.columns], [_text_of(column) for column in rows.columns])
+    decoders = [_text_of(column, is_final=_is_final(rows, i)) for i, column in enumerate(rows.columns)]
+    return compile_row_decoder([column.name for column in rows.columns], decoders)
 
 
-def _text_of(column: CapturedMySqlColumn) -> QueryColumnDecoder:
+def _is_final(rows: MySqlTableRows, index: int) -> bool:
+    """Whether the texts of a column are those of events. Keys have those of the server, which statements contain."""
+    return rows.columns[index].text.type.inline is Inline.UTC_CLOCK and rows.columns[index].name not in rows.table.key
+
+
+def _text_of(column: CapturedMySqlColumn, *, is_final: bool) -> QueryColumnDecoder:
+    if is_final:
+        decode = column.text.type.decode
+        return QueryColumnDecoder("text", lambda data: decode(data.decode()), _UTC_CLOCK)
     if column.is_bytes:
         return QueryColumnDecoder("bytes", bytes, "{b}")
     ascii_only = column.text.type.inline in _ASCII
@@ -134,7 +146,10 @@ class _RowTemplate:
     def __init__(self, rows: MySqlTableRows) -> None:
         schemas = rows.schemas
         columns = rows.row_columns
-        cells = [Cell(i, column.type.text_kind, column.type.decode) for i, column in enumerate(columns)]
+        cells = [
+            Cell(i, TextKind.STRING, str) if _is_final(rows, i) else Cell(i, column.type.text_kind, column.type.decode)
+            for i, column in enumerate(columns)
+        ]
         # A mask hides nulls, too.
         parts = tuple(
             cell if column.null_value is None else Fixed(column.null_value) for cell, column in zip(cells, columns, strict=True)
@@ -164,14 +179,14 @@ class _RowTemplate:
 
         def read(start: int, end: int) -> TextRows:
             part = rows[start:end]
-            has_nulls = self._may_have_nulls and any(None in row for row in part)
+            has_nulls = self._may_have_nulls and any(map(contains, part, repeat(None)))
             return TextRows(part, has_nulls, self._is_plain(part), slots)
 
         return TextRecords(self._topic, self._key, self._value, len(rows), read, partition, offset, create)
 
     def _is_plain(self, rows: Sequence[list[Any]]) -> bool:
         for i in self._texts:
-            text = "".join([row[i] or "" for row in rows])
+            text = "".join(filter(None, map(itemgetter(i), rows)))
             if not text.isascii() or '"' in text or "\\" in text or not text.isprintable():
                 return False
         return True
@@ -202,7 +217,7 @@ def _rows_decoder(rows: MySqlTableRows) -> RowsDecoder:
         "    out = []",
         "    add = out.append",
         f"    for {names or 'row'} in rows:",
-        *(f"        v{i} = {_value_code(column, i)}" for i, column in enumerate(columns)),
+        *(f"        v{i} = {_value_code(column, i)}" for i, column in enumerate(columns) if not _is_final(rows, i)),
         f"        add(SourceRecord(partition, offset, topic, None, {key_parts}, envelope_schema, Struct(envelope_schema, "
         f"[None, Struct(value_schema, [{names}]), source, None, 'r', ts_ms, ts_us, ts_ns])))",
         "    return out",

@@ -1,10 +1,12 @@
 """Keys of rows as Debezium stores them in offsets: what its connectors read from the JDBC drivers of MySQL and MariaDB.
 
-Dates and times have no Java value here: an incremental snapshot of a table with such a key restarts its chunk after a restart.
+DATETIME, TIMESTAMP, and YEAR have no Java value here: what the drivers return for them depends on the JVM's time zone and on
+settings. An incremental snapshot of a table with such a key restarts its chunk after a restart.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,8 +15,22 @@ from typing import Any
 from connect.errors import DataError
 from connect.java.serialization import JavaType
 from connectors.cdc.incremental.java_keys import JavaKeys
+from connectors.mysql.binlog.temporal import time_text
 from connectors.mysql.schema.model import Column
 from connectors.mysql.types.registry import sql_type
+from connectors.mysql.types.temporal import parse_duration
+
+
+def _local_date(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as e:
+        raise DataError(f"{text} is no date") from e
+
+
+def _duration(text: str) -> dt.timedelta:
+    return dt.timedelta(microseconds=parse_duration("of the key", text))
+
 
 _INTEGER: tuple[JavaType, Callable[[str], Any]] = (JavaType.INTEGER, int)
 _LONG: tuple[JavaType, Callable[[str], Any]] = (JavaType.LONG, int)
@@ -32,6 +48,8 @@ _JAVA_VALUES: dict[str, tuple[JavaType, Callable[[str], Any]]] = {
     "DOUBLE": (JavaType.DOUBLE, float),
     "DECIMAL": (JavaType.DECIMAL, Decimal),
     "UUID": (JavaType.UUID, uuid.UUID),
+    "DATE": (JavaType.LOCAL_DATE, _local_date),
+    "TIME": (JavaType.DURATION, _duration),
     **dict.fromkeys(("CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "ENUM", "SET", "INET4", "INET6"), _STRING),
     **dict.fromkeys(("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"), _BYTES),
 }
@@ -54,6 +72,10 @@ def _text(value: Any) -> str | None:
             return f"{value:f}"
         case bytes():
             return value.hex()
+        case dt.date():
+            return value.isoformat()
+        case dt.timedelta():
+            return time_text(value // dt.timedelta(microseconds=1), 6 if value.microseconds else 0)
         case int() | float() | str() | uuid.UUID():
             return str(value)
     raise DataError(f"{type(value).__name__} is no value of a key")

@@ -9,6 +9,7 @@ from functools import partial
 
 from connect.data.schema import Schema
 from connectors.mysql.schema.model import Column
+from connectors.mysql.schema.type_names import without_synonym
 from connectors.mysql.types import binary, numbers, temporal, texts
 from connectors.mysql.types.column_type import MySqlColumnType
 from connectors.mysql.types.config import MySqlTypeSettings
@@ -26,15 +27,6 @@ _SHAPES = frozenset(
 )
 _TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
 _NATIONAL_CHARSET = "utf8mb3"
-_ALIASES = {
-    "INT1": "TINYINT", "INT2": "SMALLINT", "INT3": "MEDIUMINT", "MIDDLEINT": "MEDIUMINT", "INT4": "INT", "INTEGER": "INT",
-    "INT8": "BIGINT", "BOOL": "BOOLEAN", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE", "DOUBLE PRECISION": "DOUBLE", "REAL": "DOUBLE",
-    "DEC": "DECIMAL", "FIXED": "DECIMAL", "NUMERIC": "DECIMAL", "CHARACTER": "CHAR", "CHARACTER VARYING": "VARCHAR",
-    "CHAR VARYING": "VARCHAR", "VARCHARACTER": "VARCHAR", "LONG": "MEDIUMTEXT", "LONG VARCHAR": "MEDIUMTEXT",
-    "LONG CHAR VARYING": "MEDIUMTEXT", "LONG VARBINARY": "MEDIUMBLOB", "CHAR BYTE": "BINARY", "NCHAR": "NATIONAL CHAR",
-    "NVARCHAR": "NATIONAL VARCHAR", "NATIONAL CHARACTER": "NATIONAL CHAR", "NATIONAL CHARACTER VARYING": "NATIONAL VARCHAR",
-    "NATIONAL CHAR VARYING": "NATIONAL VARCHAR", "NCHAR VARCHAR": "NATIONAL VARCHAR", "NCHAR VARYING": "NATIONAL VARCHAR",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +46,7 @@ def sql_type(column: Column) -> SqlType:
     words = [word for word in words if word not in _ATTRIBUTES]
     if len(words) > 1 and words[-1] == "BINARY":  # a collation
         words.pop()
-    name = " ".join(words)
-    name = _ALIASES.get(name, name)
+    name = without_synonym(" ".join(words))
     national = name.startswith("NATIONAL ")
     zerofill = "ZEROFILL" in attributes  # MySQL makes such a column unsigned
     return SqlType(name.removeprefix("NATIONAL ").rpartition(".")[2], "UNSIGNED" in attributes or zerofill, zerofill, national)

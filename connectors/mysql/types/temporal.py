@@ -17,7 +17,7 @@ from typing import Any, Final
 from connect.data.logical import END_OF_DAY, EPOCH, EPOCH_ORDINAL, date_schema, time_schema, timestamp_schema
 from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
-from connectors.cdc.schema.column_type import ColumnType, Decoder
+from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.structured_types import (
     STRUCTURED_DATE,
     STRUCTURED_DURATION,
@@ -113,8 +113,9 @@ def _type(
     zero: Any,
     reader: ColumnReader,
     rebuild: Callable[[Schema], MySqlColumnType],
+    inline: Inline = Inline.CALL,
 ) -> MySqlColumnType:
-    text = ColumnType(schema, decode, zero, rebuild=lambda other: rebuild(other).text)
+    text = ColumnType(schema, decode, zero, inline=inline, rebuild=lambda other: rebuild(other).text)
     return MySqlColumnType(text, replace(reader, name=column.name), rebuild)
 
 
@@ -333,7 +334,7 @@ def timestamp(column: TemporalColumn, schema: Schema | None = None) -> MySqlColu
         reader = ColumnReader(convert=by_second, inline=inline, fraction_digits=digits)
     else:
         reader = ColumnReader(convert=by_second.__getitem__, inline="{c}({x} // 1000000)", fraction_digits=0)
-    return _type(column, schema, decode, _EPOCH_TEXT, reader, lambda other: timestamp(column, other))
+    return _type(column, schema, decode, _EPOCH_TEXT, reader, lambda other: timestamp(column, other), Inline.UTC_CLOCK)
 
 
 def _structured_zoned_timestamp(column: TemporalColumn, schema: Schema) -> MySqlColumnType:

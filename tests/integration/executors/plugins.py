@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connect import ConfigDef, ConfigType, SinkConnector, SinkRecord, SinkTask, SourceConnector, SourceRecord, SourceTask
 from connect.config.definition import ConfigValue
 from connect.errors import BadRequestError
+from connect.external_system import ConnectionStep, DataCollection
 from connect.worker_lifetime import executor_scope
 
 PATH = f"{__name__}:Rogue"
@@ -87,6 +88,28 @@ def start_shared_process(pid_file: Path) -> None:
     draft.rename(pid_file)
 
 
+class UnresponsiveSystem:
+    """Answers nothing until it is cancelled. Notes in files what was called."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cancelled = threading.Event()
+
+    def test_connection(self) -> Iterator[ConnectionStep]:
+        (self._folder / "asked").touch()
+        self._cancelled.wait(60)
+        yield ConnectionStep("Connection", is_skipped=True)
+
+    def data_collections(self) -> Sequence[DataCollection]:
+        return []
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+        (self._folder / "cancelled").touch()
+
+    def close(self) -> None: ...
+
+
 class Rogue(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
@@ -108,6 +131,9 @@ class Rogue(SourceConnector):
 
     def config_def(self) -> ConfigDef:
         return ConfigDef().define("password", ConfigType.PASSWORD, "", doc="A secret.")
+
+    def external_system(self, config: Mapping[str, str]) -> UnresponsiveSystem:
+        return UnresponsiveSystem(Path(config["folder"]))
 
 
 class RogueTask(SourceTask):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 from connect.errors import BadRequestError, ConnectError, IllegalStateError, PluginNotFoundError
 from tests.integration.executors.conftest import Pool, StartPool, eventually, processes
 from tests.integration.executors.plugins import PATH
+from worker.cancellation import Cancellation
 from worker.executor import ConnectorFacts
-from worker.model import TargetState, TaskId, TaskSignal
+from worker.model import SystemQuestion, TargetState, TaskId, TaskSignal
 from worker.observability.log_lines import LogLine
 from worker.observability.recent_logs import recent_logs
 
@@ -254,6 +256,18 @@ def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> N
     with pytest.raises(ConnectError, match="code of a plugin may have ended it"):
         pool.executor.validate(spec.config, spec.config)
     assert pool.executor.validate(good, good)["error_count"] == 0
+
+
+def test_cancelled_connection_test_ends_in_its_process(pool: Pool) -> None:
+    spec, cancellation = pool.spec("c"), Cancellation()
+    question, folder = SystemQuestion.CONNECTION_TEST, pool.folder / "c"
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(pool.executor.external_system, spec.config, question, (), cancellation)
+        eventually((folder / "asked").exists, "the connector is asked")
+        assert not (folder / "cancelled").exists()
+        cancellation.cancel()
+        assert answer.result(20)["state"] == "skipped"
+    assert (folder / "cancelled").exists()
 
 
 def test_dedicated_process_is_killed_at_its_memory_limit(start_pool: StartPool) -> None:

@@ -304,6 +304,22 @@ def test_a_table_may_be_altered_and_truncated(table: SignaledSource) -> None:
     assert len(replayed.rows) < 3000
 
 
+@pytest.mark.parametrize(
+    "change", ["ADD COLUMN c INT NOT NULL DEFAULT 7", "DROP COLUMN name", "RENAME COLUMN name TO title", "MODIFY name INT"]
+)
+def test_a_chunk_is_read_again_if_the_table_changes_before_its_position(table: SignaledSource, change: str) -> None:
+    table.execute("UPDATE t SET name = '5'")
+    table.start(incremental_snapshot_chunk_size="100", read_only="true")
+    table.execute(f"ALTER TABLE t {change}")
+    # The chunk is read with the structure before the statement, which is streamed after that.
+    table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
+    replayed = ReplayedTopic("t")
+    table.until_read(replayed)
+    assert replayed.listed() == table.rows_of()
+    columns = [row[0] for row in table.execute("SHOW COLUMNS FROM t")]
+    assert {tuple(row) for row in replayed.rows.values()} == {tuple(columns)}
+
+
 def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")
@@ -313,6 +329,18 @@ def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) 
     table.execute("DROP TABLE t")
     table.until_read(replayed, started=True)
     assert f"skipping {table.database}.t: table {table.database}.t does not exist or is not captured" in caplog.text
+
+
+def test_names_may_have_any_characters_and_engines_no_transactions(table: SignaledSource) -> None:
+    table.execute('CREATE TABLE `my."`` %s` (`a b` VARCHAR(9), `50%` INT, PRIMARY KEY (`50%`, `a b`)) ENGINE = MyISAM')
+    table.execute("INSERT INTO `my.\"`` %s` SELECT 'x', seq FROM seq_1_to_50")
+    table.execute("RENAME TABLE signals TO `sig %s`")
+    table.start(signal_data_collection=f'{table.database}."sig %s"', incremental_snapshot_chunk_size="7")
+    table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("my.*")))
+    records = [record for record in table.until_read() if is_read(record)]
+    assert [record.value["after"]["50%"] for record in records] == list(range(1, 51))
+    types = [type_ for (type_,) in table.execute("SELECT type FROM `sig %s`")]
+    assert set(types) == {"snapshot-window-open", "snapshot-window-close"}
 
 
 def test_chunks_wait_for_a_table_that_is_locked(table: SignaledSource) -> None:
@@ -396,3 +424,78 @@ def test_rows_that_cannot_be_converted_are_reported_one_by_one(table: SignaledSo
     assert [r.key["id"] for r in records if not isinstance(r, ErrantSourceRecord)] == [1, 3]
     assert isinstance(records[1], ErrantSourceRecord)
     assert "(id=2) cannot be converted: column day: 2024-02-31 is no date" in records[1].error.message
+
+
+def no_position(connection: Any) -> None:
+    """A server that does not say what a snapshot has, such as MySQL without GTIDs."""
+
+
+def test_without_a_position_of_the_snapshot_watermarks_make_rows_visible(table: SignaledSource, monkeypatch: Any) -> None:
+    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    table.start(incremental_snapshot_chunk_size="100")
+    replayed = ReplayedTopic("t")
+    with Workload(table, change_anything):
+        table.request("t")
+        table.until_read(replayed)
+    replayed.apply(table.source.quiet())
+    assert replayed.listed() == table.rows_of()
+
+
+def test_without_a_position_and_watermarks_the_table_is_skipped(table: SignaledSource, monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    table.start(read_only="true")
+    table.request("t")
+    assert not any(map(is_read, table.source.quiet()))
+    assert "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON)" in caplog.text
+
+
+def test_chunks_wait_for_streamed_transactions_that_are_not_visible_yet(table: SignaledSource) -> None:
+    """With semi-synchronous replication, the stream has a commit before other sessions see it."""
+    settings = {"enabled": "ON", "wait_point": "AFTER_SYNC", "timeout": "60000"}
+    table.start(read_only="true")
+    replayed = ReplayedTopic("t")
+
+    def update() -> None:
+        table.execute("UPDATE t SET name = 'newer' WHERE id = 5")
+
+    thread = threading.Thread(target=update)
+    before = dict(table.execute("SHOW GLOBAL VARIABLES LIKE 'rpl_semi_sync_master_%'"))
+    try:
+        for name, value in settings.items():
+            table.execute(f"SET GLOBAL rpl_semi_sync_master_{name} = {value}")
+        thread.start()
+        deadline = time.monotonic() + 30
+        while (5,) not in replayed.rows:
+            assert time.monotonic() < deadline
+            replayed.apply(table.poll())
+        table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("t")))
+        replayed.apply(table.source.quiet())
+        assert replayed.operations == ["u"]
+        assert table.execute("SELECT name FROM t WHERE id = 5") == [("old",)]
+    finally:
+        for name in settings:
+            table.execute(f"SET GLOBAL rpl_semi_sync_master_{name} = {before[f'rpl_semi_sync_master_{name}']}")
+        thread.join()
+    table.until_read(replayed)
+    assert len(replayed.rows) == 3000
+    assert replayed.rows[(5,)]["name"] == "newer"
+
+
+@pytest.mark.parametrize(("mode", "read"), [("created", []), ("all", [1, 2])])
+def test_tables_that_the_configuration_captures_later_are_backfilled_if_asked_for(
+    table: SignaledSource, mode: str, read: list[int]
+) -> None:
+    table.execute("CREATE TABLE n (id INT PRIMARY KEY)")
+    table.execute("INSERT INTO n VALUES (1), (2)")
+    table.start(table_include_list=f"{table.database}.t", backfill_new_tables=mode)
+    table.execute("INSERT INTO t VALUES (-1, 'x')")
+    table.source.store(table.source.read(1)[-1])
+    table.source.config["table.include.list"] = f"{table.database}.[tn]"
+    for _ in range(2):  # the first time, nothing of it is stored
+        table.restart()
+        found = table.source.quiet()
+        assert [record.value["after"]["id"] for record in found if is_read(record)] == read
+    table.execute("INSERT INTO t VALUES (-2, 'x')")
+    table.source.store(table.source.read(1)[-1])
+    table.restart()
+    assert table.source.quiet() == []

@@ -12,12 +12,19 @@ import pytest
 from connect.config.parsing import Password
 from connect.errors import ConfigError
 from connect.tls import Store
+from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, FilePosition
 from connectors.mysql.config import KEY_STORE, TRUST_STORE, MySqlAddress, TlsSettings
 from connectors.mysql.connection import MySqlConnection
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.rest.certificates import Authority
+
+
+def read_on(client: BinlogClient) -> None:
+    """Reads until an error ends the stream."""
+    while True:
+        client.read(60.0)
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,23 @@ def test_users_may_need_a_certificate(tls_server: TlsServer, interrupt: Interrup
     assert connection.query("SELECT 1") == [("1",)]
     for one in (admin, connection):
         one.close()
+
+
+def test_an_encrypted_connection_that_the_server_ends_is_lost(tls_server: TlsServer, interrupt: Interrupt) -> None:
+    admin, idle, busy = (MySqlConnection.open(tls_server.address("required"), interrupt) for _ in range(3))
+    client = BinlogClient.open(
+        MySqlConnection.open(tls_server.address("required"), interrupt), FilePosition(""), BinlogClientSettings(4715)
+    )
+    client.read(60.0)
+    for number in (idle.thread_id, busy.thread_id, client.thread_id):
+        admin.execute(f"KILL {number}")
+    with pytest.raises(ConnectionLostError):
+        idle.wait_idle(60.0)
+    with pytest.raises(ConnectionLostError):
+        busy.query("SELECT 1")
+    with pytest.raises(ConnectionLostError):
+        read_on(client)
+    admin.close()
 
 
 def test_the_binary_log_is_read_over_tls(tls_server: TlsServer, interrupt: Interrupt) -> None:

@@ -30,7 +30,7 @@ analyze orders;
 
 def ask(config: Mapping[str, str], question: SystemQuestion, timeout_s: float = 30.0) -> dict[str, Any]:
     values = {"connector.class": "PostgresSource", **config}
-    return answer_about_system(Plugins.discover(), values, question, timeout_s)
+    return answer_about_system(Plugins.discover(), values, question, timeout_s=timeout_s)
 
 
 def steps_of(config: Mapping[str, str]) -> dict[str, dict[str, Any]]:

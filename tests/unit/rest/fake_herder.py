@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ from connect.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from worker.cancellation import Cancellation
 from worker.model import (
     ConfigVersion,
     ConnectorFileState,
@@ -78,6 +80,9 @@ class FakeHerder:
         self.previewed: list[tuple[Mapping[str, str | None], PreviewRequest]] = []
         self.progress_requests = 0
         self.asked: list[tuple[Mapping[str, str | None], SystemQuestion]] = []
+        self.hangs = threading.Event()
+        """Set while a connector of class Hangs is asked."""
+        self.cancelled = threading.Event()
         self.task_workers: dict[str, list[str]] = {}
         """The workers of a connector's tasks, if there are several."""
         self.versions: dict[str, list[ConfigVersion]] = {}
@@ -204,8 +209,15 @@ class FakeHerder:
         self.previewed.append((config, request))
         return {"source": {"kind": "given", "topic": None, "skipped": 0}, "error": None, "records": []}
 
-    def external_system(self, config: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
+    def external_system(
+        self, config: Mapping[str, str | None], question: SystemQuestion, cancellation: Cancellation
+    ) -> dict[str, Any]:
         self.asked.append((config, question))
+        if config.get("connector.class") == "Hangs":
+            self.hangs.set()
+            assert cancellation.wait(60)
+            if cancellation.is_cancelled:
+                self.cancelled.set()
         if question is SystemQuestion.CAPABILITIES:
             return {"connection_test": True, "collection_keys": []}
         if config.get("connector.class") == "Plain":

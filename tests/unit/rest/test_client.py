@@ -91,6 +91,8 @@ def test_worker_that_stops_between_requests_is_unreachable(own_server: RestServe
         (lambda client: client.history("c"), "<html>", "did not answer with a JSON array of objects"),
         (lambda client: client.status("c"), {"connector": {}}, "answered without the member tasks"),
         (lambda client: client.offsets("c"), {}, "answered without the member offsets"),
+        (lambda client: client.config_version("c", 1), [], "did not answer with a JSON object"),
+        (lambda client: client.config_version("c", 1), {"a": 1}, "did not answer with a configuration"),
         (lambda client: client.logs("c"), [], "did not answer with a JSON object"),
         (lambda client: client.diagnosis(), {"a": 1}, "answered without the member problems"),
         (lambda client: client.session(), {"a": 1}, "answered without the member subject"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -10,6 +13,7 @@ from rest.client import ConnectClient
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import SystemQuestion, TargetState
 
+WAIT_S = 30
 TEST, TABLES = "/sluice/connection-test", "/sluice/data-collections"
 
 
@@ -36,6 +40,20 @@ def test_capabilities_of_a_class_are_asked_for_by_its_name(client: ConnectClient
     status, answer = client.send("GET", "/sluice/connector-plugins/a.b:C/external-system", None)
     assert (status, answer) == (200, {"connection_test": True, "collection_keys": []})
     assert herder.asked == [({"connector.class": "a.b:C"}, SystemQuestion.CAPABILITIES)]
+
+
+@pytest.mark.parametrize("path", [TEST, TABLES, "/sluice/connectors/shop/connection-test"])
+def test_call_is_cancelled_when_the_client_disconnects(client: ConnectClient, herder: FakeHerder, path: str) -> None:
+    herder.configs["shop"] = {"connector.class": "Hangs", "name": "shop"}
+    herder.targets["shop"] = TargetState.STARTED
+    address = urlsplit(client.url)
+    connection = HTTPConnection(str(address.hostname), address.port, timeout=WAIT_S)
+    body = json.dumps({"config": {"connector.class": "Hangs"}})
+    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    assert herder.hangs.wait(WAIT_S)
+    assert not herder.cancelled.is_set()
+    connection.close()
+    assert herder.cancelled.wait(WAIT_S)
 
 
 @pytest.mark.parametrize("path", [TEST, TABLES])

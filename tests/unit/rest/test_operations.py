@@ -170,6 +170,13 @@ def test_diagnosis_has_the_problems_of_all_connectors_or_one_without_secrets(cli
         client.diagnosis("x")
 
 
+def test_diagnosis_asks_for_the_progress_of_all_tasks_at_once(client: ConnectClient, herder: FakeHerder) -> None:
+    for name in ("c", "d", "e"):
+        herder.put_connector(name, SOURCE, replace=False)
+    client.diagnosis()
+    assert herder.progress_requests == 1
+
+
 def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, target: Target, herder: FakeHerder) -> None:
     client.put_config("verified", {"connector.class": "x"})
     path = "/sluice/connectors/verified/verification"

@@ -103,6 +103,14 @@ def test_json_output_reports_errors_as_json(capsys: pytest.CaptureFixture[str]) 
     assert "nothing to alter" in error["message"]
 
 
+@pytest.mark.parametrize("words", [["-o", "yaml"], ["-oyaml"], ["--output=yaml"], ["-o", "json", "--output", "yaml"]])
+def test_yaml_output_reports_errors_as_yaml(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build(COMMANDS), ["topic", "alter", "t", *words]) == 2
+    error = yaml.safe_load(capsys.readouterr().err)["error"]
+    assert error["class"] == "UsageError"
+    assert "nothing to alter" in error["message"]
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -15,6 +15,7 @@ from sluice.cli.dlq import read_transforms
 from sluice.online.dead_letters import DeadLetterAccess
 from worker.dead_letters import engine
 from worker.dead_letters.reader import LetterSource
+from worker.progress_reports import ignore_progress
 
 _PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 
@@ -48,10 +49,6 @@ def _access(worker: _Worker, file: Path | None = None, *, local: bool) -> DeadLe
     return DeadLetterAccess(cast(ConnectClient, worker), "c", lambda: {"bootstrap.servers": "b:1"}, file, local=local)
 
 
-def _ignore(done: int, total: int, what: str) -> None:
-    """Shows no progress."""
-
-
 @pytest.mark.parametrize(
     ("local", "limit", "limits"),
     [
@@ -66,7 +63,7 @@ def test_only_a_worker_gets_a_replay_in_parts(
 ) -> None:
     worker = _Worker()
     monkeypatch.setattr(engine, "answer", lambda source, request, on_progress: worker.answer(request))
-    found = _access(worker, local=local).replay({"dry_run": True}, {}, _ignore, limit)
+    found = _access(worker, local=local).replay({"dry_run": True}, {}, ignore_progress, limit)
     assert worker.limits == limits
     assert found["checked"] == (limit or 2500)
 
@@ -106,7 +103,7 @@ def test_secrets_that_a_replays_transformation_inserts_are_resolved_and_hidden(
 
     monkeypatch.setattr(engine, "answer", answer)
     transforms = {"transforms": "a", "transforms.a.static.value": f"${{file:{secrets}:token}}"}
-    found = _access(worker, file, local=True).replay({"dry_run": True, "transforms": transforms}, {}, _ignore)
+    found = _access(worker, file, local=True).replay({"dry_run": True, "transforms": transforms}, {}, ignore_progress)
     assert found["letters"] == [{"changed": "[hidden]"}]
 
 

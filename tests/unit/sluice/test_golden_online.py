@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
-from sluice.cli import COMMANDS
+from sluice.cli import COMMANDS, dlq
 from sluice.cli.app import build
 from sluice.cli.errors import run
 from tests.unit.rest.fake_herder import FakeHerder
 from worker.model import ConfigVersion, OffsetEntry, Origin, TargetState
+from worker.progress_reports import OnProgress, ignore_progress
 
 GOLDEN = Path(__file__).parent / "golden_online.txt"
 COMMAND_LINES = """
@@ -149,6 +151,23 @@ def url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     (tmp_path / "other.properties").write_text("name=other\nconnector.class=Other\n")
     yield server.url
     server.stop()
+
+
+def test_command_draws_one_progress_at_a_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    @contextmanager
+    def show(title: str) -> Iterator[OnProgress]:
+        assert shown == []
+        shown.append(title)
+        yield ignore_progress
+        shown.clear()
+
+    monkeypatch.setattr(dlq, "progress", show)
+    monkeypatch.setattr(dlq, "waiting", show)
+    for line in COMMAND_LINES:
+        if line.startswith("dlq "):
+            run(build(COMMANDS), shlex.split(line))
 
 
 def test_output_of_online_commands(url: str, capsys: pytest.CaptureFixture[str]) -> None:

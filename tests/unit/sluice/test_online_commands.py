@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from connect.errors import BadRequestError
+from connect.errors import BadRequestError, UnreachableError
 from rest.client import ConnectClient
 from rest.rest_server import RestServer
 from rest.server.listeners import ListenSettings
@@ -312,6 +312,34 @@ def test_rates_start_again_with_a_task(herder: Herder, server: tuple[str, Herder
         assert [reader.read(list)[0].records_per_s for _ in range(4)] == [None, 20, None, 2]
 
 
+def test_rates_behind_the_end_of_the_list_are_those_of_its_last_rows(
+    herder: Herder, server: tuple[str, Herder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(herder, "progress", lambda task: TaskProgress(lag={"t-0": 3}))
+    for name in ("a", "b", "c"):
+        herder.put_connector(name, {"connector.class": "Source"}, replace=False)
+    with ConnectClient(server[0]) as client, RateReader(client) as reader:
+        found = reader.read(list, limit=2, first=50)
+    assert [(one.name, one.lag) for one in found] == [("a", None), ("b", 3), ("c", 3)]
+
+
+def test_results_are_shown_when_the_worker_stops_answering(
+    sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        herder.put_connector(name, {"connector.class": "Source"}, replace=False)
+
+    def pause(client: ConnectClient, name: str) -> None:
+        if name == "b":
+            raise UnreachableError("nobody answers")
+
+    monkeypatch.setattr(ConnectClient, "pause", pause)
+    result = sluice("pause", "*", "-o", "json")
+    assert result.code == 3
+    assert json.loads(result.out) == [{"name": "a", "result": "will pause", "error": None}]
+    assert json.loads(result.err)["error"]["message"] == "nobody answers"
+
+
 def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None:
     assert sluice("loggers", "set", "worker.source", "debug").code == 0
     assert sluice("loggers", "set", "root", "WARN", "--cluster").code == 0
@@ -321,6 +349,16 @@ def test_loggers_and_plugins_of_a_worker(sluice: Sluice, herder: Herder) -> None
     assert sluice("loggers", "set", "root", "LOUD").code == 2
     assert sluice("plugins").out.splitlines()[1:] == ["Source  source  1.0"]
     assert "Json" in sluice("plugins", "--all").out
+
+
+def test_secret_keys_of_transformations_are_hidden_too(sluice: Sluice, herder: Herder) -> None:
+    config = {"connector.class": "Source", "transforms": "sign", "transforms.sign.type": "Sign", "transforms.sign.code": SECRET}
+    herder.put_connector("signed", {"name": "signed", **config}, replace=False)
+    (described,) = json.loads(sluice("describe", "signed", "-o", "json").out)
+    assert described["config"] == {"name": "signed", **config, "transforms.sign.code": "[hidden]"}
+    herder.versions["signed"] = [ConfigVersion(1, 1_764_155_122_000, Origin.REST, config)]
+    shown = json.loads(sluice("history", "signed", "--version", "1", "-o", "json").out)
+    assert shown == {**config, "transforms.sign.code": "[hidden]"}
 
 
 def test_history_is_listed_and_restored_without_secrets(sluice: Sluice, herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pty
+
 import pytest
 
-from sluice.cli.keys import name_of
+from sluice.cli.keys import Keys, name_of, split_keys
 from sluice.cli.top import TopView, _short_number
 from sluice.online.rates import ConnectorRates
 
@@ -63,6 +65,21 @@ def test_keys_scroll_within_the_list_and_filter_failures() -> None:
     assert not view.press("q")
 
 
+def test_figures_are_read_of_the_rows_on_the_screen() -> None:
+    view, asked = TopView("http://w:8083"), []
+
+    def read(first: int, lines: int) -> list[ConnectorRates]:
+        asked.append((first, lines))
+        return _found(300, failed=100)
+
+    view.refresh(read, 20)
+    view.press("f")
+    view.press("page down")
+    view.refresh(read, 20)
+    assert asked == [(0, 20), (20, 20)]
+    assert _lines(view)[2].startswith("c020")
+
+
 def test_list_that_shrinks_is_scrolled_back() -> None:
     view = TopView("http://w:8083")
     view.update(_found(300), 20)
@@ -86,6 +103,26 @@ def test_problem_replaces_the_head_until_the_worker_answers() -> None:
 def test_figures_are_short() -> None:
     shown = [_short_number(number) for number in (None, 0, 999, 999.96, 1000, 999_960, 1e6, 123.4e6, 5e9, 7e12, 7e14)]
     assert shown == ["-", "0", "999", "1.0k", "1.0k", "1.0M", "1.0M", "123.4M", "5.0G", "7.0T", "700.0T"]
+
+
+def test_keys_that_arrive_together_are_split() -> None:
+    assert split_keys("q") == (["q"], "")
+    assert split_keys("jj\x1b[B\x1b[6~\x1bOAü f") == (["down", "down", "down", "page down", "up", "ü", "page down", "f"], "")
+    assert split_keys("j\x1b[6") == (["down"], "\x1b[6")
+    assert split_keys("\x1b") == ([], "\x1b")
+    assert split_keys("\x1b[1;5Cq") == (["\x1b[1;5C", "q"], "")
+
+
+def test_each_key_of_pasted_text_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with open(theirs, encoding="utf-8") as terminal, open(ours, "wb", buffering=0) as keyboard, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", terminal)
+        with Keys() as keys:
+            for text in ("j" * 100, "\x1b[6~ü", "\x1b"):
+                keyboard.write(text.encode())
+            found = [keys.wait(30) for _ in range(103)]
+            assert keys.wait(0) is None
+    assert found == [*["down"] * 100, "page down", "ü", "\x1b"]
 
 
 def test_sequences_of_terminals_are_keys() -> None:

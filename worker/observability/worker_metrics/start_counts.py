@@ -67,21 +67,15 @@ class StartCounts:
 
     def on_stall(self, start_id: int, instance: Instance, stall: Stall | None) -> None:
         with self._lock:
-            starts = self._starts.setdefault(instance, _Starts(start_id))
-            if starts.start_id == start_id:
+            # The first report of a start that hangs.
+            if (starts := self._of_start(instance, start_id)) is not None:
                 starts.stall = None if stall is None else stall.kind
         self._listener.on_stall(start_id, instance, stall)
 
     def _count(self, startups: Startups, instance: Instance, start_id: int, state: State) -> None:
         with self._lock:
-            starts = self._starts.get(instance)
-            if starts is None:
-                starts = self._starts[instance] = _Starts(start_id)
-            elif start_id < starts.start_id:
+            if (starts := self._of_start(instance, start_id)) is None:
                 return  # the end of an earlier start
-            elif start_id > starts.start_id:
-                starts.start_id, starts.is_decided = start_id, False
-                starts.restarts += 1
             starts.stall = None  # as in the status
             if state is State.RESTARTING:
                 # Its process has exited: the same start begins again in another one.
@@ -93,6 +87,16 @@ class StartCounts:
                     startups.succeeded += 1
                 else:
                     startups.failed += 1
+
+    def _of_start(self, instance: Instance, start_id: int) -> _Starts | None:
+        """Returns what is known of an instance, after it was started again if it was; None for an earlier start."""
+        starts = self._starts.setdefault(instance, _Starts(start_id))
+        if start_id < starts.start_id:
+            return None
+        if start_id > starts.start_id:
+            starts.start_id, starts.is_decided, starts.stall = start_id, False, None
+            starts.restarts += 1
+        return starts
 
     def figures(self, present: Collection[Instance]) -> StartFigures:
         """Returns the counts. Forgets instances that are not present: they run elsewhere, or are deleted."""

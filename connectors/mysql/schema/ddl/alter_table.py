@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connectors.mysql.schema.charsets import charset_of_collation, max_character_bytes
+from connectors.mysql.schema.charsets import max_character_bytes
 from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition, parse_default
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import (
@@ -33,6 +33,7 @@ from connectors.mysql.schema.ddl.data_types import (
     DataType,
     accept_charset_words,
     parse_charset,
+    parse_collation_charset,
 )
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError
 from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, parse_index, sees_index
@@ -201,8 +202,6 @@ def _parse_alter(cursor: Cursor, alteration: Alteration, context: DdlContext) ->
     if cursor.accept("DROP", "DEFAULT"):
 
         def drop_default(column: Column) -> Column:
-            if context.is_mariadb and column.default == EPOCH:
-                return column  # MariaDB drops no CURRENT_TIMESTAMP
             return replace(column, has_default=False, default=None)
 
         alteration.defaults.append((name, drop_default, if_exists))
@@ -261,8 +260,7 @@ def _parse_convert(cursor: Cursor, alteration: Alteration, parse_id: _ParseId) -
     conversion = alteration.conversion = TableOptions(parse_charset(cursor))
     conversion.has_default_charset = conversion.charset is None
     if cursor.accept("COLLATE"):
-        cursor.accept("=")
-        conversion.collation_charset = charset_of_collation(parse_charset(cursor) or "")
+        conversion.collation_charset = parse_collation_charset(cursor)
 
 
 def _skip_order(cursor: Cursor) -> None:
@@ -289,7 +287,7 @@ def altered_table(table: MySqlTable, alteration: Alteration, context: DdlContext
     def define(placed: PlacedColumn) -> Column:
         return _defined_column(placed, alteration, charset, converted, context)
 
-    kept = _kept_columns(table, alteration, define, renames)
+    kept = _kept_columns(table, alteration, define, renames, context)
     columns = [column for _, column in kept]
     if converted is not None:
         columns = [_converted(column, converted, context) if is_old else column for is_old, column in kept]
@@ -314,7 +312,11 @@ def _charset_of(options: TableOptions, table: MySqlTable, context: DdlContext) -
 
 
 def _kept_columns(
-    table: MySqlTable, alteration: Alteration, define: Callable[[PlacedColumn], Column], renames: dict[str, str]
+    table: MySqlTable,
+    alteration: Alteration,
+    define: Callable[[PlacedColumn], Column],
+    renames: dict[str, str],
+    context: DdlContext,
 ) -> list[tuple[bool, Column]]:
     """Returns the columns that are not dropped or moved, with True for those whose definition stays."""
     known = {column.name.lower() for column in table.columns}
@@ -335,7 +337,7 @@ def _kept_columns(
             if placed.place is None:
                 kept.append((False, define(placed)))
             continue
-        column = _with_default(column, alteration)
+        column = _with_default(column, alteration, context)
         if folded in alteration.renamed:
             renames[folded] = alteration.renamed[folded][0]
             column = replace(column, name=renames[folded])
@@ -343,10 +345,10 @@ def _kept_columns(
     return kept
 
 
-def _with_default(column: Column, alteration: Alteration) -> Column:
+def _with_default(column: Column, alteration: Alteration, context: DdlContext) -> Column:
     for name, change, _ in alteration.defaults:
-        if name.lower() == column.name.lower():
-            column = change(column)
+        if name.lower() == column.name.lower() and not (context.is_mariadb and column.default == EPOCH):
+            column = change(column)  # MariaDB changes no CURRENT_TIMESTAMP
     return column
 
 
@@ -361,7 +363,7 @@ def _defined_column(
     column = definition.column(0, charset)
     if converted is not None and column.type_name == "JSON":
         column = _converted(column, converted, context)
-    return _with_default(column, alteration) if placed.replaces is None else column
+    return _with_default(column, alteration, context) if placed.replaces is None else column
 
 
 def _with_added(

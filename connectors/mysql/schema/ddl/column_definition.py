@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.data_types import (
     BIT,
@@ -14,6 +13,7 @@ from connectors.mysql.schema.ddl.data_types import (
     accept_charset_words,
     as_bytes_type,
     parse_charset,
+    parse_collation_charset,
     parse_data_type,
 )
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
@@ -121,8 +121,7 @@ def _parse_attribute(cursor: Cursor, column: ColumnDefinition, context: DdlConte
     elif cursor.accept("COMMENT"):
         column.comment = cursor.string()
     elif cursor.accept("COLLATE"):
-        cursor.accept("=")
-        of_collation = charset_of_collation(parse_charset(cursor) or "")
+        of_collation = parse_collation_charset(cursor)
         column.charset = column.charset or of_collation
     elif accept_charset_words(cursor):
         column.charset = parse_charset(cursor)
@@ -196,7 +195,7 @@ def _skip_references(cursor: Cursor) -> None:
 
 def parse_default(cursor: Cursor, column: ColumnDefinition, context: DdlContext) -> None:
     """Consumes a default after DEFAULT. DEFAULT NULL says as little as no default."""
-    # MariaDB stores a literal without its parentheses; to MySQL it is an expression.
+    # MariaDB stores a literal or the current time without its parentheses; to MySQL it is an expression.
     depth = _depth_of_literal(cursor) if context.is_mariadb else 0
     for _ in range(depth):
         cursor.expect("(")
@@ -206,13 +205,15 @@ def parse_default(cursor: Cursor, column: ColumnDefinition, context: DdlContext)
 
 
 def _depth_of_literal(cursor: Cursor) -> int:
-    """Returns the number of parentheses around the literal that follows; 0 if it has none, or if something else follows."""
+    """Returns the number of parentheses around the literal or the current time that follows, 0 around something else."""
     depth = 0
     while cursor.peek(depth).upper == "(":
         depth += 1
     at = depth + 1 if cursor.peek(depth).upper in ("+", "-") else depth
     token = cursor.peek(at)
-    is_literal = token.kind in _LITERALS or token.upper in ("NULL", "TRUE", "FALSE")
+    is_literal = token.kind in _LITERALS or token.upper in ("NULL", "TRUE", "FALSE", *_NOW)
+    if token.upper in _NOW and cursor.peek(at + 1).upper == "(":
+        at += 2 if cursor.peek(at + 2).upper == ")" else 3  # the number of fractional digits
     return depth if is_literal and all(cursor.peek(at + i).upper == ")" for i in range(1, depth + 1)) else 0
 
 

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.column_definition import EPOCH, ColumnDefinition, parse_column_definition
 from connectors.mysql.schema.ddl.context import DdlContext
-from connectors.mysql.schema.ddl.data_types import TIMESTAMP_WITH_TIMEZONE, accept_charset_words, parse_charset
+from connectors.mysql.schema.ddl.data_types import (
+    TIMESTAMP_WITH_TIMEZONE,
+    accept_charset_words,
+    parse_charset,
+    parse_collation_charset,
+)
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError
 from connectors.mysql.schema.ddl.keys import KeyDefinition, add_index, find_key, parse_index, sees_index, sorted_indexes
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
@@ -93,8 +97,7 @@ def parse_option(cursor: Cursor, options: TableOptions) -> None:
         options.charset = parse_charset(cursor)
         options.has_default_charset = options.charset is None
     elif cursor.accept("COLLATE"):
-        cursor.accept("=")
-        options.collation_charset = charset_of_collation(parse_charset(cursor) or "")
+        options.collation_charset = parse_collation_charset(cursor)
     elif has_default:
         raise cursor.unexpected("CHARACTER SET or COLLATE")
     elif cursor.accept("COMMENT"):

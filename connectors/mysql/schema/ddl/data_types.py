@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.tokens import Cursor, TokenKind
+from connectors.mysql.schema.type_names import without_synonym
 
 BIT: Final = -7
 TINYINT: Final = -6
@@ -37,10 +39,8 @@ CHARACTER_TYPES: Final = frozenset({CHAR, VARCHAR, NCHAR, NVARCHAR})
 """Types of columns that have a character set."""
 
 _NUMBERS: Final = {
-    "TINYINT": TINYINT, "INT1": TINYINT, "SMALLINT": SMALLINT, "INT2": SMALLINT, "MEDIUMINT": INTEGER, "MIDDLEINT": INTEGER,
-    "INT3": INTEGER, "INT": INTEGER, "INTEGER": INTEGER, "INT4": INTEGER, "BIGINT": BIGINT, "INT8": BIGINT,
-    "REAL": REAL, "DOUBLE": DOUBLE, "FLOAT8": DOUBLE, "FLOAT": FLOAT, "FLOAT4": FLOAT,
-    "DECIMAL": DECIMAL, "DEC": DECIMAL, "FIXED": DECIMAL, "NUMERIC": NUMERIC,
+    "TINYINT": TINYINT, "SMALLINT": SMALLINT, "MEDIUMINT": INTEGER, "INT": INTEGER, "BIGINT": BIGINT, "REAL": REAL,
+    "DOUBLE": DOUBLE, "FLOAT": FLOAT, "DECIMAL": DECIMAL, "NUMERIC": NUMERIC,
 }  # fmt: skip
 _CHARACTERS: Final = {"TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "VARCHAR", "CHAR", "CHARACTER"}
 _OTHERS: Final = {
@@ -56,10 +56,6 @@ _SCHEMAS: Final = ("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA")
 _BYTES_TYPES: Final = {
     "CHAR": ("BINARY", BINARY), "VARCHAR": ("VARBINARY", VARBINARY), "TINYTEXT": ("TINYBLOB", BLOB), "TEXT": ("BLOB", BLOB),
     "MEDIUMTEXT": ("MEDIUMBLOB", BLOB), "LONGTEXT": ("LONGBLOB", BLOB),
-}  # fmt: skip
-_WRITTEN_AS: Final = {
-    "CHARACTER": "CHAR", "CHARACTER VARYING": "VARCHAR", "CHAR VARYING": "VARCHAR", "LONG": "MEDIUMTEXT",
-    "LONG VARCHAR": "MEDIUMTEXT", "LONG CHAR VARYING": "MEDIUMTEXT",
 }  # fmt: skip
 
 
@@ -97,9 +93,9 @@ def parse_data_type(cursor: Cursor, context: DdlContext) -> DataType:
         word = _ORACLE[word]
         cursor.next()
         return _plain(cursor, word, context) if word in _OTHERS else _character(cursor, (word,))
-    if word in _NUMBERS:
+    if _number_type(word) is not None:
         cursor.next()
-        return _number(cursor, word)
+        return _number(cursor, "FLOAT" if word == "REAL" and context.has_real_as_float else word)
     if word in ("ENUM", "SET"):
         cursor.next()
         return _enum(cursor, word)
@@ -122,7 +118,7 @@ def parse_data_type(cursor: Cursor, context: DdlContext) -> DataType:
 def as_bytes_type(data_type: DataType) -> DataType:
     """Returns the type that the server stores instead of characters whose character set is binary."""
     name = data_type.name.removesuffix(" BINARY")
-    name, jdbc_type = _BYTES_TYPES[_WRITTEN_AS.get(name, name)]
+    name, jdbc_type = _BYTES_TYPES[without_synonym(name)]
     return replace(data_type, name=name, jdbc_type=jdbc_type, charset=None)
 
 
@@ -131,6 +127,12 @@ def parse_charset(cursor: Cursor) -> str | None:
     token = cursor.peek()
     name = cursor.string() if token.kind is TokenKind.STRING else cursor.name()
     return None if token.upper == "DEFAULT" else name.lower()
+
+
+def parse_collation_charset(cursor: Cursor) -> str | None:
+    """Consumes the name after COLLATE. Returns its character set; None if it is one of any."""
+    cursor.accept("=")
+    return charset_of_collation(parse_charset(cursor) or "")
 
 
 def accept_charset_words(cursor: Cursor) -> bool:
@@ -153,12 +155,18 @@ def _sizes(cursor: Cursor) -> tuple[int | None, int | None]:
     return min(length, 2**31 - 1), scale
 
 
+def _number_type(word: str) -> int | None:
+    """Returns the number in java.sql.Types; that of REAL and NUMERIC is their own. None if the word is no numeric type."""
+    return _NUMBERS.get(word, _NUMBERS.get(without_synonym(word)))
+
+
 def _number(cursor: Cursor, word: str) -> DataType:
     name = word
     if word in ("DOUBLE", "FLOAT8") and cursor.accept("PRECISION"):
         name += " PRECISION"
     length, scale = _sizes(cursor)
-    jdbc_type = _NUMBERS[word]
+    jdbc_type = _number_type(word)
+    assert jdbc_type is not None
     if jdbc_type in (DECIMAL, NUMERIC):
         length = length or 10
         scale = 0 if scale is None else scale

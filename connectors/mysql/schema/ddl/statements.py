@@ -8,12 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final, cast
 
-from connectors.mysql.schema.charsets import charset_of_collation
 from connectors.mysql.schema.ddl.alter_table import Alteration, altered_table, parse_alteration, renamed_table
 from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange
 from connectors.mysql.schema.ddl.context import DdlContext
 from connectors.mysql.schema.ddl.create_table import build_table, copy_table, parse_created_table
-from connectors.mysql.schema.ddl.data_types import accept_charset_words, parse_charset
+from connectors.mysql.schema.ddl.data_types import accept_charset_words, parse_charset, parse_collation_charset
 from connectors.mysql.schema.ddl.errors import DdlSyntaxError, UnparsedDdlError
 from connectors.mysql.schema.ddl.keys import KeyDefinition, parse_key_parts
 from connectors.mysql.schema.ddl.tokens import Cursor, DdlToken, tokenize
@@ -62,9 +61,17 @@ def apply(
     except DdlSyntaxError as e:
         raise UnparsedDdlError(text.strip(), e.message) from e
     session = _Session(tables, default_database, context, error_code)
+    failures: list[UnparsedDdlError] = []
     for statement in _split(tokens):
-        session.apply(Cursor(statement, text))
-    return session.changes
+        try:
+            session.apply(Cursor(statement, text))
+        except UnparsedDdlError as e:
+            failures.append(e)
+    if not failures:
+        return session.changes
+    # No statement of the text is applied.
+    named = session.concerned if all(failure.tables for failure in failures) else ()
+    raise UnparsedDdlError(failures[0].statement, failures[0].reason, tuple(dict.fromkeys(named))) from failures[0]
 
 
 def parse_create_table(text: str, database: str, context: DdlContext = _UNKNOWN_SERVER) -> MySqlTable:
@@ -114,19 +121,20 @@ class _Session:
         )
         self._database = database
         self._context = context
-        self._concerned: list[TableId] = []
         self._ddl = ""
+        self.concerned: list[TableId] = []
+        """The tables that the statements name."""
         self.changes: list[Change] = []
 
     def apply(self, cursor: Cursor) -> None:
-        self._concerned = []
+        before = len(self.concerned)
         self._ddl = cursor.source(0)
         try:
             self._statement(cursor)
             if self._error_code and any(change.kind is not DdlKind.DROP for change in self.changes):
                 raise DdlSyntaxError(f"the server logged it with error {self._error_code}, so it may be done in part")
         except (DdlSyntaxError, ValueError) as e:
-            raise UnparsedDdlError(self._ddl, str(e), tuple(self._concerned)) from e
+            raise UnparsedDdlError(self._ddl, str(e), tuple(self.concerned[before:])) from e
 
     def _statement(self, cursor: Cursor) -> None:
         word = cursor.next().upper
@@ -167,7 +175,7 @@ class _Session:
                 raise DdlSyntaxError(f"table {name} has no database, and the session has none")
             database = self._database
         id = TableId(self._context.folded(database), self._context.folded(name))
-        self._concerned.append(id)
+        self.concerned.append(id)
         return id
 
     def _report(self, change: Change) -> None:
@@ -251,8 +259,7 @@ class _Session:
                 cursor.accept("=")
                 charset = parse_charset(cursor) or self._context.server_charset
             elif cursor.accept("COLLATE"):
-                cursor.accept("=")
-                collation_charset = charset_of_collation(parse_charset(cursor) or "")
+                collation_charset = parse_collation_charset(cursor)
             else:
                 cursor.next()
         charset = charset or collation_charset

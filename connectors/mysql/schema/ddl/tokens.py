@@ -210,7 +210,8 @@ class Cursor:
             return self.next().text
         if token.kind in (TokenKind.HEX, TokenKind.BITS, TokenKind.NUMBER):
             raw = self._text[token.start : token.end]
-            if raw[0].isdigit() and not raw.isdigit():  # like 0b1 or 1e5, which follow a dot
+            follows_dot = self._at > 0 and self._tokens[self._at - 1].upper == "."
+            if raw[0].isdigit() and (follows_dot or not raw.isdigit()):  # like 0b1 or 1e5
                 self.next()
                 return raw
         raise self.unexpected("a name")

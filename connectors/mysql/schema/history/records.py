@@ -97,17 +97,11 @@ def decode_record(data: bytes | str) -> HistoryRecord | None:
 
 
 def format_table_id(id: TableId) -> str:
-    """Returns ``"database"."table"``, as Debezium writes it."""
-    return ".".join(_quoted(part) for part in id)
+    """Returns ``"database"."table"``. Debezium writes the same, except that it does not quote names with a quote at an end."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in id)
 
 
-def _quoted(name: str) -> str:
-    if name and (name[0] == '"' or name[-1] == '"'):
-        return name  # Debezium takes it for a quoted name
-    return '"' + name.replace('"', '""') + '"'
-
-
-_ID_PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\'((?:[^\']|\'\')*)\'|([^."`\'\s][^.]*?))\s*(\.|$)')
+_ID_PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\'((?:[^\']|\'\')*)\'|([^.\s][^.]*?))\s*(\.|$)')
 
 
 def parse_table_id(text: str) -> TableId:

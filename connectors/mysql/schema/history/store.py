@@ -6,11 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Final, Protocol
 
 import orjson
 
 from connect.errors import ConnectError
+from connect.spool.files import sync_directory
+
+_BLOCK_BYTES: Final = 65_536
 
 
 class HistoryStore(Protocol):
@@ -72,37 +75,37 @@ class FileHistoryStore:
         return any(True for _ in self.read())
 
     def initialize(self) -> None:
+        if self._path.exists():
+            return
         with self._explained("created"):
+            folders = [self._path.parent, *self._path.parent.parents]
+            created = [folder for folder in folders if not folder.exists()]
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.touch(mode=0o600)
+            for folder in (self._path.parent, *(folder.parent for folder in created)):
+                sync_directory(folder)
 
     def append(self, records: Sequence[bytes]) -> None:
         self.initialize()
         with self._explained("written"), self._path.open("r+b") as file:
-            complete, rest = self._split(file.read())
+            complete, last = _split_end(file)
             file.seek(complete)
             file.truncate()  # a record of which a crash left only a part, so nothing depends on it
-            file.write(rest + b"".join(record + b"\n" for record in records))
+            rest = [last] if _is_record(last) else []
+            file.write(b"".join(record + b"\n" for record in (*rest, *records)))
             file.flush()
             os.fsync(file.fileno())
 
-    @staticmethod
-    def _split(data: bytes) -> tuple[int, bytes]:
-        """Returns where the last line begins that no newline ends, and that line if it is a record, or nothing."""
-        start = data.rfind(b"\n") + 1
-        try:
-            orjson.loads(data[start:])
-        except orjson.JSONDecodeError:
-            return start, b""
-        return start, data[start:] + b"\n"
-
     def read(self) -> Iterator[bytes]:
         if not self._path.exists():
-            return iter(())
-        with self._explained("read"):
-            data = self._path.read_bytes()
-        complete, rest = self._split(data)
-        return iter([line.strip() for line in (data[:complete] + rest).split(b"\n") if line.strip()])
+            return
+        with self._explained("read"), self._path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    if line := line.strip():
+                        yield line
+                elif _is_record(line):
+                    yield line.strip()
 
     def close(self) -> None:
         pass
@@ -113,3 +116,26 @@ class FileHistoryStore:
             yield
         except OSError as e:
             raise ConnectError(f"schema history file {self._path} cannot be {what}: {e.strerror}") from e
+
+
+def _split_end(file: BinaryIO) -> tuple[int, bytes]:
+    """Returns where the last line begins that no newline ends, and that line."""
+    at = file.seek(0, os.SEEK_END)
+    last = b""
+    while at:
+        size = min(at, _BLOCK_BYTES)
+        at = file.seek(at - size)
+        block = file.read(size)
+        start = block.rfind(b"\n") + 1
+        last = block[start:] + last
+        if start:
+            return at + start, last
+    return 0, last
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True

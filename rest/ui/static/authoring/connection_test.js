@@ -8,13 +8,13 @@ import { Absent, Note } from "../parts/basics.js";
 /**
  * @typedef {{code: string, severity: "error" | "warning" | "note", message: string, path: string | null, suggestion: string | null}} Finding
  * @typedef {{name: string, state: "passed" | "warning" | "failed" | "skipped", detail: string, findings: Finding[]}} Step
- * @typedef {{state: "passed" | "warning" | "failed", duration_ms: number, steps: Step[]}} ConnectionTest
+ * @typedef {{state: "passed" | "warning" | "failed" | "skipped", duration_ms: number, steps: Step[]}} ConnectionTest
  * @typedef {{name: string, form: "name" | "regex"}} CollectionKey
  * @typedef {{connection_test: boolean, collection_keys: CollectionKey[]}} Capabilities
  */
 
 const SYMBOLS = { passed: "✓", warning: "!", failed: "✗", skipped: "–" };
-const TITLES = { passed: "The connection works", warning: "The connection works, with warnings", failed: "The connection does not work" };
+const TITLES = { passed: "The connection works", warning: "The connection works, with warnings", failed: "The connection does not work", skipped: "Nothing was tested" };
 
 /**
  * What the plugin can do: undefined while it is unknown, null if the worker has no such resource.
@@ -92,7 +92,7 @@ export function ConnectionTestPanel({ config, capabilities, jump }) {
         ${failure && html`<${Note} kind="error" title="The worker could not test it">${failure}<//>`}
         ${!result && !failure && html`<p class="muted">Connects from the worker as the connector would, and creates nothing.</p>`}
         ${result && html`
-          <p class="check check-${result.state === "passed" ? "good" : result.state === "warning" ? "warned" : "error"}"><strong>${TITLES[result.state]}</strong></p>
+          <p class="check check-${result.state === "passed" ? "good" : result.state === "warning" || result.state === "skipped" ? "warned" : "error"}"><strong>${TITLES[result.state]}</strong></p>
           <ol class="steps">
             ${result.steps.map((step) => html`
               <li key=${step.name} class="step step-${step.state}">

@@ -9,9 +9,11 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from connectors.mysql.connection import quote_identifier
 from connectors.mysql.schema.ddl import DdlContext, apply, apply_changes, parse_create_table
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
 from connectors.mysql.types import MySqlTypeSettings, column_type
+from connectors.mysql.types.registry import sql_type
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
@@ -55,7 +57,7 @@ class ModeledDatabase:
 
     def server_table(self, name: str) -> MySqlTable:
         """The table as SHOW CREATE TABLE has it."""
-        ((_, text),) = self.query(f"SHOW CREATE TABLE `{name}`")
+        ((_, text),) = self.query(f"SHOW CREATE TABLE {quote_identifier(name)}")
         return parse_create_table(text, self.name, self.context)
 
     def assert_equal(self, name: str) -> None:
@@ -65,14 +67,7 @@ class ModeledDatabase:
         assert model == server
 
 
-_SYNONYMS = {
-    "INTEGER": "INT", "MIDDLEINT": "MEDIUMINT", "INT1": "TINYINT", "INT2": "SMALLINT", "INT3": "MEDIUMINT", "INT4": "INT",
-    "INT8": "BIGINT", "DEC": "DECIMAL", "FIXED": "DECIMAL", "NUMERIC": "DECIMAL", "REAL": "DOUBLE", "DOUBLE PRECISION": "DOUBLE",
-    "FLOAT8": "DOUBLE", "FLOAT4": "FLOAT", "BOOL": "TINYINT", "BOOLEAN": "TINYINT", "CHARACTER": "CHAR",
-    "CHARACTER VARYING": "VARCHAR", "CHAR VARYING": "VARCHAR", "NCHAR": "CHAR", "NATIONAL CHAR": "CHAR",
-    "NATIONAL VARCHAR": "VARCHAR", "NVARCHAR": "VARCHAR", "LONG VARCHAR": "MEDIUMTEXT", "LONG VARBINARY": "MEDIUMBLOB",
-    "LONG": "MEDIUMTEXT", "JSON": "LONGTEXT", "GEOMCOLLECTION": "GEOMETRYCOLLECTION",
-}  # fmt: skip
+_STORED_AS = {"BOOLEAN": "TINYINT", "JSON": "LONGTEXT", "GEOMCOLLECTION": "GEOMETRYCOLLECTION"}
 _WIDTHS = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR"}
 
 
@@ -80,10 +75,8 @@ def normalized(table: MySqlTable) -> dict[str, Any]:
     """What a table is, without what SHOW CREATE TABLE writes in other words: synonyms, and sizes that do not matter."""
     columns = []
     for column in table.columns:
-        name = column.type_name.removesuffix(" BINARY")
-        base, *rest = name.split(" ") if name not in _SYNONYMS else _SYNONYMS[name].split(" ")
-        base = _SYNONYMS.get(base, base)
-        rest = [word for word in rest if word != "SIGNED"]
+        type_ = sql_type(column)
+        base = _STORED_AS.get(type_.name, type_.name)
         length, scale = column.length, column.scale
         if base in _WIDTHS:
             length = None
@@ -102,7 +95,7 @@ def normalized(table: MySqlTable) -> dict[str, Any]:
             {
                 "name": column.name,
                 "position": column.position,
-                "type": " ".join([base, *rest]),
+                "type": (base, type_.unsigned, type_.zerofill),
                 "length": length,
                 "scale": scale,
                 "charset": charset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -25,6 +26,8 @@ _BIG_INTEGER = (
     "7871007e0004fffffffffffffffffffffffefffffffe"
 )
 _UUID = "7372000e6a6176612e7574696c2e55554944bc9903f7986d852f0200024a000c6c65617374536967426974734a000b6d6f73745369674269747378"
+
+_SER = "72000d6a6176612e74696d652e536572955d84ba1b2248b20c00007870"
 
 _KNOWN: list[tuple[str, list[tuple[JavaType, Any]] | None]] = [
     ("aced000570", None),
@@ -51,6 +54,14 @@ _KNOWN: list[tuple[str, list[tuple[JavaType, Any]] | None]] = [
         [(JavaType.UUID, UUID("123e4567-e89b-12d3-a456-426614174000"))],
     ),
     (f"{_OBJECTS}01757200025b42acf317f8060854e00200007870000000020102", [(JavaType.BYTES, b"\1\2")]),
+    (
+        f"{_OBJECTS}0273{_SER}770703000007e8021d787371007e0002770703000003e8010278",
+        [(JavaType.LOCAL_DATE, dt.date(2024, 2, 29)), (JavaType.LOCAL_DATE, dt.date(1000, 1, 2))],
+    ),
+    (
+        f"{_OBJECTS}0273{_SER}770d01ffffffffffd1e990000f4240787371007e0002770d010000000000000005000003e878",
+        [(JavaType.DURATION, -dt.timedelta(seconds=3020399.999)), (JavaType.DURATION, dt.timedelta(seconds=5, microseconds=1))],
+    ),
 ]
 
 

@@ -261,14 +261,17 @@ def test_mariadb_counts_from_the_gtid_event() -> None:
     assert (position.position, position.events, position.rows) == (4 + 2 * SIZE, 2, 1)
 
 
-@pytest.mark.parametrize("tx_gtid", ["0-1-2", None])
-def test_nothing_is_skipped_after_a_failover(tx_gtid: str | None) -> None:
+@pytest.mark.parametrize(
+    ("file", "tx_gtid"),
+    [("other.000009", "0-1-2"), ("other.000009", None), ("binlog.000009", "0-1-2"), ("binlog.000001", "0-1-2")],
+)
+def test_nothing_is_skipped_after_a_failover(file: str, tx_gtid: str | None) -> None:
     script = Script("mariadb")
     script.file()
     script.transaction(3)
     script.transaction(3)
     # The other server may divide the transaction into other events.
-    rows, end = read(script, BinlogPosition("other.000009", 154, None, 2, 2, tx_gtid), MariaDbGtidPosition(), 100)
+    rows, end = read(script, BinlogPosition(file, 154, None, 2, 2, tx_gtid), MariaDbGtidPosition(), 100)
     assert rows == [0, 1, 2, 3, 4, 5]
     assert end == BinlogPosition("binlog.000001", script._at, "0-1-2")
 

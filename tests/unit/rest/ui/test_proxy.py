@@ -63,6 +63,17 @@ def test_requests_and_answers_are_passed_on(page: UiServer, worker: tuple[RestSe
     assert ask(page, "DELETE", "/connectors/n", FROM_PAGE)[0] == 204
 
 
+def test_client_that_disconnects_ends_the_request_to_the_worker(page: UiServer, worker: tuple[RestServer, FakeHerder]) -> None:
+    herder = worker[1]
+    connection = http.client.HTTPConnection(page.url.removeprefix("http://").removesuffix("/ui"), timeout=30)
+    body = json.dumps({"config": {"connector.class": "Hangs"}})
+    connection.request("POST", "/sluice/connection-test", body, {"Content-Type": "application/json", **FROM_PAGE})
+    assert herder.hangs.wait(30)
+    assert not herder.cancelled.is_set()
+    connection.close()
+    assert herder.cancelled.wait(30)
+
+
 @pytest.fixture
 def answering() -> Iterator[str]:
     """The URL of a server whose answers have headers of every kind."""

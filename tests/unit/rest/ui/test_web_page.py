@@ -133,7 +133,7 @@ def test_read_only_concerns_the_page_alone(read_only: tuple[int, FakeHerder]) ->
     assert ask(port, "GET", "/connectors/c", FROM_PAGE)[0] == 200
     json_body = {**FROM_PAGE, "Content-Type": "application/json"}
     assert ask(port, "PUT", "/connector-plugins/x/config/validate", json_body)[0] != 403
-    for trial in ("preview", "connection-test", "data-collections"):
+    for trial in ("preview", "connection-test", "data-collections", "connectors/c/connection-test"):
         assert ask(port, "POST", f"/sluice/{trial}", json_body)[0] != 403
     assert ask(port, "POST", "/connectors/c/restart", {"Origin": "http://elsewhere:1"})[0] == 204
     assert herder.restarted

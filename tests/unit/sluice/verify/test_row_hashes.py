@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluice.verify.canonical import Form
-from sluice.verify.row_hashes import BucketSums, bucket_count, hash_rows
+from sluice.verify.row_hashes import BucketSums, Hashes, bucket_count, combine, hash_forms
 
 Rows = list[tuple[int, Form]]
 values = st.one_of(st.none(), st.text(max_size=5), st.integers(-(1 << 70), 1 << 70))
 tables = st.dictionaries(st.integers(-50, 50), values, max_size=40)
+
+
+def hash_rows(columns: Sequence[Sequence[Form]]) -> Hashes:
+    return combine([hash_forms(column) for column in columns])
 
 
 def sums_of(rows: Sequence[tuple[int, Form]], size: int = 7) -> BucketSums:

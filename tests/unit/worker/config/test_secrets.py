@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from connect.config.parsing import HIDDEN
+from worker.config import secrets
 from worker.config.secrets import SecretMask, is_secret_name
 
 
@@ -135,3 +136,37 @@ def test_private_key_is_hidden_line_by_line() -> None:
     mask = SecretMask()
     mask.add({"ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\n{line}\n-----END PRIVATE KEY-----"})
     assert mask.mask(f"read {line} of a file") == "read [hidden] of a file"
+
+
+def test_secret_that_begins_with_one_learned_earlier_is_hidden_as_a_whole() -> None:
+    for others in range(3):
+        mask = SecretMask()
+        mask.add({f"{number}.password": f"other-{number}" for number in range(others)})
+        mask.add({"db.password": "tricycle"})
+        mask.add({"old.password": "tricycle-77"})
+        assert mask.mask("tricycle-77, tricycle") == f"{HIDDEN}, {HIDDEN}"
+
+
+def test_secret_is_hidden_in_base64_wherever_a_word_with_it_begins() -> None:
+    mask = SecretMask()
+    mask.add({"db.password": "tricycle-77"})
+    for user in ("u", "us", "use", "user"):
+        encoded = base64.b64encode(f"{user}:tricycle-77:{user}".encode()).decode()
+        for path in ("", "/", "a/", "ab/", "abc/"):
+            shown = mask.mask(f"GET {path}{encoded} of shop")
+            assert shown in (f"GET {HIDDEN} of shop", f"GET {path}{HIDDEN} of shop")
+
+
+def test_learning_secrets_one_by_one_compiles_each_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    def count_forms(value: str) -> list[str]:
+        compiled.append(value)
+        return [value]
+
+    monkeypatch.setattr(secrets, "_forms", count_forms)
+    mask, count = SecretMask(), 256
+    for number in range(count):
+        mask.learn([f"tricycle-{number:03}"])
+    assert len(compiled) <= count * 9
+    assert mask.mask("tricycle-000 tricycle-130 tricycle-255 tricycle-256") == f"{HIDDEN} {HIDDEN} {HIDDEN} tricycle-256"

@@ -10,6 +10,7 @@ import pytest
 
 from connect.errors import BadRequestError, ConfigError
 from connect.plugins import Plugins
+from connect.record import ConnectRecord
 from tests.unit.worker.dead_letters.configs import SINK, SOURCE
 from worker.config.secrets import SecretMask
 from worker.dead_letters.checks import LetterChecks, Verdict, check_json, letter_json, make_checks, record_to_write
@@ -17,6 +18,8 @@ from worker.dead_letters.letters import PREFIX, DeadLetter
 from worker.dead_letters.requests import ReplayRequest, parse_selection
 from worker.kafka.dead_letter_topic import RecordToWrite
 from worker.kafka.stored_records import KafkaRecord
+from worker.preview.conversion import Message, PreviewConverters
+from worker.preview.errors import PreviewFailure
 
 SECRET = "hunter2hunter2"
 
@@ -53,6 +56,21 @@ def test_a_sinks_record_passes_fails_or_is_dropped_as_in_its_task(plugins: Plugi
     found = checks({key: value for key, value in drop.items() if key != "transforms.a.spec"}, plugins)
     assert found.check(letter(b"{}")).verdict is Verdict.DROPPED
     found.close()
+
+
+def test_record_is_decoded_once(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    read = PreviewConverters.read
+
+    def count_reads(converters: PreviewConverters, message: Message, offset: int) -> ConnectRecord | PreviewFailure:
+        decoded.append(offset)
+        return read(converters, message, offset)
+
+    monkeypatch.setattr(PreviewConverters, "read", count_reads)
+    found = checks(SINK, plugins)
+    assert found.check(letter(b'{"amount": "5"}')).verdict is Verdict.PASSES
+    found.close()
+    assert decoded == [7]
 
 
 def test_a_replay_writes_the_bytes_of_a_sinks_record_as_they_were() -> None:

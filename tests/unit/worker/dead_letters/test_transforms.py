@@ -30,6 +30,7 @@ from worker.dead_letters.superseded import NewerRecords, mark_replayed
 from worker.dead_letters.transforms import LetterTransforms
 from worker.kafka.dead_letter_topic import CommittedPosition, RecordToWrite
 from worker.kafka.stored_records import KafkaRecord
+from worker.progress_reports import ignore_progress
 
 AT = 1_700_000_000_000
 HERE = "tests.unit.worker.dead_letters.test_transforms"
@@ -192,7 +193,7 @@ class _Reader(LetterReader):
 
     def __init__(self, letters: Sequence[DeadLetter], plugins: Plugins) -> None:
         clients = {"bootstrap.servers": "b:1"}
-        super().__init__(LetterSource("c", SINK, None, plugins, clients, clients, SecretMask()), None, None)
+        super().__init__(LetterSource("c", SINK, None, plugins, clients, clients, SecretMask()), None, ignore_progress)
         self.letters = list(letters)
 
     def ranges(self) -> dict[int, tuple[int, int]]:

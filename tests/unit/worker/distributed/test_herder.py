@@ -114,6 +114,19 @@ def test_connector_that_is_deleted_at_once_is_reported_as_created(leading: Leadi
     assert leading.herder.connectors() == []
 
 
+def test_other_workers_are_those_of_statuses_the_leader_and_for_the_leader_all_members(leading: Leading) -> None:
+    parts = cast(Any, leading.herder._parts)
+    own = leading.herder.worker_id
+    parts.status_store = SimpleNamespace(workers=lambda: frozenset({own, "busy:1"}))
+    parts.leader = SimpleNamespace(member_urls=frozenset({f"http://{own}/", "http://idle:1/", "http://busy:1/"}))
+    parts.group = SimpleNamespace(current=GroupGeneration(1, "me", "me", f"http://{own}/"))
+    assert leading.herder.other_workers() == ["busy:1", "idle:1"]
+    parts.group.current = GroupGeneration(1, "me", "leader", "http://leader:1/")
+    assert leading.herder.other_workers() == ["busy:1", "leader:1"]
+    parts.group.current = GroupGeneration()
+    assert leading.herder.other_workers() == ["busy:1"]
+
+
 def test_the_late_status_of_a_removed_task_is_not_shown(leading: Leading) -> None:
     leading.configure(ConnectorRecord("a", CONFIG), TaskRecord(TaskId("a", 0), {"task.class": "y"}), CommitRecord("a", 1))
     late = Status(State.UNASSIGNED, "other:1")

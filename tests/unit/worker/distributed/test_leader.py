@@ -14,6 +14,7 @@ from tests.unit.worker.distributed.fakes import PROPS
 from worker.config.worker_config import WorkerConfig
 from worker.distributed.herder_loop import HerderLoop
 from worker.distributed.leader import Leader
+from worker.group.protocol import Protocol, WorkerMetadata
 from worker.model import TaskId
 from worker.storage.config_state import ConfigState, apply
 from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskCountRecord, TaskRecord
@@ -181,3 +182,10 @@ def test_fenced_leader_reclaims_write_access_and_retries_the_write(fencing: Fenc
     fencing.store.fenced = True
     fencing.leader.put_task_configs("a", [{}, {}])
     assert (fencing.store.claims, fencing.store.state.task_count("a")) == (2, 2)
+
+
+def test_leader_remembers_the_addresses_of_all_members(fencing: Fencing) -> None:
+    fencing.store.tasks(1)
+    members = {name: WorkerMetadata(f"http://{name}:1/", fencing.store.state.offset) for name in ("a", "b", "idle")}
+    fencing.leader.assign(members, Protocol.SESSIONED, "a", generation=1, last_completed_generation=0)
+    assert fencing.leader.member_urls == {"http://a:1/", "http://b:1/", "http://idle:1/"}

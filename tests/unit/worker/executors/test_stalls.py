@@ -112,6 +112,15 @@ def test_stall_is_reported_again_as_it_was_found_first(caplog: pytest.LogCapture
     assert len(caplog.records) == 3
 
 
+def test_other_pending_work_is_another_stall() -> None:
+    listener = StallListener()
+    table, slot = Stall("pending", "idle", 5, "a table commit has not ended"), Stall("pending", "idle", 7, "the slot is in use")
+    watch = watch_stalls(listener, [StallCheck(1, one) for one in (table, replace(table, since_ms=6), slot)])
+    for _ in range(3):
+        watch.check()
+    assert listener.stalls == [table, table, slot]
+
+
 class AnsweringProcess:
     """A process that has not answered for these times, check by check."""
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from connect.errors import ConnectError
-from worker.observability.verifications import VerificationFile, read_verifications
+from worker.distributed.verifications import VerificationTopic
+from worker.observability.verifications import VerificationFile, read_verification
+from worker.storage.status_store import StatusStore
 
 DOCUMENT = {"sink": "lake", "equal": False, "rows": 10, "differences": 2, "unsettled": 1, "seconds": 1.5, "tables": []}
 
@@ -50,5 +54,30 @@ def test_result_that_cannot_be_written_is_an_error_and_is_not_kept(tmp_path: Pat
     assert results.all() == {}
 
 
-def test_documents_of_another_form_are_left_out() -> None:
-    assert set(read_verifications({"a": {**DOCUMENT, "stored_ms": 1}, "b": DOCUMENT, "c": None})) == {"a"}
+def test_results_that_cannot_be_read_are_an_error_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "results"
+    path.mkdir()  # root may read any file, but no directory
+    results = VerificationFile(path)
+    with pytest.raises(ConnectError, match="results of verifications cannot be read from"):
+        results.all()
+    with pytest.raises(ConnectError, match="results of verifications cannot be read from"):
+        results.store("lake", DOCUMENT)
+
+
+def test_document_of_another_form_is_no_result() -> None:
+    assert read_verification({**DOCUMENT, "stored_ms": 1}) is not None
+    assert read_verification(DOCUMENT) is read_verification(None) is None
+
+
+def test_stored_results_are_read_once() -> None:
+    documents = {"a": {**DOCUMENT, "stored_ms": 1}, "b": DOCUMENT}
+    topic = VerificationTopic(cast(StatusStore, SimpleNamespace(verifications=lambda: dict(documents))))
+    first = topic.get("a")
+    assert first is not None
+    assert topic.all() == {"a": first}
+    assert topic.get("a") is first
+    documents["a"] = {**DOCUMENT, "stored_ms": 2}
+    del documents["b"]
+    assert [one.stored_ms for one in topic.all().values()] == [2]
+    documents.clear()
+    assert topic.all() == {}

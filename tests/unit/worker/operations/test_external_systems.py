@@ -1,14 +1,15 @@
-"""Answers about external systems over REST contain no values of config providers (promise 9)."""
+"""Questions of REST about external systems reach the executor with the values of config providers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from connect.errors import ConnectError
+from worker.cancellation import Cancellation
 from worker.config.providers import ConfigProviders
 from worker.config.reload_timer import ReloadTimer
 from worker.config.resolved_config import ResolvedConfigs
@@ -19,18 +20,16 @@ from worker.operations.external_systems import ask_about_system
 
 
 class _Executor:
-    """Answers with the value of a provider."""
+    """Answers what it was asked, or fails with the value of a provider."""
 
     fails = False
 
-    def external_system(self, values: Mapping[str, str | None], question: SystemQuestion) -> dict[str, Any]:
-        secret = values["host"]
+    def external_system(
+        self, values: Mapping[str, str | None], question: SystemQuestion, secrets: Collection[str], cancellation: Cancellation
+    ) -> dict[str, Any]:
         if self.fails:
-            raise ConnectError(f"cannot reach {secret}")
-        if question is SystemQuestion.CONNECTION_TEST:
-            return {"steps": [{"detail": f"connected to {secret}"}]}
-        names = ["orders", f"x.{secret}"]
-        return {"collections": [{"name": name, "entry": name} for name in names], "hidden": 1}
+            raise ConnectError(f"cannot reach {values['host']}")
+        return {"values": dict(values), "question": question, "secrets": set(secrets)}
 
 
 @pytest.fixture
@@ -43,14 +42,16 @@ def configs(tmp_path: Path) -> ResolvedConfigs:
     return ResolvedConfigs(ConfigProviders.from_worker(props, SecretMask()), ReloadTimer(lambda _, __: None))
 
 
-def test_references_are_resolved_and_their_values_hidden(configs: ResolvedConfigs, tmp_path: Path) -> None:
-    config, executor = {"host": f"${{file:{tmp_path}/s.properties:key}}"}, _Executor()
+def test_references_are_resolved_and_the_executor_learns_their_values(configs: ResolvedConfigs, tmp_path: Path) -> None:
+    config, executor, mask = {"host": f"${{file:{tmp_path}/s.properties:key}}"}, _Executor(), SecretMask()
 
-    def ask(question: SystemQuestion) -> dict[str, Any]:
-        return ask_about_system(cast(Executor, executor), configs, SecretMask(), config, question)
+    def ask() -> dict[str, Any]:
+        question = SystemQuestion.CONNECTION_TEST
+        return ask_about_system(cast(Executor, executor), configs, mask, config, question, Cancellation())
 
-    assert ask(SystemQuestion.CONNECTION_TEST) == {"steps": [{"detail": "connected to [hidden]"}]}
-    assert ask(SystemQuestion.DATA_COLLECTIONS) == {"collections": [{"name": "orders", "entry": "orders"}], "hidden": 2}
+    answer = ask()
+    assert answer["values"] == {"host": "tricycle-77"}
+    assert answer["secrets"] == {"tricycle-77"}  # the executor masks them in its answer
     executor.fails = True
     with pytest.raises(ConnectError, match=r"cannot reach \[hidden\]"):
-        ask(SystemQuestion.CONNECTION_TEST)
+        ask()

@@ -10,7 +10,7 @@ from connect import SourceRecord, SourceTask
 from connect.converters.simple_header import SimpleHeaderConverter
 from connect.converters.string import StringConverter
 from connect.errors import DataError
-from connect.source import TopicReader
+from connect.source import OwnedTopicSettings, TopicReader
 from tests.unit.worker.kafka.fake_clients import FakeProducerClient
 from worker.errors.config import DeadLetterTopic, ErrorSettings
 from worker.errors.handler import DeadLetterQueue, ErrorHandler
@@ -35,6 +35,10 @@ PRODUCER = {"bootstrap.servers": "nowhere:1"}
 
 def no_topics(topic: str, settings: Mapping[str, str], position: int | None) -> TopicReader:
     raise AssertionError("the task reads a topic")
+
+
+def no_owned_topics(topic: str, settings: OwnedTopicSettings) -> OwnedTopicSettings:
+    raise AssertionError("the task opens a topic of its own")
 
 
 def records(*offsets: int, topic: str = "t", partition: str = "p") -> list[SourceRecord]:
@@ -204,5 +208,5 @@ class Rig:
             errors=self.errors,
             rejected=RejectedRecords(self.task, self.producer, self.errors),
             open_topic=no_topics,
-            owned_topics=OwnedTopics(lambda topic, settings: settings),
+            owned_topics=OwnedTopics(no_owned_topics),
         )

@@ -18,6 +18,7 @@ from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.source.source_rig import TASK_ID, Rig
 from tests.unit.worker.tasks.task_listener import Listener
 from worker.kafka.owned_topic import KafkaOwnedTopic
+from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import FlushTiming
 from worker.source.task import SourceWorkerTask
 
@@ -69,7 +70,9 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
     before, listener = client_threads(), Listener()
     with MockKafka() as kafka:
         kafka.create_topic("history")
-        runtime = replace(Rig(monkeypatch).runtime, task=Keeper(kafka.bootstrap))
+        runtime = replace(
+            Rig(monkeypatch).runtime, task=Keeper(kafka.bootstrap), owned_topics=OwnedTopics(lambda _, given: given)
+        )
         task = SourceWorkerTask(TASK_ID, listener, lambda *_: runtime, MemoryServices(), FlushTiming(60, 1, 1))
         task.start()
         wait_for(lambda: "running" in listener.said)

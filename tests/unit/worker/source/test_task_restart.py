@@ -14,7 +14,7 @@ import pytest
 from connect import ConnectError, SourceRecord, SourceTask
 from connect.errors import UnreachableError
 from tests.unit.worker.executors.conftest import MemoryServices
-from tests.unit.worker.source.source_rig import no_topics
+from tests.unit.worker.source.source_rig import no_owned_topics, no_topics
 from tests.unit.worker.tasks.task_listener import Listener
 from worker.errors.config import error_settings
 from worker.errors.handler import ErrorHandler
@@ -97,7 +97,7 @@ class Scene(Listener):
             errors,
             rejected,
             no_topics,
-            OwnedTopics(lambda topic, settings: settings),
+            OwnedTopics(no_owned_topics),
             transaction=transaction,
         )
 

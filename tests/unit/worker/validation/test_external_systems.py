@@ -11,7 +11,8 @@ import pytest
 from connect.errors import ConfigError, ConnectError, PluginNotFoundError, UnreachableError, UnsupportedError
 from connect.external_system import MAX_COLLECTIONS, ConnectionStep, DataCollection, error_finding, warning_finding
 from connect.plugins import Plugins
-from tests.unit.worker.validation.scripted_system import PATH, PLAIN, ScriptedSystem
+from tests.unit.worker.validation.scripted_system import PATH, PLAIN, ScriptedSource, ScriptedSystem
+from worker.cancellation import Cancellation
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -21,7 +22,7 @@ NEVER_S = 60.0
 
 def ask(question: SystemQuestion, values: Mapping[str, str] | None = None, timeout_s: float = NEVER_S) -> dict[str, Any]:
     config = {"connector.class": PATH, **(values or {})}
-    return answer_about_system(Plugins.discover(), config, question, timeout_s)
+    return answer_about_system(Plugins.discover(), config, question, timeout_s=timeout_s)
 
 
 def steps(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -94,6 +95,61 @@ def test_error_with_a_secret_does_not_carry_its_cause(monkeypatch: pytest.Monkey
     with pytest.raises(ConnectError) as caught:
         ask(TABLES, {"db.password": secret})
     assert secret not in "".join(traceback.format_exception(caught.value))
+
+
+def test_call_is_cancelled_when_nobody_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    cancellation = Cancellation()
+
+    def hang() -> None:
+        cancellation.cancel()
+        assert ScriptedSystem.cancelled.wait(30)
+        raise ConnectError("interrupted")
+
+    def hang_in_a_step(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
+        yield ConnectionStep("first")
+        hang()
+
+    def hang_in_a_list(config: Mapping[str, str]) -> list[DataCollection]:
+        hang()
+        return []
+
+    does(monkeypatch, "steps", hang_in_a_step)
+    does(monkeypatch, "collections", hang_in_a_list)
+    answer = answer_about_system(Plugins.discover(), {"connector.class": PATH}, TEST, cancellation=cancellation)
+    assert steps(answer) == [("first", "passed"), ("Cancellation", "failed")]
+    ScriptedSystem.cancelled.clear()
+    cancellation = Cancellation()
+    with pytest.raises(ConnectError, match="Listing the tables was cancelled"):
+        answer_about_system(Plugins.discover(), {"connector.class": PATH}, TABLES, cancellation=cancellation)
+    assert ScriptedSystem.closed == 2
+
+
+def test_connection_test_in_which_all_is_skipped_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = ConnectionStep("Connection", "no address", is_skipped=True)
+    does(monkeypatch, "steps", lambda config: iter([skipped]))
+    assert ask(TEST)["state"] == "skipped"
+    does(monkeypatch, "steps", lambda config: iter([skipped, ConnectionStep("File")]))
+    assert ask(TEST)["state"] == "passed"
+
+
+@pytest.mark.parametrize("question", [TEST, TABLES])
+def test_configuration_without_a_system_is_an_error_and_no_failed_step(
+    monkeypatch: pytest.MonkeyPatch, question: SystemQuestion
+) -> None:
+    monkeypatch.setattr(ScriptedSource, "external_system", lambda self, config: None)
+    with pytest.raises(UnsupportedError, match="ScriptedSource has no connection test for this configuration"):
+        ask(question)
+
+
+def test_values_of_config_providers_are_masked_and_tables_with_them_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    does(monkeypatch, "steps", lambda config: iter([ConnectionStep("a", f"connected to {config['host']}")]))
+    found = [DataCollection(f"{name}.t", f"{name}.t") for name in ("public", "tricycle-77")]
+    does(monkeypatch, "collections", lambda config: found)
+    config = {"connector.class": PATH, "host": "tricycle-77"}
+    answer = answer_about_system(Plugins.discover(), config, TEST, {"tricycle-77"})
+    assert answer["steps"][0]["detail"] == "connected to [hidden]"
+    answer = answer_about_system(Plugins.discover(), config, TABLES, {"tricycle-77"})
+    assert ([one["name"] for one in answer["collections"]], answer["hidden"]) == (["public.t"], 1)
 
 
 def test_list_is_cancelled_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.incremental.snapshot import IncrementalSnapshot
 from connectors.cdc.incremental.watermarks import Watermarks
 from connectors.cdc.incremental.window import ChunkWindow, comparable
+from connectors.cdc.signals.actions import Signal
 from connectors.cdc.signals.signal_table import SignalTable
 from connectors.cdc.source_settings import SourceSettings
 from connectors.cdc.streaming.observers import ChangeObservers
@@ -239,7 +240,7 @@ def test_values_that_equal_themselves_are_comparable() -> None:
 
 
 def test_signals_are_inserted_rows_of_the_signal_table() -> None:
-    found = []
+    found: list[Signal] = []
     values = settings().signals
     table: SignalTable[Table, Sequence[str | None] | None] = SignalTable(
         values, found.append, lambda rows: rows, lambda rows, change: change

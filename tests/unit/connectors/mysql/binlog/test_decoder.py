@@ -280,13 +280,12 @@ def test_previous_gtids_may_have_tags(decoder: BinlogDecoder) -> None:
 def test_mariadb_gtids(decoder: BinlogDecoder) -> None:
     plain = decode(decoder, 162, struct.pack("<QIB", 100, 3, 0x29) + bytes(6))
     assert isinstance(plain, MariaDbGtidEvent)
-    assert (str(plain.gtid), plain.is_standalone, plain.is_ddl, plain.is_group_commit) == ("3-7-100", True, True, False)
+    assert (str(plain.gtid), plain.is_standalone, plain.is_ddl) == ("3-7-100", True, True)
     body = struct.pack("<QIB", 1, 0, 0x46) + (55).to_bytes(8, "little") + struct.pack("<IBB", 1, 2, 1) + b"abc"
     body += b"\x15\x02" + (44).to_bytes(8, "little") + (12).to_bytes(4, "little")
     full = decode(decoder, 162, body)
     assert (full.commit_id, full.xa_id, full.flags_extra, full.extra_engines) == (55, (1, b"ab", b"c"), 0x15, 2)
     assert (full.start_alter_sequence, full.thread_id, full.is_prepared_xa, full.is_completed_xa) == (44, 12, True, False)
-    assert full.is_transactional
     gtids = decode(decoder, 163, (2 | 1 << 28).to_bytes(4, "little") + struct.pack("<IIQIIQ", 0, 1, 9, 2, 3, 4))
     assert isinstance(gtids, MariaDbGtidList)
     assert (gtids.gtids, gtids.flags) == ((MariaDbGtid(0, 1, 9), MariaDbGtid(2, 3, 4)), 1)

@@ -55,6 +55,15 @@ def test_checksums_are_outside_only() -> None:
     assert len(list(decoder.payload_events(found))) == 3
 
 
+def test_transaction_that_is_left_in_the_middle_changes_nothing_for_other_events() -> None:
+    decoder, found = decode(payload(b"".join(INNER), compression=255))
+    events = decoder.payload_events(found)
+    next(events)
+    with pytest.raises(DataError, match=r"FORMAT_DESCRIPTION .* has a wrong checksum"):
+        decoder.decode(format_description(algorithm=1)[:-1] + b"?")
+    assert len(list(events)) == 2
+
+
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
@@ -63,7 +72,8 @@ def test_checksums_are_outside_only() -> None:
         (payload(INNER[2][:-1], compression=255), "has 26 bytes instead of 27"),
         (payload(zstandard.ZstdCompressor().compress(INNER[2])), f"has 27 bytes instead of {SIZE}"),
         (payload(bytes(30), compression=255), "has a damaged header"),
-        (payload(payload(b"", compression=255), compression=255), "a compressed transaction in a compressed transaction"),
+        (payload(payload(b"", compression=255), compression=255), "TRANSACTION_PAYLOAD in .*cannot be part of a transaction"),
+        (payload(format_description(), compression=255), "FORMAT_DESCRIPTION in .*cannot be part of a transaction"),
         (payload(event(16, b"\1"), compression=255), "XID in TRANSACTION_PAYLOAD at position"),
     ],
 )

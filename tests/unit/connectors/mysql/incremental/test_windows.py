@@ -90,13 +90,14 @@ def test_unknown_changes_and_other_versions_make_a_chunk_stale() -> None:
         window = window_of(table, ["1", "a"])
         window.on_change(change, version, keeps_same=False)
         assert window.is_stale
-    current: list[MySqlTableRows | None] = [table]
-    window = RowWindow(table, lambda: current[0], is_exact=True)
-    assert not window.is_stale
-    current[0] = other
-    assert window.is_stale
-    current[0] = None
-    assert window.is_stale
+
+
+@pytest.mark.parametrize(("has_changed", "is_stale"), [(False, False), (True, True), (None, True)])
+def test_a_chunk_of_a_version_that_is_not_current_is_stale(has_changed: bool | None, is_stale: bool) -> None:
+    """None: the table was dropped."""
+    table, other = table_of(_KEYED), table_of(_KEYED)
+    current = None if has_changed is None else other if has_changed else table
+    assert RowWindow(table, lambda: current, is_exact=True).is_stale is is_stale
 
 
 def test_a_row_whose_key_cannot_be_converted_stays_until_it_is_reported() -> None:

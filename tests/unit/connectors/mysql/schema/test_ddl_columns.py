@@ -89,9 +89,26 @@ def test_data_types_have_the_names_and_sizes_of_the_declaration(
     assert found.type_expression == name
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("ANSI", ("FLOAT", 6)), ("REAL_AS_FLOAT", ("FLOAT", 6)), ("", ("REAL", 7))])
+def test_real_is_a_float_if_the_sql_mode_says_so(mode: str, expected: tuple[str, int]) -> None:
+    table = parse_create_table("CREATE TABLE t (a REAL(5,2) NOT NULL)", "d", DdlContext(sql_mode=sql_mode_flags(mode)))
+    (found,) = table.columns
+    assert ((found.type_name, found.jdbc_type), found.length, found.scale) == (expected, 5, 2)
+
+
 @pytest.mark.parametrize(
     ("default", "expected"),
-    [("(1)", "1"), ("((-1))", "-1"), ("('x')", "x"), ("(NULL)", None), ("(b'11')", "3"), ("(1 + 1)", None), ("(uuid())", None)],
+    [
+        ("(1)", "1"),
+        ("((-1))", "-1"),
+        ("('x')", "x"),
+        ("(NULL)", None),
+        ("(b'11')", "3"),
+        ("(now(3))", "1970-01-01 00:00:00"),
+        ("((CURRENT_TIMESTAMP))", "1970-01-01 00:00:00"),
+        ("(1 + 1)", None),
+        ("(uuid())", None),
+    ],
 )
 def test_only_mariadb_stores_a_literal_in_parentheses(default: str, expected: str | None) -> None:
     for is_mariadb, value in ((True, expected), (False, None)):

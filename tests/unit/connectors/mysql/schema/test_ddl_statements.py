@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from connectors.mysql.schema.ddl import (
@@ -150,6 +152,16 @@ def test_defaults_are_set_and_dropped() -> None:
     assert not altered("ALTER a DROP DEFAULT").columns[1].has_default
     table = altered("ALTER a DROP DEFAULT", "CREATE TABLE t (a DATETIME DEFAULT now())", is_mariadb=True)
     assert table.columns[0].default == "1970-01-01 00:00:00"  # as MariaDB keeps it
+    table = altered("ALTER a SET DEFAULT NULL", "CREATE TABLE t (a DATETIME DEFAULT now())", is_mariadb=True)
+    assert table.columns[0].default == "1970-01-01 00:00:00"
+
+
+def test_columns_that_a_statement_adds_are_altered_and_modified() -> None:
+    base = "CREATE TABLE t (id INT)"
+    assert altered("ALTER b SET DEFAULT 7, ADD b INT", base).columns[1].default == "7"
+    assert not altered("ADD b INT NOT NULL DEFAULT 5, ALTER b DROP DEFAULT", base).columns[1].has_default
+    table = altered("ADD b INT FIRST, MODIFY b DATE", base)
+    assert [(column.name, column.type_name) for column in table.columns] == [("id", "INT"), ("b", "DATE")]
 
 
 def test_conversion_changes_the_charset_of_characters_and_the_size_of_texts() -> None:
@@ -157,9 +169,12 @@ def test_conversion_changes_the_charset_of_characters_and_the_size_of_texts() ->
     table = altered("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin, ADD f CHAR(3), ADD g CHAR(3) CHARSET ascii", base)
     assert [(c.type_name, c.charset) for c in table.columns] == [
         ("VARCHAR", "utf8mb4"), ("MEDIUMTEXT", "utf8mb4"), ("BLOB", None), ("MEDIUMTEXT BINARY", "utf8mb4"), ("INT", None),
-        ("CHAR", "utf8mb4"), ("CHAR", "ascii"),
+        ("CHAR", "utf8mb4"), ("CHAR", "utf8mb4"),
     ]  # fmt: skip
     assert table.charset == "utf8mb4"
+    table = altered("COLLATE utf8mb4_bin, MODIFY b TEXT CHARSET latin2, CONVERT TO CHARACTER SET ascii, ADD f VARBINARY(3)", base)
+    assert [c.charset for c in table.columns] == ["ascii", "ascii", None, "ascii", None, None]
+    assert (table.charset, table.column("b")) == ("utf8mb4", replace(table.columns[1], type_name="TEXT"))
 
 
 def test_default_charset_of_the_table_applies_to_new_columns_only() -> None:
@@ -351,6 +366,8 @@ def test_failed_create_or_replace_drops_the_table() -> None:
         ("CREATE TABLE u (a INT", ") expected, found the end", ("d.u",)),
         ("CREATE TABLE u", "columns expected", ("d.u",)),
         ("CREATE TABLE u (a INT) /*!50100 ENGINE=x", "an executable comment is not closed", ()),
+        ("DROP TABLE u; ALTER TABLE t DROP z; TRUNCATE v", "table d.t has no column z", ("d.u", "d.t", "d.v")),
+        ("ALTER TABLE t DROP z; FROB v", "table d.t has no column z", ()),
     ],
 )
 def test_statements_that_do_not_fit_are_refused_with_reason_and_tables(
@@ -361,7 +378,8 @@ def test_statements_that_do_not_fit_are_refused_with_reason_and_tables(
         model.run(statement)
     assert caught.value.reason == reason
     assert tuple(map(str, caught.value.tables)) == tables
-    assert statement in caught.value.message
+    assert caught.value.statement in statement
+    assert caught.value.statement in caught.value.message
     assert model.known() == ["d.t"]
 
 

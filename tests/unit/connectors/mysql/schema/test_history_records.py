@@ -134,9 +134,17 @@ _NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")
 @given(_NAMES, _NAMES)
 def test_ids_of_tables_round_trip(database: str, name: str) -> None:
     id = TableId(database, name)
-    if any(part[0] == '"' or part[-1] == '"' for part in id):
-        return  # Debezium takes such names for quoted ones
     assert parse_table_id(format_table_id(id)) == id
+
+
+@pytest.mark.parametrize("name", ['"q"', '"q', 'q"', '"', "'q'", "`q`", 'a"b', "a.b", "a b", "é漢"])
+def test_ids_with_odd_names_round_trip(name: str) -> None:
+    assert parse_table_id(format_table_id(TableId(name, name))) == TableId(name, name)
+
+
+def test_names_that_debezium_does_not_quote_are_read() -> None:
+    assert parse_table_id('"d"."q') == TableId("d", '"q')
+    assert parse_table_id('"d".q"') == TableId("d", 'q"')
 
 
 @settings(max_examples=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,26 @@ def test_file_has_one_record_per_line_and_survives_a_partial_one(tmp_path: Path)
     path.write_bytes(path.read_bytes() + b'{"last":"without newline"}')
     FileHistoryStore(path).append([b"7"])
     assert list(FileHistoryStore(path).read())[2:] == [b"{}", b'{"last":"without newline"}', b"7"]
+
+
+def test_new_file_is_durable_with_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    FileHistoryStore(tmp_path / "a" / "b" / "history.dat").append([b"{}"])
+    assert {str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b"), str(tmp_path / "a/b/history.dat")} == set(synced)
+
+
+def test_append_reads_only_the_end_of_the_file(tmp_path: Path) -> None:
+    def bytes_read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    path = tmp_path / "history.dat"
+    path.write_bytes((b'{"a":"' + b"x" * 1000 + b'"}\n') * 5000 + b'{"b":"' + b"y" * 150_000 + b'"}')
+    before = bytes_read()
+    FileHistoryStore(path).append([b"{}"])
+    assert bytes_read() - before < 1_000_000
+    assert path.read_bytes().endswith(b'yyy"}\n{}\n')
+    assert sum(1 for _ in FileHistoryStore(path).read()) == 5002
 
 
 def test_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from typing import Any
 
@@ -30,6 +31,9 @@ _UUID = "123e4567-e89b-12d3-a456-426655440000"
         ("BINARY", "00ff", b"\0\xff"),
         ("UUID", _UUID, uuid.UUID(_UUID)),
         ("DOUBLE", "1.5", 1.5),
+        ("DATE", "2024-02-29", dt.date(2024, 2, 29)),
+        ("TIME", "-838:59:59", -dt.timedelta(seconds=3020399)),
+        ("TIME", "00:00:01.000002", dt.timedelta(seconds=1, microseconds=2)),
     ],
 )
 def test_keys_survive_their_form_in_offsets(type_name: str, text: str, value: Any) -> None:
@@ -45,8 +49,11 @@ def test_decimal_key() -> None:
     assert MYSQL_JAVA_KEYS.parse(stored) == ("-12.30",)
 
 
-def test_keys_of_dates_are_not_stored() -> None:
-    assert MYSQL_JAVA_KEYS.write(("2024-01-01",), [key_type_name(Column("id", 1, "DATE", "DATE", 91))]) is None
+@pytest.mark.parametrize(
+    ("type_name", "text"), [("DATE", "0000-00-00"), ("DATETIME", "2024-01-01 00:00:00"), ("TIMESTAMP", "2024-01-01 00:00:00")]
+)
+def test_keys_without_a_java_value_are_not_stored(type_name: str, text: str) -> None:
+    assert MYSQL_JAVA_KEYS.write((text,), [key_type_name(Column("id", 1, type_name, type_name, 91))]) is None
 
 
 @pytest.mark.parametrize(

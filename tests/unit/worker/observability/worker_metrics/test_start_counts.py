@@ -49,6 +49,18 @@ def test_instances_that_are_elsewhere_are_forgotten() -> None:
     assert counts.figures({T}).restarts == {}
 
 
+def test_stall_of_a_restart_that_hangs_is_known_before_its_first_state() -> None:
+    counts = StartCounts(RecordingListener())
+    report(counts, 1, State.RUNNING)
+    counts.on_stall(2, T, Stall("call", "preparing", 1, "it has not returned"))
+    assert counts.figures({T}).stalls == {T: "call"}
+    report(counts, 1, State.UNASSIGNED)
+    assert counts.figures({T}).stalls == {T: "call"}
+    report(counts, 2, State.RUNNING)
+    assert (counts.figures({T}).stalls, counts.figures({T}).restarts) == ({}, {T: 1})
+    assert counts.figures({T}).tasks == Startups(2, 0)
+
+
 def test_stalls_are_known_until_the_task_moves_or_starts_again() -> None:
     counts = StartCounts(RecordingListener())
     stall = Stall("call", "polling", 1, "poll() has not returned")

@@ -1,0 +1,198 @@
+"""Bytes of MySQL's binary log become change events: GTIDs with clocks, compressed transactions, and restarts within them."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import zstandard
+
+from connectors.cdc.offsets import source_partition
+from connectors.cdc.schema.filters import Filters
+from connectors.cdc.streaming.transaction_metadata import TransactionMetadata
+from connectors.mysql.binlog import BinlogDecoder, GtidSet
+from connectors.mysql.config import parse_config
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.offsets import BinlogPosition, parse_gtids, parse_offset
+from connectors.mysql.schema.captured_tables import MySqlCapturedTables
+from connectors.mysql.schema.history.ddl_selection import DdlSelection
+from connectors.mysql.schema.history.history import SchemaHistory
+from connectors.mysql.schema.history.store import MemoryHistoryStore
+from connectors.mysql.schema.tables import TableStructures
+from connectors.mysql.server import ServerInfo
+from connectors.mysql.streaming.change_events import BinlogEventBuilder
+from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
+from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.structure_changes import StructureChanges
+from tests.support.binlog_encoder import event, field, format_description, packed_int, row, rows_body, table_map
+from tests.support.source_runner import shown
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+COMMIT_US = 1_700_000_000_123_456
+FILE = "binlog.000007"
+CONFIG = {
+    "topic.prefix": "shop",
+    "database.hostname": "h",
+    "database.user": "u",
+    "database.server.id": "5",
+    "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
+    "provide.transaction.metadata": "true",
+}
+
+
+class Stream:
+    """A stream that begins at an offset."""
+
+    def __init__(self, start: BinlogPosition, **config: str) -> None:
+        settings = parse_config({**CONFIG, **{key.replace("_", "."): value for key, value in config.items()}})
+        filters = Filters(settings.capture)
+        tables = MySqlCapturedTables(settings, filters)
+        self.store = MemoryHistoryStore()
+        history = SchemaHistory(self.store, source_partition("shop"), settings.history)
+        selection = DdlSelection(settings.history, tables.captures, filters.captures_schema)
+        structures = TableStructures(history, selection.is_stored)
+        structures.set_server(ServerInfo("8.4.3", (8, 4, 3), False, {"gtid_mode": "ON"}))
+        ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
+        structures.record(structures.changes_of(ddl, "db"), {"file": FILE, "pos": 4}, "db", ddl, ts_ms=0)
+        builder = BinlogEventBuilder(settings, "1")
+        changes = StructureChanges(settings, structures, tables, selection, builder, _connect)
+        metadata = TransactionMetadata("shop", ".", settings.events, lambda id, offset: id)
+        decoder = BinlogDecoder(file=start.file, master_checksum="CRC32")
+        self.emitter = BinlogEventEmitter(
+            start, parse_gtids(start.gtids), decoder, builder, tables, changes, BinlogObservers(), metadata
+        )
+        # As a server does when a stream begins at GTIDs: the file that it reads, from its beginning.
+        rotate = event(4, (4).to_bytes(8, "little") + FILE.encode(), next_position=0, flags=0x20)
+        self.emitter.on_event(_with_checksum(rotate))
+        self.emitter.on_event(format_description(algorithm=1))
+
+    def read(self, events: Sequence[bytes]) -> list[Any]:
+        for data in events:
+            self.emitter.on_event(data)
+        return list(self.emitter.take_records())
+
+
+def _connect() -> MySqlConnection:
+    raise AssertionError("no query is needed")
+
+
+def gtid(sequence: int, at: int) -> bytes:
+    body = struct.pack("<B16sq", 0, uuid.UUID(UUID).bytes, sequence) + b"\2" + struct.pack("<qq", 0, 1)
+    return event(33, body + COMMIT_US.to_bytes(7, "little") + packed_int(200), next_position=at)
+
+
+def query(sql: str, at: int) -> bytes:
+    return event(2, struct.pack("<IIBHH", 77, 0, 2, 0, 0) + b"db\0" + sql.encode(), next_position=at)
+
+
+def rows(code: int, *images: tuple[int, int | None], at: int = 0, is_update: bool = False) -> bytes:
+    content = b"".join(row([struct.pack("<i", a), None if b is None else struct.pack("<i", b)]) for a, b in images)
+    return event(code, rows_body(content, 2, after=b"\3" if is_update else None), next_position=at)
+
+
+TABLE = [(3, b""), (3, b"")]
+WRITE, UPDATE, DELETE = 30, 31, 32
+
+
+def transaction(sequence: int, at: int, *, is_compressed: bool) -> list[bytes]:
+    """Inserts two rows, updates one, and deletes one; it ends at the position ``at`` + 600."""
+    nullable = table_map(TABLE).replace(b"\2\3\3\0\3", b"\2\3\3\0\2")  # the key is NOT NULL
+    inner = [
+        query("BEGIN", at + 200),
+        nullable[:13] + (at + 250).to_bytes(4, "little") + nullable[17:],
+        rows(WRITE, (1, 10), (2, None), at=at + 300),
+        rows(UPDATE, (1, 10), (1, 11), at=at + 350, is_update=True),
+        rows(DELETE, (2, None), at=at + 400),
+        event(16, (9).to_bytes(8, "little"), next_position=at + 600),
+    ]
+    if not is_compressed:
+        return [gtid(sequence, at + 100), *inner]
+    content = b"".join(inner)
+    packed = zstandard.ZstdCompressor().compress(content)
+    fields = field(1, packed_int(len(packed))) + field(2, packed_int(0)) + field(3, packed_int(len(content)))
+    return [gtid(sequence, at + 100), event(40, fields + b"\0" + packed, next_position=at + 600)]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The events of transactions, by the last number of their GTIDs."""
+
+    transactions: Mapping[int, Sequence[bytes]]
+
+    def after(self, gtids: str) -> list[bytes]:
+        """What a server sends to a client that has these transactions, with checksums."""
+        known = GtidSet.parse(gtids)
+        found = []
+        for sequence, events in self.transactions.items():
+            if not GtidSet.parse(f"{UUID}:{sequence}").is_subset(known):
+                found += [_with_checksum(data) for data in events]
+        return found
+
+
+def _with_checksum(data: bytes) -> bytes:
+    sized = data[:9] + (len(data) + 4).to_bytes(4, "little") + data[13:]
+    return sized + zlib.crc32(sized).to_bytes(4, "little")
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+def log(request: pytest.FixtureRequest) -> Log:
+    """Two transactions, and a statement between them."""
+    return Log(
+        {
+            6: transaction(6, 1000, is_compressed=request.param),
+            7: [gtid(7, 1700), query("ALTER TABLE t COMMENT 'new'", 1800)],
+            8: transaction(8, 2000, is_compressed=request.param),
+        }
+    )
+
+
+def _changes(records: Sequence[Any]) -> list[Any]:
+    return [shown(r) for r in records if r.topic == "shop.db.t"]
+
+
+GTIDS = f"{UUID}:1-5"
+START = BinlogPosition(FILE, 1000, GTIDS)
+EXPECTED = [
+    ("t", "c", None, {"id": 1, "n": 10}),
+    ("t", "c", None, {"id": 2, "n": None}),
+    ("t", "u", {"id": 1, "n": 10}, {"id": 1, "n": 11}),
+    ("t", "d", {"id": 2, "n": None}, None),
+    ("t", "tombstone", {"id": 2}),
+]
+
+
+def test_transactions_have_gtids_clocks_and_metadata(log: Log) -> None:
+    records = Stream(START).read(log.after(GTIDS))
+    assert _changes(records) == EXPECTED * 2
+    begin, *_ = records
+    assert (begin.topic, begin.value["status"], begin.value["id"]) == ("shop.transaction", "BEGIN", f"{UUID}:6")
+    block = records[1].value["source"].as_dict()
+    assert (block["connector"], block["gtid"], block["file"], block["thread"]) == ("mysql", f"{UUID}:6", FILE, 77)
+    assert (block["ts_us"], block["ts_ms"], block["server_id"]) == (COMMIT_US, COMMIT_US // 1000, 7)
+    end = next(r for r in records if r.topic == "shop.transaction" and r.value["status"] == "END")
+    assert (end.value["event_count"], end.source_offset["gtids"]) == (4, f"{UUID}:1-6")
+    (change,) = [r for r in records if r.topic == "shop"]
+    assert change.value["ddl"].startswith("ALTER TABLE t")
+    assert change.source_offset["gtids"] == f"{UUID}:1-7"
+
+
+def test_every_offset_continues_with_the_next_change(log: Log) -> None:
+    records = Stream(START).read(log.after(GTIDS))
+    for number, record in enumerate(records):
+        position = parse_offset(record.source_offset).position
+        found = Stream(position).read(log.after(position.gtids or ""))
+        # The offset of a delete is that before its row, because its tombstone follows.
+        repeated = 1 if record.topic == "shop.db.t" and shown(record)[1] == "d" else 0
+        assert _changes(found) == _changes(records[number + 1 - repeated :])
+
+
+def test_sources_that_are_not_read_are_left_out(log: Log) -> None:
+    stream = Stream(START, gtid_source_excludes=UUID)
+    records = stream.read(log.after(GTIDS))
+    assert [r.topic for r in records] == ["shop"], "the structure of tables is followed all the same"
+    assert stream.emitter.position.gtids == f"{UUID}:1-8"
