@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef, ConfigValue
-from connect.connector import ExactlyOnceSupport, SourceConnector
 from connect.errors import BadRequestError, ConfigError, ConnectError
-from connect.external_system import EntryForm
-from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
-from connectors.cdc.errors import WaitInterrupted
+from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource, check_given_offset
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters, name_matches
-from connectors.cdc.validation import check_given_offset, with_findings
 from connectors.postgres.config import Address, PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
 from connectors.postgres.connection import Connection, is_standby
@@ -31,64 +26,32 @@ if TYPE_CHECKING:
     from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSource
 
-_MAX_VALIDATION_S = 10.0
 _POSITIONS = ("lsn", "lsn_proc", "lsn_commit", TX_LSN, TX_EVENTS, TIMELINE, COMMIT_LSN)
 
 
-class PostgresSource(SourceConnector):
+class PostgresSource(ChangeSource):
     """Captures changes of a PostgreSQL database in Debezium's format.
 
     The counterpart of ``io.debezium.connector.postgresql.PostgresConnector``.
     """
 
-    version = sluice_version()
-    most_tasks = 1
-    # With a backlog, large requests save a quarter of the CPU: while a request is in flight, the client's thread keeps looking
-    # whether the next one may be sent, if that is full or has waited for linger.ms (librdkafka 2.16 with an idempotent producer).
-    producer_defaults = MappingProxyType({"batch.size": "1000000", "linger.ms": "20"})
     open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
 
-    collection_keys = MappingProxyType(
-        dict.fromkeys(("table.include.list", "table.exclude.list", "snapshot.include.collection.list"), EntryForm.REGEX)
-    )
-
-    def __init__(self) -> None:
-        self._config: dict[str, str] = {}
-
-    def start(self, config: Mapping[str, str]) -> None:
+    def require_valid(self, config: Mapping[str, str]) -> None:
         parse_config(config)
-        self._config = dict(config)
 
     def task_class(self) -> type[PostgresSourceTask]:
         return PostgresSourceTask
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        return [dict(self._config)]
-
-    def stop(self) -> None:
-        """Does nothing: the task owns all connections."""
-
     def config_def(self) -> ConfigDef:
         return config_def()
 
-    def check_config(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        return with_findings(super().check_config(config), check_dynamic_keys(config))
+    def check_keys(self, config: Mapping[str, str]) -> Iterable[ConfigValue]:
+        return check_dynamic_keys(config)
 
-    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the keys, then the server: connects and checks wal_level, privileges, slot, publication, and tables."""
-        values = self.check_config(config)
-        known = {value.name: value for value in values}
-        if any(value.errors for value in values):
-            return values
-        try:
-            _validate_on_server(parse_config(config))
-        except ConfigError as e:
-            known[e.key if e.key in known else "database.hostname"].errors.append(e.message)
-        except ConnectError as e:
-            known["database.hostname"].errors.append(e.message)
-        except WaitInterrupted:
-            pass
-        return values
+    def check_on_server(self, config: Mapping[str, str]) -> None:
+        """Checks wal_level, privileges, slot, publication, and tables."""
+        _validate_on_server(parse_config(config))
 
     def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
         from connectors.postgres.external_system import PostgresSystem
@@ -99,9 +62,6 @@ class PostgresSource(SourceConnector):
         from connectors.postgres.verification import PostgresVerification
 
         return PostgresVerification(config)
-
-    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
@@ -124,7 +84,7 @@ class PostgresSource(SourceConnector):
 def _check_primary(address: Address, interrupt: Interrupt) -> None:
     """Raises ConfigError if the primary of a standby cannot be reached, or is a standby itself."""
     try:
-        primary = Connection.open(address, interrupt, timeout_s=_MAX_VALIDATION_S)
+        primary = Connection.open(address, interrupt, timeout_s=MAX_VALIDATION_S)
         try:
             if is_standby(primary):
                 raise ConfigError(f"PostgreSQL at {address} is a standby too", key="database.primary.hostname")
@@ -137,7 +97,7 @@ def _check_primary(address: Address, interrupt: Interrupt) -> None:
 def _validate_on_server(settings: PostgresConfig) -> None:
     interrupt = Interrupt()
     try:
-        sql = Connection.open(settings.address, interrupt, timeout_s=_MAX_VALIDATION_S)
+        sql = Connection.open(settings.address, interrupt, timeout_s=MAX_VALIDATION_S)
         try:
             filters = Filters(settings.capture)
             tables = publications.read_captured_tables(sql, settings, filters)

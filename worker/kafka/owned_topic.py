@@ -54,6 +54,13 @@ class KafkaOwnedTopic:
                 f"topic {self._topic} was not created within {self._settings.create_timeout_s:g} s: no Kafka broker answers at "
                 f"{self._bootstrap}"
             )
+        admin = self._new_admin()
+        while not self._has_partition(admin):  # brokers show it a little later
+            if time.monotonic() >= deadline:
+                raise UnreachableError(
+                    f"topic {self._topic} was created, but the broker at {self._bootstrap} does not show it yet"
+                )
+            pause.wait(_RETRY_FIRST_S)
 
     def is_empty(self) -> bool:
         first, end = self._offsets()

@@ -16,6 +16,7 @@ from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.incremental.keyset import order_by
 from connectors.databases.mysql.row_decoder import Decode
+from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
 from connectors.mysql.errors import MySqlServerError
@@ -117,38 +118,40 @@ class BinlogChunkReader:
         self._decode: tuple[MySqlTableRows, Decode] | None = None
         self._connection: MySqlConnection | None = None
         self._rejected: tuple[str, BinlogMark] | None = None
-        """The error of the last attempt, and the end of the log at that time."""
+        """Why the table could not be read, and the end of the log when that was found out."""
 
     def find_tables(self) -> list[tuple[str, str]]:
+        # A table that has just been created may not have been streamed yet.
+        created = (TableId(info.database, info.name) for info in read_tables(self._session()))
+        found = sorted(id for id in {*self._structures.tables, *created} if self._tables.captures(id))
         is_signal_table = self._tables.filters.is_signal_table
-        found = sorted(id for id in self._structures.tables if self._tables.captures(id))
-        return [(id.database, id.name) for id in found if not is_signal_table(id.database, id.name)]
+        return [(id.database, id.name) for id in found if not is_signal_table(*id)]
 
     def read(self, collection: DataCollection, scan: TableScan) -> Chunk[RowWindow, BinlogMark]:
         connection = self._session()
         rows = self._current_version(TableId(collection.schema, collection.name))
         if rows is None:
-            raise TableSkipped("UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
-        query = self._query(rows, collection)
+            self._judge(connection, "UNKNOWN_SCHEMA", f"table {collection} does not exist or is not captured")
+        query = self._query(self._tables.snapshot_rows(rows.table), collection)
         try:
             with _transaction(connection, self._stream.server()) as contents:
                 self._check_visibility(contents)
                 chunk = self._read(connection, query, scan, contents)
         except MySqlServerError as e:
-            self._judge(connection, e)
+            if e.number in (_LOCKED, _TABLE_CHANGED):
+                raise ChunkDelayed(e.message) from e
+            self._judge(connection, "SQL_EXCEPTION", e.message)
         self._rejected = None
         return chunk
 
-    def _judge(self, connection: MySqlConnection, error: MySqlServerError) -> NoReturn:
+    def _judge(self, connection: MySqlConnection, status: str, reason: str) -> NoReturn:
         """Raises ChunkDelayed as long as the stream may tell what has happened to the table, else TableSkipped."""
-        if error.number in (_LOCKED, _TABLE_CHANGED):
-            raise ChunkDelayed(error.message) from error
-        if self._rejected is None or self._rejected[0] != error.message:
-            self._rejected = error.message, BinlogMark.at(read_end(connection, self._stream.server()))
+        if self._rejected is None or self._rejected[0] != reason:
+            self._rejected = reason, BinlogMark.at(read_end(connection, self._stream.server()))
         if not self._rejected[1].is_at_or_before(self._stream.position().position):
-            raise ChunkDelayed(error.message) from error
+            raise ChunkDelayed(reason)
         self._rejected = None
-        raise TableSkipped("SQL_EXCEPTION", error.message) from error
+        raise TableSkipped(status, reason)
 
     def records(self, window: RowWindow, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SourceRecord]:
         return self._events.records(window, before, after)
@@ -186,7 +189,7 @@ class BinlogChunkReader:
     def _current_version(self, id: TableId) -> MySqlTableRows | None:
         """The version of a table at the position of the stream; None if it does not exist there, or is not captured."""
         table = self._structures.tables.get(id)
-        return None if table is None or not self._tables.captures(id) else self._tables.snapshot_rows(table)
+        return None if table is None or not self._tables.captures(id) else self._tables.rows_of(table)
 
     def _query(self, rows: MySqlTableRows, collection: DataCollection) -> _ChunkQuery:
         names: Sequence[str] = rows.key

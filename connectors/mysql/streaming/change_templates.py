@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-from connect.data.schema import Schema, Type
+from connect.data.schema import Type
 from connect.record import SourceRecord
 from connect.text_records import Cell, Fixed, Part, RecordTemplate, Slot, StructTemplate, TextKind, TextRows
 from connectors.cdc.schema.row_keys import key_cells
+from connectors.cdc.streaming.row_templates import envelope_template, struct_template, text_rows
 from connectors.mysql.binlog import RowsKind
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.streaming.change_events import BinlogEventBuilder, EventValues, RowPlace
 
 _NUMBERS = {name: Slot(number) for number, name in enumerate(EventValues._fields)}
-_SPECIAL = bytes(range(0x20)) + b'"\\' + bytes(range(0xF0, 0xF5))
-"""Control characters, quotes, backslashes, and the first bytes of characters beyond U+FFFF."""
 _SHARED = ("ts_ms", "ts_us", "ts_ns", "server_id", "gtid", "file", "thread", "query")
 """Fields of the source block that are values of :class:`EventValues`."""
 
@@ -48,22 +46,19 @@ def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: Bin
     before = _value_cells(rows, 0)
     after = _value_cells(rows, width if kind.has_before else 0)
     end = width * (kind.has_before + kind.has_after)
-    parts: dict[str, Part] = {
-        "source": _source_template(rows, builder, end),
-        "op": Fixed(kind.op),
-        "ts_ms": _NUMBERS["now_ms"],
-        "ts_us": _NUMBERS["now_us"],
-        "ts_ns": _NUMBERS["now_ns"],
-    }
-    if kind.has_before:
-        parts["before"] = StructTemplate(schemas.value, before)
-    if kind.has_after:
-        parts["after"] = StructTemplate(schemas.value, after)
+    now = tuple(_NUMBERS[name] for name in ("now_ms", "now_us", "now_ns"))
+    value = envelope_template(
+        schemas,
+        _source_template(rows, builder, end),
+        kind.op,
+        now,
+        before if kind.has_before else None,
+        after if kind.has_after else None,
+    )
     latest = after if kind.has_after else before
     key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.row_columns, rows.key_indexes, latest))
     has_tombstones = kind.op == "d" and builder.settings.tombstones and key is not None
     reader = BinlogChangeReader(rows, builder, kind, end, has_tombstones=has_tombstones)
-    value = _template(schemas.envelope, parts)
     return RecordTemplate(rows.topic, key, value, builder.context, 2 if has_tombstones else 1, reader)
 
 
@@ -85,12 +80,7 @@ def _source_template(rows: MySqlTableRows, builder: BinlogEventBuilder, end: int
     parts: dict[str, Part] = {name: Fixed(value) for name, value in zip(names, constants, strict=True)}
     parts |= {name: _NUMBERS[name] for name in _SHARED}
     parts |= {"pos": Cell(end, TextKind.VALUE, _same), "row": Cell(end + 1, TextKind.VALUE, _same)}
-    return _template(builder.source, parts)
-
-
-def _template(schema: Schema, parts: Mapping[str, Part]) -> StructTemplate:
-    """A struct whose other fields are null."""
-    return StructTemplate(schema, tuple(parts.get(field.name, Fixed(None)) for field in schema.fields or ()))
+    return struct_template(builder.source, parts)
 
 
 class BinlogChangeReader:
@@ -110,11 +100,7 @@ class BinlogChangeReader:
         self._strings = [i for i, column in enumerate(columns) if column.text.schema.type is Type.STRING]
 
     def text_rows(self, rows: Sequence[Sequence[Any]]) -> TextRows:
-        columns = list(zip(*rows, strict=True))
-        has_nulls = any(None in columns[i] for i in self._optional)
-        strings = chain.from_iterable(columns[i] for i in self._strings)
-        text = "".join(filter(None, strings) if has_nulls else strings).encode()
-        return TextRows(rows, has_nulls, len(text.translate(None, _SPECIAL)) == len(text), None)
+        return text_rows(rows, self._optional, self._strings)
 
     def create(self, row: Sequence[Any]) -> list[SourceRecord]:
         kind, rows, width = self._kind, self._rows, len(self._rows.columns)

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from connect.record import SourceRecord
@@ -26,6 +25,7 @@ from connect.text_records import (
     TextRows,
 )
 from connectors.cdc.schema.row_keys import key_cells
+from connectors.cdc.streaming.row_templates import envelope_template, struct_template, text_rows
 from connectors.postgres.offsets import change_offset
 from connectors.postgres.schema import source_block as block
 from connectors.postgres.schema.row_decoder import TableRows, TupleDecoder
@@ -42,8 +42,6 @@ from connectors.postgres.streaming.change_events import ChangeEventBuilder, Stre
 from connectors.postgres.streaming.pgoutput import DELETE, INSERT, KEY_TUPLE, NEW_TUPLE, OLD_TUPLE, UPDATE, pad_message
 
 _NUMBERS = {name: Slot(number) for number, name in enumerate(TransactionValues._fields)}
-_SPECIAL = bytes(range(0x20)) + b'"\\' + bytes(range(0xF0, 0xF5))
-"""Control characters, quotes, backslashes, and the first bytes of characters beyond U+FFFF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,24 +109,20 @@ def _record_template(table: StreamedTable, builder: ChangeEventBuilder, kind: Ch
     new_at = width if kind.has_before and kind.has_after else 0
     end = new_at + width
     latest = row_cells(rows, new_at) if new_at else cells
-    parts: dict[str, Part] = {
-        "source": _source_template(rows, builder, end),
-        "op": Fixed(kind.op),
-        "ts_ms": _NUMBERS["now_ms"],
-        "ts_us": _NUMBERS["now_us"],
-        "ts_ns": _NUMBERS["now_ns"],
-    }
-    if kind.has_before:
-        parts["before"] = StructTemplate(schemas.value, cells)
-    if kind.has_after:
-        parts["after"] = StructTemplate(schemas.value, latest)
+    now = tuple(_NUMBERS[name] for name in ("now_ms", "now_us", "now_ns"))
+    value = envelope_template(
+        schemas,
+        _source_template(rows, builder, end),
+        kind.op,
+        now,
+        cells if kind.has_before else None,
+        latest if kind.has_after else None,
+    )
     key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.columns, rows.key_indexes, latest))
     settings = builder.settings
     has_tombstones = kind.op == "d" and (settings.tombstones if key is not None else settings.null_key_tombstones)
     reader = ChangeReader(table, builder, kind, end, has_tombstones=has_tombstones, are_values=are_values)
-    return RecordTemplate(
-        rows.topic, key, _template(schemas.envelope, parts), builder.context, 2 if has_tombstones else 1, reader
-    )
+    return RecordTemplate(rows.topic, key, value, builder.context, 2 if has_tombstones else 1, reader)
 
 
 def _source_template(rows: TableRows, builder: ChangeEventBuilder, lsn_at: int) -> StructTemplate:
@@ -145,12 +139,7 @@ def _source_template(rows: TableRows, builder: ChangeEventBuilder, lsn_at: int) 
         "origin": _NUMBERS["origin"],
         "origin_lsn": _NUMBERS["origin_lsn"],
     }
-    return _template(block.SOURCE, parts)
-
-
-def _template(schema: Any, parts: Mapping[str, Part]) -> StructTemplate:
-    """A struct whose other fields are null."""
-    return StructTemplate(schema, tuple(parts.get(field.name, Fixed(None)) for field in schema.fields))
+    return struct_template(block.SOURCE, parts)
 
 
 class ChangeReader:
@@ -181,12 +170,7 @@ class ChangeReader:
         self._strings = [] if are_values else [i for i in range(end) if kinds[i] is TextKind.STRING]
 
     def text_rows(self, rows: Sequence[Sequence[Any]]) -> TextRows:
-        columns = list(zip(*rows, strict=True))
-        has_nulls = any(None in columns[i] for i in self._optional)
-        strings = chain.from_iterable(columns[i] for i in self._strings)
-        text = "".join(filter(None, strings) if has_nulls else strings).encode()
-        is_plain = len(text.translate(None, _SPECIAL)) == len(text)
-        return TextRows(rows, has_nulls, is_plain, None)
+        return text_rows(rows, self._optional, self._strings)
 
     def create(self, row: Sequence[Any]) -> list[SourceRecord]:
         kind, table, values = self._kind, self._table, self._values

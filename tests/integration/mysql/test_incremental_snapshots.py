@@ -320,6 +320,16 @@ def test_a_chunk_is_read_again_if_the_table_changes_before_its_position(table: S
     assert {tuple(row) for row in replayed.rows.values()} == {tuple(columns)}
 
 
+def test_a_table_may_be_read_as_soon_as_it_exists(table: SignaledSource) -> None:
+    table.start(read_only="true")
+    table.execute("CREATE TABLE late (id INT PRIMARY KEY)")
+    table.execute("INSERT INTO late VALUES (1), (2)")
+    # The signal is handled before the stream has the table.
+    table.task.signal("1", "execute-snapshot", json.dumps(table.request_data("late")))
+    records = [record for record in table.until_read() if record.topic.endswith(".late")]
+    assert [(record.value["op"], record.key["id"]) for record in records] == [("c", 1), ("c", 2), ("r", 1), ("r", 2)]
+
+
 def test_a_table_that_is_dropped_is_skipped(table: SignaledSource, caplog: Any) -> None:
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from connectors.mysql.schema.model import TableId
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from worker.kafka.admin import KafkaAdmin
+from worker.kafka.internal_topics import InternalTopics
 from worker.kafka.owned_topic import KafkaOwnedTopic
 
 
@@ -47,6 +50,9 @@ def test_topic_is_created_once_with_one_partition_and_the_configs(
 def test_topic_with_more_partitions_is_refused(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:
     name = unique_name("wide")
     KafkaAdmin({"bootstrap.servers": broker.bootstrap}).create_topic(name, 2, 1, {})
+    admin, deadline, pause = InternalTopics({"bootstrap.servers": broker.bootstrap}), time.monotonic() + 60, threading.Event()
+    while admin.count_partitions(name) is None and time.monotonic() < deadline:  # brokers show it a little later
+        pause.wait(0.1)
     topic = opened(broker.bootstrap, name)
     try:
         with pytest.raises(ConnectError, match=f"topic {name} has 2 partitions; expected one"):
