@@ -10,6 +10,7 @@ from typing import Any
 
 import pymysql
 
+from connectors.mysql.errors import error_number
 from connectors.mysql.offsets import FILE, GTIDS
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
@@ -18,6 +19,10 @@ from tests.chaos.source_pipeline import ARRIVES_S, SourcePipeline, SourceStream,
 from worker.storage.file_offset_store import OffsetFile
 
 _DDL_EVERY = 40
+_REBUILD_EVERY = 8_000
+"""A table keeps the columns that were dropped until it is rebuilt, and may have 1,017 with them."""
+_SHUTDOWN, _KILLED = 1053, 1927
+_FIRST_OF_CLIENT = 2000
 
 
 class MariaDbChanges(CommittedChanges):
@@ -35,6 +40,10 @@ class MariaDbChanges(CommittedChanges):
     def _connect(self) -> Any:
         return self._server.connect(self._database, connect_timeout=5)
 
+    def _is_lost(self, error: Exception) -> bool:
+        number = error_number(error)
+        return number in (0, _SHUTDOWN, _KILLED) or number >= _FIRST_OF_CLIENT
+
     def _last_number(self, connection: Any) -> int:
         with connection.cursor() as cursor:
             cursor.execute("SELECT COALESCE(MAX(n), 0) FROM events")
@@ -42,8 +51,10 @@ class MariaDbChanges(CommittedChanges):
 
     def _commit_change(self, connection: Any, n: int) -> None:
         with connection.cursor() as cursor:
+            if n % _REBUILD_EVERY == 0:
+                cursor.execute("ALTER TABLE counters FORCE")
             if n % _DDL_EVERY == 0:
-                cursor.execute("ALTER TABLE counters ADD COLUMN IF NOT EXISTS extra varchar(30) NOT NULL DEFAULT 'x' FIRST")
+                cursor.execute("ALTER TABLE counters ADD COLUMN IF NOT EXISTS extra int NOT NULL DEFAULT 7 FIRST")
             elif n % _DDL_EVERY == _DDL_EVERY // 2:
                 cursor.execute("ALTER TABLE counters DROP COLUMN IF EXISTS extra")
             cursor.execute("BEGIN")
@@ -143,6 +154,15 @@ class MariaDbStream(SourceStream):
         missing = completed.difference(self.pipeline.numbers())
         assert not missing, f"the offset {offset} contains {sorted(missing)[:10]}, which are not in the topic"
         self.checked = max(self.checked, len(completed))
+
+    def wait_for_events(self, count: int) -> None:
+        try:
+            super().wait_for_events(count)
+        except AssertionError as e:
+            newest = self.query("SELECT MAX(n) FROM events")
+            sessions = self.query("SELECT id, command, time, state, info FROM information_schema.processlist")
+            e.add_note(f"the topic has {max(self.pipeline.numbers())}, the table {newest}; sessions: {sessions}")
+            raise
 
     def switch_file(self) -> None:
         self.query("FLUSH BINARY LOGS")

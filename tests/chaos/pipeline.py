@@ -59,12 +59,18 @@ class CommittedChanges(Background):
                             self._commit_change(connection, n)
                             self.committed += 1
                         self._stop.wait(0.01)
-            except self.lost_connection:
+            except self.lost_connection as e:
+                if not self._is_lost(e):
+                    raise
                 self._stop.wait(0.2)
 
     @abstractmethod
     def _connect(self) -> Any:
         """Connects to the database, with autocommit."""
+
+    def _is_lost(self, error: Exception) -> bool:
+        """Whether a ``lost_connection`` is one: others end the work."""
+        return True
 
     @abstractmethod
     def _last_number(self, connection: Any) -> int:
