@@ -31,6 +31,8 @@ ALL = (
     "postgres_memory",
     "mariadb_snapshot",
     "mariadb_stream",
+    "mariadb_commits",
+    "mariadb_memory",
     "jdbc_source",
     "jdbc_sink",
     "lake_append",

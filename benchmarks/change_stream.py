@@ -83,12 +83,13 @@ def at_rate(per_s: float, count: int, run: Callable[[int], object]) -> None:
             time.sleep(left)
 
 
-def _source_time_us(value: Mapping[str, Any]) -> int:
+def source_time_us(value: Mapping[str, Any]) -> int:
+    """The time of a commit in the source block, in microseconds since 1970."""
     return int(value["source"]["ts_us"])
 
 
 def latencies_ms(
-    here: BenchmarkEnvironment, starts: Mapping[str, int], committed_us: Callable[[Any], int] = _source_time_us
+    here: BenchmarkEnvironment, starts: Mapping[str, int], committed_us: Callable[[Any], int] = source_time_us
 ) -> list[float]:
     """Per record from an offset of each topic on: the time from the commit in the database to the broker's timestamp, in ms.
 

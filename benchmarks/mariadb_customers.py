@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
@@ -36,3 +40,9 @@ def mariadb_source_config(server: EmbeddedMariaDB, **more: str) -> dict[str, str
         "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
         **more,
     }
+
+
+def changed_us(value: Mapping[str, Any]) -> int:
+    """When the row was changed, in microseconds since 1970: MariaDB logs the time of a commit in seconds."""
+    since = dt.datetime.fromisoformat(value["after"]["created_at"]) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return since // dt.timedelta(microseconds=1)

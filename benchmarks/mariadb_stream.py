@@ -6,14 +6,11 @@ A second part commits single rows at 1,000 a second for ten seconds and reports 
 
 from __future__ import annotations
 
-import datetime as dt
 import struct
-from collections.abc import Mapping
-from typing import Any
 
 from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, latencies_ms, running_stream, spread_ms
 from benchmarks.environment import environment
-from benchmarks.mariadb_customers import create_customers, mariadb_source_config
+from benchmarks.mariadb_customers import changed_us, create_customers, mariadb_source_config
 from benchmarks.measure import measure_here, report
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
@@ -45,12 +42,6 @@ def _commit_singly(server: EmbeddedMariaDB) -> int:
     return COMMITS
 
 
-def _changed_us(value: Mapping[str, Any]) -> int:
-    """When the row was changed, in microseconds since 1970: MariaDB logs the time of a commit in seconds."""
-    since = dt.datetime.fromisoformat(value["after"]["created_at"]) - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    return since // dt.timedelta(microseconds=1)
-
-
 def main() -> None:
     with environment() as here, EmbeddedMariaDB(here.home / "mariadb", dies_with_parent=True) as server:
         create_customers(server, ROWS)
@@ -62,7 +53,7 @@ def main() -> None:
             ours = stream.measure(lambda: _update_all(server), 180, [topic], is_one_transaction=True)
             stream.measure(lambda: _commit_singly(server), 60, [topic])
         limit = measure_here(UPDATES, lambda: _baseline(server, str(file), int(position)))
-        found = latencies_ms(here, {topic: UPDATES}, _changed_us)
+        found = latencies_ms(here, {topic: UPDATES}, changed_us)
         report("mariadb_stream", ours, limit, latency_ms=spread_ms(found))
 
 

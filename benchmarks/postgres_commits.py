@@ -7,19 +7,14 @@ Server on two cores, measured separately: 0.13 cores at p50 301 ms by default, 0
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-
 import psycopg
 
-from benchmarks.change_stream import LOG_APPEND_TIME, ChangeStream, at_rate, change_stream, latencies_ms, spread_ms
-from benchmarks.environment import BenchmarkEnvironment, customers_table, database, environment
-from benchmarks.measure import report
+from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, change_stream
+from benchmarks.commits import PER_S, measure_commits
+from benchmarks.environment import customers_table, database, environment
 from sluice.embedded.postgres import EmbeddedPostgres
 
-ROWS, TABLES, PER_S = 100_000, 20, 1_000
-SECONDS = int(os.environ.get("SLUICE_BENCH_SECONDS", "20"))
-_WARM_UP = 2_000
+ROWS, TABLES = 100_000, 20
 
 
 def _commit_rows(dsn: str, count: int) -> int:
@@ -54,15 +49,6 @@ def _orders(server: EmbeddedPostgres) -> None:
             connection.execute(f"ALTER PUBLICATION bench_pub ADD TABLE orders_{i}")
 
 
-def _run(here: BenchmarkEnvironment, stream: ChangeStream, name: str, topics: list[str], work: Callable[[int], int]) -> None:
-    count = work(_WARM_UP)
-    stream.await_end(topics, count, 60)
-    starts = {topic: here.end_offset(topic) for topic in topics}
-    figures = stream.measure(lambda: work(SECONDS * PER_S), 60, topics)
-    cores = round(figures.cpu_s / SECONDS, 3)  # at the nominal rate: a busy machine commits more slowly
-    report(name, figures, None, cores=cores, latency_ms=spread_ms(latencies_ms(here, starts)))
-
-
 def main() -> None:
     with environment() as here, database(here.home) as server:
         customers_table(server, ROWS)
@@ -71,9 +57,9 @@ def main() -> None:
         customers = [here.create_topic("bench.public.customers", **LOG_APPEND_TIME)]
         orders = [here.create_topic(f"bench.public.orders_{i}", **LOG_APPEND_TIME) for i in range(TABLES)]
         with change_stream(here, server, **{"table.include.list": "public[.].*"}) as stream:
-            _run(here, stream, "postgres_commits", customers, lambda count: _commit_rows(dsn, count))
+            measure_commits(here, stream, "postgres_commits", customers, lambda count: _commit_rows(dsn, count))
         with change_stream(here, server, **{"table.include.list": "public[.].*"}) as stream:
-            _run(here, stream, "postgres_commits_of_20_tables", orders, lambda count: _commit_transactions(dsn, count))
+            measure_commits(here, stream, "postgres_commits_of_20_tables", orders, lambda count: _commit_transactions(dsn, count))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ POINTS = (
     "postgres.confirmed",  # the source has confirmed its position to the database
     "sqlite.snapshot",  # in the middle of a snapshot of SQLite
     "sqlite.deleted",  # the source has deleted changes that are stored
+    "mysql.snapshot",  # in the middle of a snapshot of MySQL or MariaDB
+    "mysql.history",  # DDL is in the schema history, no record that depends on it is produced
     "spool.written",  # a segment of a spool is in a file without its name, not yet durable
     "spool.renamed",  # the segment is durable, the index has no line for it
     "spool.indexed",  # the index has it with its source offsets, the task was not told

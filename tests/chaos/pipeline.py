@@ -8,8 +8,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,23 @@ from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
+from sluice.embedded.server import EmbeddedDatabase
 from tests.chaos.background import Background
 
 SOURCE, UPSERT, APPEND = "chaos-source", "chaos-upsert", "chaos-append"
 
 
-class Changes(Background):
+class CommittedChanges(Background):
     """Commits numbered changes until it is stopped; survives database restarts.
 
     ``counters(id, n, note)``: every update increments ``n``, which shows the order. ``events(n)`` has no key: each insert is
     an event with the next number.
     """
 
-    def __init__(self, dsn: str) -> None:
+    lost_connection: type[Exception]
+
+    def __init__(self) -> None:
         super().__init__("chaos-changes")
-        self._dsn = dsn
         self._gate = threading.Lock()
         self.committed = 0
 
@@ -46,21 +49,54 @@ class Changes(Background):
             yield
 
     def _run(self) -> None:
-        n = 0
         while not self._stop.is_set():
             try:
-                with psycopg.connect(self._dsn, autocommit=True, connect_timeout=5) as connection:
-                    row = connection.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()
-                    assert row is not None
-                    n = row[0]  # a commit counts even if a restart lost its response
+                with closing(self._connect()) as connection:
+                    n = self._last_number(connection)  # a commit counts even if a restart lost its response
                     while not self._stop.is_set():
                         with self._gate:
                             n += 1
                             self._commit_change(connection, n)
                             self.committed += 1
                         self._stop.wait(0.01)
-            except psycopg.OperationalError:
+            except self.lost_connection as e:
+                if not self._is_lost(e):
+                    raise
                 self._stop.wait(0.2)
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Connects to the database, with autocommit."""
+
+    def _is_lost(self, error: Exception) -> bool:
+        """Whether a ``lost_connection`` is one: others end the work."""
+        return True
+
+    @abstractmethod
+    def _last_number(self, connection: Any) -> int:
+        """The number of the last event; 0 if there is none."""
+
+    @abstractmethod
+    def _commit_change(self, connection: Any, n: int) -> None:
+        """Commits the event of the number, with changes of counters."""
+
+
+class Changes(CommittedChanges):
+    """Changes of PostgreSQL."""
+
+    lost_connection = psycopg.OperationalError
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__()
+        self._dsn = dsn
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self._dsn, autocommit=True, connect_timeout=5)
+
+    def _last_number(self, connection: psycopg.Connection[Any]) -> int:
+        row = connection.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()
+        assert row is not None
+        return int(row[0])
 
     def _commit_change(self, connection: psycopg.Connection[Any], n: int) -> None:
         with connection.transaction():
@@ -86,13 +122,13 @@ def create_tables(database: EmbeddedPostgres, name: str, rows: int) -> None:
 class Pipeline:
     """The worker with its connectors, which tests start and kill. All state is in ``home``, the broker, and the database."""
 
-    def __init__(self, home: Path, broker: EmbeddedBroker, postgres: EmbeddedPostgres, database: str) -> None:
+    def __init__(self, home: Path, broker: EmbeddedBroker, server: EmbeddedDatabase, database: str) -> None:
         self.home = home
         self.prefix = database
         self.lake = home / "lake"
         self.log = home / "worker.log"
         self._broker = broker
-        self.server = postgres
+        self.server = server
         self._port = free_ports(1)[0]
         self.client = ConnectClient(f"http://127.0.0.1:{self._port}")
         self.child: subprocess.Popen[bytes] | None = None
@@ -197,6 +233,10 @@ class Pipeline:
     def log_tail(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-6000:]
 
+    def topic(self, table: str) -> str:
+        """The topic of a table."""
+        return f"{self.prefix}.public.{table}"
+
     def topic_values(self, table: str) -> list[bytes | None]:
         """Returns all values of a table's topic in order."""
         return self._values(table, 0)
@@ -208,7 +248,7 @@ class Pipeline:
 
     def _values(self, table: str, position: int) -> list[bytes | None]:
         """Returns the values of a table's topic from an offset."""
-        topic = TopicPartition(f"{self.prefix}.public.{table}", 0, position)
+        topic = TopicPartition(self.topic(table), 0, position)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
         end = consumer.get_watermark_offsets(topic, timeout=30)[1]
         consumer.assign([topic])
@@ -225,7 +265,7 @@ class Pipeline:
 
     def end_offset(self, table: str) -> int:
         """Returns the end offset of a table's topic. Retries while the partition has no leader after a broker restart."""
-        topic = TopicPartition(f"{self.prefix}.public.{table}", 0)
+        topic = TopicPartition(self.topic(table), 0)
         consumer = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "chaos-look"})
         deadline = time.monotonic() + 60
         try:
@@ -238,3 +278,18 @@ class Pipeline:
                     time.sleep(0.2)
         finally:
             consumer.close()
+
+
+def assert_versions_in_order(changes: Iterable[Mapping[str, Any] | None]) -> None:
+    """Per row, versions first appear in the order they were committed in, none left out after the first that was seen."""
+    seen: dict[int, int] = {}
+    for change in changes:
+        if change is None or change["after"] is None:
+            continue
+        key, version = change["after"]["id"], change["after"]["n"]
+        latest = seen.get(key)
+        if latest is None or version > latest:
+            # Only a snapshot shows a row without the versions between.
+            known = latest is None or version == latest + 1 or change["op"] == "r"
+            assert known, f"row {key}: version {version} came after {latest}"
+            seen[key] = version

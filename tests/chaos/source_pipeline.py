@@ -1,9 +1,10 @@
-"""PostgreSQL -> topics on one worker, and what the topics must contain whenever the worker or the server dies."""
+"""A database -> topics on one worker, and what the topics must contain whenever the worker or the server dies."""
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ import orjson
 import psycopg
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from connect.errors import ConnectError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.chaos.pipeline import SOURCE, Changes, Pipeline
+from sluice.embedded.server import EmbeddedDatabase
+from tests.chaos.pipeline import SOURCE, Changes, CommittedChanges, Pipeline, assert_versions_in_order
+
+ARRIVES_S = 60.0
 
 
 class NumberedChanges(Changes):
@@ -41,7 +46,7 @@ class NumberedChanges(Changes):
 class SourcePipeline(Pipeline):
     """A worker that runs only the source. ``overrides`` are keys of the connector."""
 
-    def __init__(self, home: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str, **overrides: str) -> None:
+    def __init__(self, home: Path, broker: EmbeddedBroker, server: EmbeddedDatabase, database: str, **overrides: str) -> None:
         self._overrides = {key.replace("_", "."): value for key, value in overrides.items()}
         self._consumers: dict[str, TopicReader] = {}
         super().__init__(home, broker, server, database)
@@ -67,7 +72,7 @@ class SourcePipeline(Pipeline):
         """All values of a table's topic."""
         reader = self._consumers.get(table)
         if reader is None:
-            reader = self._consumers[table] = TopicReader(self._broker.bootstrap, f"{self.prefix}.public.{table}")
+            reader = self._consumers[table] = TopicReader(self._broker.bootstrap, self.topic(table))
         return reader.read()
 
     def numbers(self) -> list[int]:
@@ -146,3 +151,81 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
         time.sleep(0.05)
+
+
+class SourceStream(ABC):
+    """A source under test, and the changes that it captures."""
+
+    def __init__(self, pipeline: SourcePipeline, changes: CommittedChanges) -> None:
+        self.pipeline = pipeline
+        self.changes = changes
+
+    @abstractmethod
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement in the database."""
+
+    def wait_for_events(self, count: int) -> None:
+        """Waits for more events than there are."""
+        before = len(set(self.pipeline.numbers()))
+
+        def arrived() -> bool:
+            assert self.pipeline.child is not None
+            assert self.pipeline.child.poll() is None, self.pipeline.log_tail()
+            return len(set(self.pipeline.numbers())) >= before + count
+
+        wait_until(arrived, ARRIVES_S, f"{count} events; the log ends with\n{self.pipeline.log_tail()}")
+
+    def wait_for_failure(self, message: str) -> None:
+        def failed() -> bool:
+            try:
+                state, trace = self.pipeline.status()
+            except ConnectError:
+                return False  # it is starting
+            assert state != "FAILED" or message in trace, trace
+            return state == "FAILED"
+
+        wait_until(failed, ARRIVES_S, f"a failure: {message}")
+
+    def assert_nothing_is_lost(self) -> None:
+        """Waits until everything has arrived, then replays the topics."""
+        self.changes.stop()
+        events = self.wait_for_everything()
+        assert sorted(set(self.pipeline.numbers())) == events
+        streamed = [v["after"]["n"] for v in self.pipeline.values("events") if v is not None and v["op"] == "c"]
+        first = list(dict.fromkeys(streamed))
+        assert first == sorted(first), "the topic has an event out of order"
+        assert_versions_in_order(self.pipeline.values("counters"))
+
+    def wait_for_everything(self) -> list[int]:
+        """Waits until the topics replay to the tables, while nothing is committed; returns all events."""
+        events = [row[0] for row in self.query("SELECT n FROM events ORDER BY n")]
+        rows = {row[0]: row[1:] for row in self.query("SELECT id, n, note FROM counters")}
+        try:
+            wait_until(lambda: events[-1] in self.pipeline.numbers() and self.counters() == rows, ARRIVES_S, "everything")
+        except AssertionError as e:
+            found = self.counters()
+            differences = {key for key in {*rows, *found} if rows.get(key) != found.get(key)}
+            raise AssertionError(f"counters differ at {sorted(differences)[:10]} of {len(differences)}") from e
+        return events
+
+    def assert_no_event_is_missing(self) -> None:
+        """Waits until all events of the database are in the topic, which may have others that the database lost."""
+        self.changes.stop()
+        events = {row[0] for row in self.query("SELECT n FROM events")}
+        wait_until(lambda: events <= set(self.pipeline.numbers()), ARRIVES_S, "all events")
+
+    def counters(self) -> dict[int, tuple[int, str | None]]:
+        """The rows to which the topic replays."""
+        rows: dict[int, tuple[int, str | None]] = {}
+        for value in self.pipeline.values("counters"):
+            if value is None:
+                continue
+            if value["op"] == "d":
+                rows.pop(value["before"]["id"], None)
+                continue
+            after = value["after"]
+            note = after["note"]
+            if note == "__debezium_unavailable_value" and after["id"] in rows:  # before its snapshot, a row may be unknown
+                note = rows[after["id"]][1]
+            rows[after["id"]] = (after["n"], note)
+        return rows

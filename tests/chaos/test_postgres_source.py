@@ -13,18 +13,16 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect.errors import ConnectError
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.chaos.pipeline import create_tables
-from tests.chaos.source_pipeline import ConfirmedChanges, NumberedChanges, SourcePipeline, wait_until
+from tests.chaos.source_pipeline import ARRIVES_S, ConfirmedChanges, NumberedChanges, SourcePipeline, SourceStream, wait_until
 from tests.cluster.proxy import TcpProxy
 from tests.support.postgres_copy import ServerCopy
 
@@ -35,91 +33,29 @@ WORKER_KILLS = max(3, KILLS)
 SERVER_KILLS = min(10, max(2, KILLS // 10))
 PROMOTIONS = RESTORES = CUTS = min(10, max(1, KILLS // 10))
 SEED = os.environ.get("SLUICE_CHAOS_SEED", "postgres")
-_ARRIVES_S = 60.0
 
 
-@dataclass
-class Stream:
-    """A source under test, and the changes that it captures."""
+class Stream(SourceStream):
+    """A stream of PostgreSQL."""
 
-    server: EmbeddedPostgres
-    pipeline: SourcePipeline
-    changes: NumberedChanges
-    confirmed: ConfirmedChanges
-    choice: random.Random
+    def __init__(self, server: EmbeddedPostgres, pipeline: SourcePipeline, changes: NumberedChanges) -> None:
+        super().__init__(pipeline, changes)
+        self.server = server
+        self.confirmed = ConfirmedChanges(pipeline, changes)
+        self.choice = random.Random(SEED)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.server.connect(self.pipeline.prefix) as connection:
+            return connection.execute(sql.encode()).fetchall()
 
     def move_to(self, server: EmbeddedPostgres) -> None:
         """Another server is at the address now."""
         self.server = server
         self.pipeline.server = server
 
-    def wait_for_events(self, count: int) -> None:
-        """Waits for more events than there are."""
-        before = len(set(self.pipeline.numbers()))
-
-        def arrived() -> bool:
-            assert self.pipeline.child is not None
-            assert self.pipeline.child.poll() is None, self.pipeline.log_tail()
-            return len(set(self.pipeline.numbers())) >= before + count
-
-        wait_until(arrived, _ARRIVES_S, f"{count} events; the log ends with\n{self.pipeline.log_tail()}")
-
-    def wait_for_failure(self, message: str) -> None:
-        def failed() -> bool:
-            try:
-                state, trace = self.pipeline.status()
-            except ConnectError:
-                return False  # it is starting
-            assert state != "FAILED" or message in trace, trace
-            return state == "FAILED"
-
-        wait_until(failed, _ARRIVES_S, f"a failure: {message}")
-
     def assert_nothing_is_lost(self) -> None:
-        """Waits until everything has arrived, then replays the topics."""
-        self.changes.stop()
-        events = self.wait_for_everything()
-        assert sorted(set(self.pipeline.numbers())) == events
-        streamed = [v["after"]["n"] for v in self.pipeline.values("events") if v is not None and v["op"] == "c"]
-        first = list(dict.fromkeys(streamed))
-        assert first == sorted(first), "the topic has an event out of order"
+        super().assert_nothing_is_lost()
         self.confirmed.check(self.server)
-
-    def wait_for_everything(self) -> list[int]:
-        """Waits until the topics replay to the tables, while nothing is committed; returns all events."""
-        with self.server.connect(self.pipeline.prefix) as connection:
-            events = [row[0] for row in connection.execute("SELECT n FROM events ORDER BY n").fetchall()]
-            rows = {row[0]: row[1:] for row in connection.execute("SELECT id, n, note FROM counters").fetchall()}
-        try:
-            wait_until(lambda: events[-1] in self.pipeline.numbers() and self.counters() == rows, _ARRIVES_S, "everything")
-        except AssertionError as e:
-            found = self.counters()
-            differences = {key for key in {*rows, *found} if rows.get(key) != found.get(key)}
-            raise AssertionError(f"counters differ at {sorted(differences)[:10]} of {len(differences)}; {SEED=}") from e
-        return events
-
-    def assert_no_event_is_missing(self) -> None:
-        """Waits until all events of the database are in the topic, which may have others that the database lost."""
-        self.changes.stop()
-        with self.server.connect(self.pipeline.prefix) as connection:
-            events = {row[0] for row in connection.execute("SELECT n FROM events").fetchall()}
-        wait_until(lambda: events <= set(self.pipeline.numbers()), _ARRIVES_S, "all events")
-
-    def counters(self) -> dict[int, tuple[int, str | None]]:
-        """The rows to which the topic replays."""
-        rows: dict[int, tuple[int, str | None]] = {}
-        for value in self.pipeline.values("counters"):
-            if value is None:
-                continue
-            if value["op"] == "d":
-                rows.pop(value["before"]["id"], None)
-                continue
-            after = value["after"]
-            note = after["note"]
-            if note == "__debezium_unavailable_value" and after["id"] in rows:  # before its snapshot, a row may be unknown
-                note = rows[after["id"]][1]
-            rows[after["id"]] = (after["n"], note)
-        return rows
 
 
 @contextmanager
@@ -132,7 +68,7 @@ def _stream(
     pipeline = SourcePipeline(folder, broker, server, database, **overrides)
     changes.start()
     try:
-        yield Stream(server, pipeline, changes, ConfirmedChanges(pipeline, changes), random.Random(SEED))
+        yield Stream(server, pipeline, changes)
     finally:
         pipeline.close()
         changes.stop()
@@ -244,7 +180,7 @@ def test_a_silent_network_is_noticed_and_nothing_is_lost(proxied: tuple[Stream, 
         with stream.changes.paused():
             stream.wait_for_everything()
             proxy.cut()
-        wait_until(partial(noticed, cut), _ARRIVES_S, "the end of the connection")
+        wait_until(partial(noticed, cut), ARRIVES_S, "the end of the connection")
         stream.confirmed.check(stream.server)
         proxy.restore()
         stream.wait_for_events(20)
@@ -349,8 +285,8 @@ def _fail_over(stream: Stream, servers: Servers, name: str, *, with_slot: bool) 
                     db.execute("SELECT pg_log_standby_snapshot()")
                     return standby.execute(synced, (slot,)).fetchone() is not None
 
-                wait_until(is_synced, _ARRIVES_S, "the slot on the standby")
-        wait_until(lambda: _is_close(copy, primary), _ARRIVES_S, "the standby to catch up")
+                wait_until(is_synced, ARRIVES_S, "the slot on the standby")
+        wait_until(lambda: _is_close(copy, primary), ARRIVES_S, "the standby to catch up")
     port = primary.port
     primary.kill()
     copy.stop()

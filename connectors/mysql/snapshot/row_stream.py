@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connect import crash_points
 from connect.errors import ConnectError
 from connectors.cdc.errors import ConnectionLostError, TablesChangedError
 from connectors.databases.mysql.protocol import ResultStream
@@ -114,6 +115,7 @@ class MySqlRowStream:
 
     def take(self) -> MySqlRowBlock:
         """Returns the rows received since the last call."""
+        crash_points.point("mysql.snapshot")
         assert self._stream is not None
         rows, size = self._rows, self._size_bytes
         self._rows, self._size_bytes = [], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +66,20 @@ def source(mariadb: EmbeddedMariaDB, mariadb_database: str, tmp_path: Path) -> I
     made = MariaDbRunningSource(mariadb, mariadb_database, tmp_path / "history.jsonl")
     yield made
     made.kill()
+
+
+@pytest.fixture
+def settings(mariadb: EmbeddedMariaDB) -> Iterator[Callable[..., None]]:
+    """Sets global variables until the test ends."""
+    before: dict[str, str] = {}
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+
+        def change(**values: str) -> None:
+            for name, value in values.items():
+                cursor.execute(f"SELECT @@GLOBAL.{name}")
+                before.setdefault(name, str(cursor.fetchone()[0]))
+                cursor.execute(f"SET GLOBAL {name} = {value}")
+
+        yield change
+        for name, value in before.items():
+            cursor.execute(f"SET GLOBAL {name} = %s", (int(value) if value.isdigit() else value,))

@@ -153,23 +153,6 @@ def texts(row: tuple[Any, ...]) -> list[Any]:
     return [value if value is None else COLUMNS[name][2](value) for name, value in zip(COLUMNS, row[1:], strict=True)]
 
 
-@pytest.fixture
-def settings(mariadb: EmbeddedMariaDB) -> Iterator[Callable[..., None]]:
-    """Sets global variables until the test ends."""
-    before: dict[str, str] = {}
-    with mariadb.connect() as connection, connection.cursor() as cursor:
-
-        def change(**values: str) -> None:
-            for name, value in values.items():
-                cursor.execute(f"SELECT @@GLOBAL.{name}")
-                before.setdefault(name, str(cursor.fetchone()[0]))
-                cursor.execute(f"SET GLOBAL {name} = {value}")
-
-        yield change
-        for name, value in before.items():
-            cursor.execute(f"SET GLOBAL {name} = %s", (int(value) if value.isdigit() else value,))
-
-
 @pytest.mark.parametrize(
     ("image", "metadata", "compress", "checksum"),
     [("FULL", "FULL", "0", "CRC32"), ("MINIMAL", "MINIMAL", "1", "NONE"), ("NOBLOB", "NO_LOG", "1", "CRC32")],

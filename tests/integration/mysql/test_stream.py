@@ -195,3 +195,26 @@ def test_row_that_cannot_be_converted_is_reported_and_others_are_emitted(source:
     assert f"{source.database}.t with the key (id=2)" in str(errant.error)
     assert errant.source_offset is not None
     assert errant.source_offset["row"] == 2
+
+
+def test_xa_transactions_are_emitted_when_they_are_prepared(
+    source: MariaDbRunningSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by Debezium: the log has their rows there, and nothing that undoes them. A rollback before that leaves no rows."""
+    source.sql("create table t(id int primary key)")
+    source.begin()
+    source.sql("xa start 'a'", "insert into t values (1)", "xa end 'a'", "xa rollback 'a'")
+    source.sql("xa start 'b'", "insert into t values (2)", "xa end 'b'", "xa commit 'b' one phase")
+    with source.server.connect(source.database) as connection, connection.cursor() as cursor:
+        for statement in ("xa start 'c'", "insert into t values (3)", "xa end 'c'", "xa prepare 'c'"):
+            cursor.execute(statement)
+        assert [shown(r)[3] for r in source.read(2)] == [{"id": 2}, {"id": 3}]
+        cursor.execute("xa commit 'c'")
+    source.sql("insert into t values (4)")
+    assert [shown(r)[3] for r in source.read(1)] == [{"id": 4}]
+    assert "rolled back" not in caplog.text
+    source.sql("xa start 'd'", "insert into t values (5)", "xa end 'd'", "xa prepare 'd'", "xa rollback 'd'")
+    source.sql("insert into t values (6)")
+    assert [shown(r)[3] for r in source.read(2)] == [{"id": 5}, {"id": 6}]
+    assert "a prepared XA transaction was rolled back in" in caplog.text
+    assert source.sql("select id from t order by id") == [(2,), (3,), (4,), (6,)]

@@ -1,86 +1,150 @@
-"""Random transactions, with restarts of the task at random offsets, replay to the tables of the database."""
+"""A random workload against a second reader of the log: the same events in order, and the database's rows.
+
+``SLUICE_WORKLOAD_SEED`` replays a seed that a failure names. ``SLUICE_CHAOS_KILLS`` runs as many workloads, and a transaction of
+10,000 rows for each of them, up to 1,000,000.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from connect.record import SourceRecord
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
+from tests.integration.mysql.second_reader import SecondReader
+from tests.integration.mysql.workload import Workload
+from tests.support.log_replay import Replay
+from tests.support.mariadb_log import BinaryLog
 
-_ROUNDS = 25
-_LAST = 1_000_000
-"""The key of the last row."""
+_RUNS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
+_ROWS = min(1_000_000, max(3000, _RUNS * 10_000))
+_SEEDS = [seed] if (seed := os.environ.get("SLUICE_WORKLOAD_SEED")) else [f"workload-{i}" for i in range(max(2, _RUNS))]
+_PHASES, _STEPS = 8, 60
+_READ_S = 600.0
 
 
-class _Replay:
-    """The rows of tables by their keys, as change events say. Repeated events change nothing."""
+class Topic:
+    """What the source has written. A restart from the offset of any record continues exactly behind it."""
 
-    def __init__(self, database: str) -> None:
-        self._prefix = f"shop.{database}."
-        self.rows: dict[str, dict[int, Any]] = {"a": {}, "b": {}}
+    def __init__(self, source: MariaDbRunningSource, databases: tuple[str, ...], choice: random.Random) -> None:
+        self._source = source
+        self._prefixes = tuple(f"shop.{database}." for database in databases)
+        self._marks = f"shop.{source.database}.marks"
+        self._random = choice
+        self._marked = 0
+        self._reached = 0
+        self._stored = 0
+        self.records: list[SourceRecord] = []
 
-    def apply(self, records: list[SourceRecord]) -> None:
+    def take(self, records: list[SourceRecord]) -> None:
         for record in records:
-            rows = self.rows[record.topic.removeprefix(self._prefix)]
-            key = record.key["id"]
-            if record.value is None or record.value["after"] is None:
-                rows.pop(key, None)
-            else:
-                rows[key] = record.value["after"].as_dict()
+            if record.topic == self._marks:
+                self._reached = record.value["after"]["n"]
+            elif record.topic.startswith(self._prefixes):
+                self.records.append(record)
+
+    def read(self) -> None:
+        """Reads all that is committed."""
+        self._marked += 1
+        self._source.sql(f"INSERT INTO marks VALUES ({self._marked})")
+        deadline = time.monotonic() + _READ_S
+        while self._reached < self._marked:
+            assert time.monotonic() < deadline, self._source.task and self._source.task.progress()
+            self.take(self._source.poll())
+
+    def restart(self) -> None:
+        """Kills the task after a record; what it has read behind that is lost with it."""
+        behind_changes = [
+            i
+            for i in range(self._stored, len(self.records))
+            if self.records[i].value is not None and self.records[i].value["op"] in ("c", "u")
+        ]
+        if behind_changes:
+            at = self._random.choice(behind_changes)
+            del self.records[at + 1 :]
+            self._source.store(self.records[-1])
+            self._stored = len(self.records)
+            self._reached = 0
+        self._source.kill()
+        self._source.start()
 
 
-def _statement(rng: random.Random) -> str:
-    table, id = rng.choice("ab"), rng.randrange(40)
-    match rng.randrange(6):
-        case 0:
-            return f"replace into {table} (id, n) select seq, seq * {id} from seq_{id}_to_{id + rng.randrange(1, 30)}"
-        case 1:
-            return f"insert ignore into {table} (id, n) values ({id}, {rng.randrange(1000)})"
-        case 2:
-            return f"update {table} set n = coalesce(n, 0) + 1 where id % {rng.randrange(1, 7)} = 0"
-        case 3:
-            return f"update ignore {table} set id = id + {rng.randrange(100, 200)} where id = {id} limit 1"
-        case 4:
-            return f"delete from {table} where id between {id} and {id + rng.randrange(4)}"
-    return f"update {table} set text = repeat('{rng.choice('xyz')}', {rng.randrange(300)}) where id < {id}"
+@pytest.fixture
+def second_database(mariadb: EmbeddedMariaDB, unique_name: Callable[[str], str]) -> Iterator[str]:
+    name = unique_name("db")
+    mariadb.create_database(name)
+    yield name
+    mariadb.drop_database(name)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_replayed_changes_equal_the_tables(source: MariaDbRunningSource, seed: int) -> None:
-    rng = random.Random(seed)
-    for table in "ab":
-        source.sql(f"create table {table}(id int primary key, n int, text varchar(300))")
-    source.begin(max_batch_size="7", gtid_ignore_on_recovery=str(seed == 1).lower())
-    replay = _Replay(source.database)
-    columns = 0
-    for _ in range(_ROUNDS):
-        with source.server.connect(source.database, autocommit=False) as connection, connection.cursor() as cursor:
-            for _ in range(rng.randrange(1, 6)):
-                cursor.execute(_statement(rng))
-            connection.rollback() if rng.random() < 0.15 else connection.commit()
-        if rng.random() < 0.15:
-            columns += 1
-            source.sql(f"alter table {rng.choice('ab')} add c{columns} int default {columns}", "flush binary logs")
-        for _ in range(rng.randrange(4)):
-            replay.apply(records := source.poll())
-            if records and rng.random() < 0.3:
-                source.store(rng.choice(records))
-                source.kill()
-                source.start()
-    source.sql(f"insert into a (id) values ({_LAST})")
-    deadline = time.monotonic() + 60
-    while _LAST not in replay.rows["a"]:
-        assert time.monotonic() < deadline
-        replay.apply(source.poll())
-    for table in "ab":
-        names = [row[0] for row in source.sql(f"show columns from {table}")]
-        found = {row[0]: row for row in source.sql(f"select * from {table}")}
-        assert found.keys() == replay.rows[table].keys()
-        for id, row in found.items():
-            # A default that ALTER TABLE adds to existing rows is no change in the log.
-            seen = replay.rows[table][id]
-            assert {name: value for name, value in zip(names, row, strict=True) if name in seen} == seen
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.timeout(1800)
+def test_a_random_workload_is_replayed_exactly(
+    source: MariaDbRunningSource,
+    mariadb: EmbeddedMariaDB,
+    second_database: str,
+    settings: Callable[..., None],
+    tmp_path: Path,
+    seed: str,
+) -> None:
+    choice = random.Random(seed)
+    number = int(seed.rpartition("-")[2])
+    names_columns = number % 2 == 0
+    settings(
+        binlog_checksum="CRC32" if number % 3 == 0 else "NONE",
+        binlog_row_metadata="FULL" if names_columns else "MINIMAL",
+        log_bin_compress=str(1 - number % 2),
+        log_bin_compress_min_len="10",
+        max_binlog_size="16384",
+    )
+    databases = (source.database, second_database)
+    workload = Workload(
+        lambda: mariadb.connect(databases[0], local_infile=True, charset="utf8mb4"), databases, seed, tmp_path, rows=_ROWS
+    )
+    replay = Replay("gtid", lambda topic: topic.removeprefix("shop."))
+    topic = Topic(source, databases, choice)
+    try:
+        workload.create_tables()
+        source.sql("CREATE TABLE marks(n int PRIMARY KEY)")
+        source.start(
+            database_include_list=",".join(databases),
+            decimal_handling_mode="string",
+            skipped_operations="none",
+            gtid_ignore_on_recovery=choice.choice(("true", "false")),
+        )
+        snapshot = source.until("streaming")
+        replay.load(snapshot)
+        replay.compare(workload.tables(), "after the snapshot")
+        source.store(snapshot[-1])
+        log = BinaryLog(mariadb, "CRC32")
+        reader = SecondReader(workload.columns(), workload.described)
+        for phase in range(_PHASES):
+            for _ in range(_STEPS):
+                workload.step()
+                if phase % 2 and choice.random() < 0.2:
+                    topic.take(source.poll())
+            if phase == _PHASES // 2:
+                workload.run_big_transaction()
+            if phase % 3 == 2:
+                workload.end_all()
+                topic.read()
+                topic.restart()
+        workload.end_all()
+        topic.read()
+        for _ in log.events():
+            pass
+        replay.run(reader.read(log.raw), topic.records, workload.states)
+        replay.compare(workload.tables(), "at the end")
+    except Exception as e:
+        e.add_note(f"to run it again: SLUICE_WORKLOAD_SEED={seed} SLUICE_CHAOS_KILLS={_RUNS}")
+        raise
+    finally:
+        workload.close()
+    assert replay.compared_records > _ROWS
+    assert replay.compared_states > 3

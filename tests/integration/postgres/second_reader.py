@@ -4,44 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-UNCHANGED = object()
-"""A TOASTed value that the server does not send."""
-
-Row = dict[str, Any]
-
-
-@dataclass
-class Change:
-    """An insert (I), update (U), or delete (D); values are texts, None, or UNCHANGED."""
-
-    kind: str
-    table: str
-    old: Row | None
-    new: Row | None
-
-
-@dataclass
-class Truncate:
-    tables: list[str]
-
-
-@dataclass
-class Alteration:
-    """DDL, as the workload described it in a transactional message in the log."""
-
-    arguments: list[Any]
-
-
-@dataclass
-class LoggedTransaction:
-    xid: int
-    items: list[Change | Truncate | Alteration] = field(default_factory=list)
+from tests.support.log_replay import UNCHANGED, Alteration, Change, LoggedTransaction, Row, Truncate
 
 
 class SecondReader:

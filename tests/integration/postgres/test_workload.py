@@ -16,9 +16,9 @@ import pytest
 
 from connect.record import SourceRecord
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.postgres.replay import Replay
 from tests.integration.postgres.second_reader import SecondReader
 from tests.integration.postgres.workload import Workload
+from tests.support.log_replay import Replay
 
 _RUNS = int(os.environ.get("SLUICE_CHAOS_KILLS", "0"))
 _ROWS = min(1_000_000, max(3000, _RUNS * 10_000))
@@ -79,7 +79,7 @@ def test_a_random_workload_is_replayed_exactly(
     choice = random.Random(seed)
     via_root = choice.random() < 0.5
     workload = Workload(lambda: postgres.connect(database), seed, via_root=via_root, rows=_ROWS)
-    replay = Replay()
+    replay = Replay("txId", lambda topic: topic.rpartition(".")[2])
     topic = Topic(source, choice)
     try:
         workload.create_tables()

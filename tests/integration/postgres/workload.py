@@ -11,8 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-Tables = dict[str, list[dict[str, str | None]]]
-"""Rows by table, values as text."""
+from tests.support.log_replay import Tables
 
 _RECOVERABLE = (
     psycopg.errors.LockNotAvailable,

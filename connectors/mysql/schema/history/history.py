@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from connect import crash_points
 from connect.source import OwnedTopic, OwnedTopicSettings
 from connectors.mysql.history_keys import FILE, MEMORY, HistorySettings
 from connectors.mysql.offsets import has_other_files, is_at_or_before
@@ -85,6 +86,7 @@ class SchemaHistory:
         data = encode_record(record, include_comments=self._settings.includes_comments)
         if self._buffer is None:
             self._store.append([data])
+            crash_points.point("mysql.history")
         else:
             self._buffer.append(data)
 
@@ -96,6 +98,7 @@ class SchemaHistory:
             yield
             if self._buffer:
                 self._store.append(self._buffer)
+                crash_points.point("mysql.history")
         finally:
             self._buffer = None
 

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from connect.record import SourceRecord
-from tests.integration.postgres.second_reader import UNCHANGED, Alteration, Change, LoggedTransaction, Row, Truncate
-from tests.integration.postgres.workload import Tables
 
+Tables = dict[str, list[dict[str, str | None]]]
+"""Rows by table, values as text."""
 PLACEHOLDER = "__debezium_unavailable_value"
+
+UNCHANGED = object()
+"""A TOASTed value that the server does not send."""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Change:
+    """An insert (I), update (U), or delete (D); values are texts, None, or UNCHANGED."""
+
+    kind: str
+    table: str
+    old: Row | None
+    new: Row | None
+
+
+@dataclass
+class Truncate:
+    tables: list[str]
+
+
+@dataclass
+class Alteration:
+    """DDL, as the workload described it."""
+
+    arguments: list[Any]
+
+
+@dataclass
+class LoggedTransaction:
+    id: int | str
+    items: list[Change | Truncate | Alteration] = field(default_factory=list)
 
 
 class LookedUp(str):
@@ -19,7 +53,10 @@ class LookedUp(str):
 class Replay:
     """The tables as a consumer of the topics has them. A table's rows have keys as long as its records have."""
 
-    def __init__(self) -> None:
+    def __init__(self, transaction_field: str, name_table: Callable[[str], str]) -> None:
+        """``transaction_field`` of a source block has a transaction's ID; ``name_table`` returns the table of a topic."""
+        self._transaction_field = transaction_field
+        self._name_table = name_table
         self._rows: dict[str, list[Row]] = {}
         self._keys: dict[str, dict[tuple[Any, ...], Row]] = {}
         self._key_names: dict[str, tuple[str, ...]] = {}
@@ -31,9 +68,9 @@ class Replay:
         for record in records:
             value = record.value.as_dict()
             assert value["op"] == "r"
-            self._put(_table(record), _key(record), _texts(value["after"]), None)
+            self._put(self._table(record), _key(record), _texts(value["after"]), None)
 
-    def run(self, transactions: list[LoggedTransaction], records: list[SourceRecord], states: Mapping[int, Tables]) -> None:
+    def run(self, transactions: list[LoggedTransaction], records: list[SourceRecord], states: Mapping[Any, Tables]) -> None:
         """Checks that the records are exactly those of the transactions, and the tables at every commit with a known state."""
         emitted = iter(records)
         for transaction in transactions:
@@ -41,11 +78,11 @@ class Replay:
                 if isinstance(item, Alteration):
                     self._alter(*item.arguments)
                 elif isinstance(item, Truncate):
-                    self._truncate(item, transaction.xid, emitted)
+                    self._truncate(item, transaction.id, emitted)
                 else:
-                    self._change(item, transaction.xid, emitted)
-            if (state := states.get(transaction.xid)) is not None:
-                self.compare(state, f"after transaction {transaction.xid}")
+                    self._change(item, transaction.id, emitted)
+            if (state := states.get(transaction.id)) is not None:
+                self.compare(state, f"after transaction {transaction.id}")
         assert (extra := next(emitted, None)) is None, f"the topic has a record that is not in the log: {extra}"
 
     def compare(self, state: Tables, when: str) -> None:
@@ -66,48 +103,51 @@ class Replay:
         for table in self._names().difference(state):
             assert not self._rows_of(table), f"{table} {when}: the database has no such table"
 
+    def _table(self, record: SourceRecord) -> str:
+        return self._name_table(record.topic)
+
     # --- records --------------------------------------------------------------------------------------------------------------
 
-    def _next(self, emitted: Iterator[SourceRecord], xid: int, what: Any) -> SourceRecord:
+    def _next(self, emitted: Iterator[SourceRecord], id: int | str, what: Any) -> SourceRecord:
         record = next(emitted, None)
-        assert record is not None, f"the topic ends before {what} of transaction {xid}"
+        assert record is not None, f"the topic ends before {what} of transaction {id}"
         self.compared_records += 1
         if record.value is not None:
             source = record.value.as_dict()["source"]
-            assert source["txId"] == xid, f"the topic has {record} instead of {what} of transaction {xid}"
+            assert source[self._transaction_field] == id, f"the topic has {record} instead of {what} of transaction {id}"
         return record
 
-    def _truncate(self, item: Truncate, xid: int, emitted: Iterator[SourceRecord]) -> None:
+    def _truncate(self, item: Truncate, id: int | str, emitted: Iterator[SourceRecord]) -> None:
         for table in item.tables:
-            record = self._next(emitted, xid, item)
-            assert (_table(record), record.value["op"]) == (table, "t"), (record, item)
+            record = self._next(emitted, id, item)
+            assert (self._table(record), record.value["op"]) == (table, "t"), (record, item)
             self._rows.pop(table, None)
             self._keys.pop(table, None)
 
-    def _change(self, change: Change, xid: int, emitted: Iterator[SourceRecord]) -> None:
-        record = self._next(emitted, xid, change)
+    def _change(self, change: Change, id: int | str, emitted: Iterator[SourceRecord]) -> None:
+        record = self._next(emitted, id, change)
         assert record.value is not None, f"tombstone instead of {change}"
         value = record.value.as_dict()
-        assert _table(record) == change.table, (record, change)
+        assert self._table(record) == change.table, (record, change)
         key, before, after = _key(record), value["before"], value["after"]
         if change.kind == "I":
             assert (value["op"], before) == ("c", None), (value, change)
             self._expect(after, change.new, change)
             self._put(change.table, key, _texts(after), None)
         elif change.kind == "D":
-            self._expect_delete(record, change, xid, emitted)
+            self._expect_delete(record, change, id, emitted)
             self._remove(change.table, key, _texts(before))
         else:
             assert change.new is not None
             is_key_change = key is not None and change.old is not None and _key_differs(key, change)
             old: Row | None = None
             if is_key_change:
-                self._expect_delete(record, change, xid, emitted)
+                self._expect_delete(record, change, id, emitted)
                 old = self._remove(change.table, key, _texts(before))
-                record = self._next(emitted, xid, change)
+                record = self._next(emitted, id, change)
                 value = record.value.as_dict()
                 key, after = _key(record), value["after"]
-                assert (_table(record), value["op"], value["before"]) == (change.table, "c", None), (value, change)
+                assert (self._table(record), value["op"], value["before"]) == (change.table, "c", None), (value, change)
             else:
                 assert value["op"] == "u", (value, change)
                 if change.old is not None and len(change.old) == len(change.new):
@@ -121,13 +161,13 @@ class Replay:
                     texts[column] = texts[column] if texts[column] == old.get(column) else LookedUp(texts[column])
             self._put(change.table, key, texts, old)
 
-    def _expect_delete(self, record: SourceRecord, change: Change, xid: int, emitted: Iterator[SourceRecord]) -> None:
+    def _expect_delete(self, record: SourceRecord, change: Change, id: int | str, emitted: Iterator[SourceRecord]) -> None:
         value = record.value.as_dict()
         assert (value["op"], value["after"]) == ("d", None), (value, change)
         assert change.old is not None
         self._expect({name: value["before"][name] for name in change.old}, change.old, change)
         if record.key is not None:
-            tombstone = self._next(emitted, xid, change)
+            tombstone = self._next(emitted, id, change)
             assert tombstone.value is None, (tombstone, change)
             assert _key(tombstone) == _key(record)
 
@@ -241,10 +281,6 @@ class Replay:
         rows_to = self._keys.setdefault(to, {})
         for row in rows:
             rows_to[tuple(str(row[name]) for name in self._key_names[to])] = row
-
-
-def _table(record: SourceRecord) -> str:
-    return record.topic.rpartition(".")[2]
 
 
 def _key(record: SourceRecord) -> dict[str, Any] | None:
