@@ -18,12 +18,20 @@ from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.schema.ddl import Change, DatabaseChange, DdlKind, TableDdlChange, UnparsedDdlError, parse_create_table
+from connectors.mysql.schema.ddl import (
+    Change,
+    DatabaseChange,
+    DdlKind,
+    TableDdlChange,
+    UnparsedDdlError,
+    changed_tables,
+    parse_create_table,
+)
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.model import MySqlTable, TableId
 from connectors.mysql.schema.schema_change_events import SchemaChangeEvents
 from connectors.mysql.schema.table_map_check import find_difference, table_from_map
-from connectors.mysql.schema.tables import StatementSettings, TableStructures, changed_tables
+from connectors.mysql.schema.tables import StatementSettings, TableStructures
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.types.charsets import find_charset
 

@@ -66,3 +66,12 @@ def apply_changes(
             tables[change.id] = change.table
         elif change.kind is not DdlKind.TRUNCATE:
             tables.pop(change.id, None)
+
+
+def changed_tables(changes: Iterable[Change]) -> list[TableId]:
+    """Returns the tables that changes concern, with their former names."""
+    found: list[TableId] = []
+    for change in changes:
+        if isinstance(change, TableDdlChange):
+            found += [id for id in (change.previous_id, change.id) if id is not None]
+    return found
