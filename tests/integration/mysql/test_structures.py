@@ -114,6 +114,18 @@ def test_table_that_is_altered_within_one_batch_has_both_schemas(source: MariaDb
     assert len({id(schema) for schema in schemas}) == 5
 
 
+def test_character_set_of_a_database_is_known_after_a_restart(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)")
+    source.begin(schema_history_internal_store_only_captured_tables_ddl="true")
+    source.sql(f"alter database `{source.database}` character set latin1", "insert into t values (1)")
+    (record,) = source.read(1)
+    source.store(record)
+    source.kill()
+    source.sql("create table u(id int primary key, name varchar(10))", "insert into u values (1, 'é')")
+    source.start()
+    assert [shown(r)[3] for r in source.read(1)] == [{"id": 1, "name": "é"}]
+
+
 def test_statements_that_concern_no_table_are_passed(source: MariaDbRunningSource) -> None:
     source.sql("create table t(id int primary key)")
     source.begin()
