@@ -188,6 +188,21 @@ def is_at_or_before(
     return (number, *_within(recorded)) <= (their_number, *_within(desired))
 
 
+def is_statement_at(recorded: Mapping[str, Any], before: BinlogPosition, after: BinlogPosition, server_id: int) -> bool:
+    """Whether a position of Debezium's schema history is that of a statement between two positions of the log.
+
+    ``server_id`` is that of the statement. With GTIDs, Debezium's records and its offset behind a statement do not have the GTID
+    of the statement yet, so that the server sends it once more. Those of MySQL have the position behind the statement, those of
+    MariaDB that of the GTID event, which is completed.
+    """
+    if _number(recorded, SERVER_ID) not in (0, server_id):
+        return False
+    place = recorded.get(FILE), _number(recorded, POSITION)
+    if place == (after.file, after.position):
+        return True
+    return place == (before.file, before.position) and 0 < before.events <= _number(recorded, EVENT)
+
+
 def keep_sources(gtids: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
     """Returns the GTIDs of some sources: a server's UUID, or ``<domain>-<server>`` of MariaDB."""
     if isinstance(gtids, MariaDbGtidPosition):

@@ -39,6 +39,8 @@ class TableStructures:
         self._server: ServerInfo | None = None
         self.tables: dict[TableId, MySqlTable] = {}
         self.database_charsets: dict[str, str] = {}
+        self.last_recovered: Mapping[str, Any] | None = None
+        """The position of the last record that was recovered, until the next statement."""
 
     def set_server(self, server: ServerInfo) -> None:
         """Sets the server whose statements are applied next."""
@@ -66,6 +68,7 @@ class TableStructures:
         """
         recovered = self.history.recover(offset, self.context())
         self.tables, self.database_charsets = recovered.tables, recovered.database_charsets
+        self.last_recovered = recovered.last_position
         return recovered.record_count
 
     def changes_of(self, ddl: str, database: str | None, statement: StatementSettings = _NO_CONTEXT) -> list[Change]:

@@ -56,7 +56,7 @@ class Stream:
         self.store = MemoryHistoryStore()
         history = SchemaHistory(self.store, source_partition("shop"), settings.history)
         selection = DdlSelection(settings.history, tables.captures, filters.captures_schema)
-        structures = TableStructures(history, selection.is_stored)
+        self.structures = structures = TableStructures(history, selection.is_stored)
         structures.set_server(ServerInfo("8.4.3", (8, 4, 3), False, {"gtid_mode": "ON"}))
         ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
         structures.record(structures.changes_of(ddl, "db"), {"file": FILE, "pos": 4}, "db", ddl, ts_ms=0)
@@ -232,3 +232,18 @@ def test_truncate_is_no_change_of_the_structure(skipped: str) -> None:
     assert [(r.topic, r.value["op"]) for r in records] == ([("shop.db.t", "t")] if skipped == "none" else [])
     assert stream.store.records == stored
     assert stream.emitter.position.gtids == f"{UUID}:1-6"
+
+
+def test_statement_that_debeziums_history_has_already_is_passed() -> None:
+    """Its offset behind a statement has no GTID of it, so the server sends the statement again."""
+    stream = Stream(START)
+    ddl = "ALTER TABLE t ADD c INT"
+    offset = {"server_id": 7, "gtids": GTIDS, "file": FILE, "pos": 1200}
+    stream.structures.record(stream.structures.changes_of(ddl, "db"), offset, "db", ddl, ts_ms=0)
+    assert stream.structures.recover(offset) == 2
+    events = [gtid(6, 1100), query(ddl, 1200), gtid(7, 1300), query("ALTER TABLE t ADD e INT", 1400)]
+    (record,) = stream.read([_with_checksum(data) for data in events])
+    assert record.value["ddl"] == "ALTER TABLE t ADD e INT"
+    assert stream.emitter.position.gtids == f"{UUID}:1-7"
+    (table,) = stream.structures.tables.values()
+    assert [column.name for column in table.columns] == ["id", "n", "c", "e"]
