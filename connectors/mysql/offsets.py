@@ -18,6 +18,8 @@ from connectors.mysql.binlog import GtidSet, MariaDbGtid, MariaDbGtidPosition
 
 SERVER_ID, GTIDS, FILE, POSITION, EVENT, ROW = "server_id", "gtids", "file", "pos", "event", "row"
 TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_completed"
+INCREMENTAL = "INCREMENTAL"
+"""Debezium's mark of offsets of rows of an incremental snapshot, which have the position of the stream."""
 
 # Our own keys in addition to Debezium's, which ignores and removes them.
 TX_GTID = "tx_gtid"
@@ -81,7 +83,7 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredBinlogOffset:
             f"the stored offset {dict(offset)!r} has no {FILE!r}: it does not belong to a MySQL or MariaDB source; delete the "
             "connector's offsets"
         )
-    in_snapshot = offset.get(SNAPSHOT) not in (None, False, "false")
+    in_snapshot = offset.get(SNAPSHOT) not in (None, False, "false", INCREMENTAL)
     completed = not in_snapshot or offset.get(SNAPSHOT_COMPLETED) in (True, "true")
     gtids = parse_gtids(offset.get(GTIDS))
     position = BinlogPosition(

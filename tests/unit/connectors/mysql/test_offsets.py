@@ -124,6 +124,13 @@ def test_positions_that_cannot_be_read_are_refused(wrong: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
+    ("mark", "completed"), [("INITIAL", False), (True, False), ("BLOCKING", False), ("INCREMENTAL", True), (False, True)]
+)
+def test_debeziums_rows_of_an_incremental_snapshot_are_in_the_stream(mark: str | bool, completed: bool) -> None:
+    assert parse_offset({"file": "bin.000001", "pos": 4, "snapshot": mark}).snapshot_completed is completed
+
+
+@pytest.mark.parametrize(
     ("recorded", "expected"),
     [
         ({"pos": 300}, True),
