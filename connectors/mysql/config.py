@@ -117,6 +117,7 @@ class MySqlConfig(SourceSettings):
 
 
 _BUILT_IN = f"(?i:{'|'.join(BUILT_IN_DATABASES)})"
+_HEX = "hex:"
 _HEARTBEAT_SHARE = 0.8
 """Of the keep-alive interval, as in Debezium."""
 
@@ -140,7 +141,7 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
             binary_mode=v["binary.handling.mode"],
             unsigned_bigint_mode=v["bigint.unsigned.handling.mode"].lower(),
             adjusts_years=v["enable.time.adjuster"],
-            placeholder=v["unavailable.value.placeholder"],
+            placeholder=_placeholder(v["unavailable.value.placeholder"]),
             includes_comments=v["include.schema.comments"],
         ),
         binlog=BinlogSettings(
@@ -183,6 +184,16 @@ def _address(v: Mapping[str, Any], *, is_mariadb: bool) -> MySqlAddress:
         initial_statements=parse_statements(v["database.initial.statements"]),
         product="MariaDB" if is_mariadb else "MySQL",
     )
+
+
+def _placeholder(text: str) -> str:
+    if not text.startswith(_HEX):
+        return text
+    try:
+        return bytes.fromhex(text.removeprefix(_HEX)).decode()
+    except ValueError as e:
+        key = "unavailable.value.placeholder"
+        raise ConfigError.invalid(key, text, f"expected UTF-8 bytes in hexadecimal behind {_HEX}: {e}") from e
 
 
 def _store(v: Mapping[str, Any], key: str) -> Store:

@@ -356,7 +356,8 @@ def _type_keys(keys: ConfigDef) -> None:
         _S,
         UNAVAILABLE_VALUE,
         group=group,
-        doc="Placeholder for an unavailable value: one that the binary log omits with binlog_row_image=NOBLOB.",
+        doc="Placeholder for an unavailable value: one that the binary log omits with binlog_row_image=NOBLOB. A text, or its "
+        "UTF-8 bytes in hexadecimal behind hex:.",
     )
 
 

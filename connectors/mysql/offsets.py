@@ -18,6 +18,8 @@ from connectors.mysql.binlog import GtidSet, MariaDbGtid, MariaDbGtidPosition
 
 SERVER_ID, GTIDS, FILE, POSITION, EVENT, ROW = "server_id", "gtids", "file", "pos", "event", "row"
 TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_completed"
+INCREMENTAL = "INCREMENTAL"
+"""Debezium's mark of offsets of rows of an incremental snapshot, which have the position of the stream."""
 
 # Our own keys in addition to Debezium's, which ignores and removes them.
 TX_GTID = "tx_gtid"
@@ -81,7 +83,7 @@ def parse_offset(offset: Mapping[str, Any]) -> StoredBinlogOffset:
             f"the stored offset {dict(offset)!r} has no {FILE!r}: it does not belong to a MySQL or MariaDB source; delete the "
             "connector's offsets"
         )
-    in_snapshot = offset.get(SNAPSHOT) not in (None, False, "false")
+    in_snapshot = offset.get(SNAPSHOT) not in (None, False, "false", INCREMENTAL)
     completed = not in_snapshot or offset.get(SNAPSHOT_COMPLETED) in (True, "true")
     gtids = parse_gtids(offset.get(GTIDS))
     position = BinlogPosition(
@@ -186,6 +188,21 @@ def is_at_or_before(
     if base != their_base:
         return True
     return (number, *_within(recorded)) <= (their_number, *_within(desired))
+
+
+def is_statement_at(recorded: Mapping[str, Any], before: BinlogPosition, after: BinlogPosition, server_id: int) -> bool:
+    """Whether a position of Debezium's schema history is that of a statement between two positions of the log.
+
+    ``server_id`` is that of the statement. With GTIDs, Debezium's records and its offset behind a statement do not have the GTID
+    of the statement yet, so that the server sends it once more. Those of MySQL have the position behind the statement, those of
+    MariaDB that of the GTID event, which is completed.
+    """
+    if _number(recorded, SERVER_ID) not in (0, server_id):
+        return False
+    place = recorded.get(FILE), _number(recorded, POSITION)
+    if place == (after.file, after.position):
+        return True
+    return place == (before.file, before.position) and 0 < before.events <= _number(recorded, EVENT)
 
 
 def keep_sources(gtids: Gtids, reads_source: Callable[[str], bool]) -> Gtids:

@@ -16,13 +16,14 @@ OPEN_PREFIXES: Final = (
 
 IGNORED: Final = {
     "max.queue.size": "8192",
+    # Servers since MySQL 5.6 and MariaDB 10 log only committed changes, so none need to wait for the end of their transaction.
+    "binlog.buffer.size": "0",
     "query.fetch.size": "0",
     "snapshot.fetch.size": None,
     "min.row.count.to.stream.results": "1000",
     "topic.cache.size": "10000",
     "executor.shutdown.timeout.ms": "4000",
     "poll.dispatch.interval.ms": None,
-    "table.ignore.builtin": "true",
     "queue.provider.type": "memory",
     "use.nongraceful.disconnect": "false",
     "database.server.id.offset": "10000",
@@ -51,11 +52,8 @@ def unsupported_keys(*, is_mariadb: bool) -> dict[str, Unsupported]:
         "snapshot.mode.custom.name": Unsupported(None),
         "snapshot.locking.mode.custom.name": Unsupported(None),
         "snapshot.query.mode.custom.name": Unsupported(None),
-        "binlog.buffer.size": Unsupported(
-            "0",
-            ("0",),
-            "changes are not buffered until their transaction ends: servers since MySQL 5.6 and MariaDB 10 log only committed "
-            "changes of transactional tables; remove the key",
+        "table.ignore.builtin": Unsupported(
+            "true", ("true",), "tables of the databases mysql, sys, performance_schema, and information_schema are never captured"
         ),
     }
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.mysql.schema.ddl import Change, DdlContext, TableDdlChange, apply, apply_changes
+from connectors.mysql.schema.ddl import Change, DdlContext, apply, apply_changes
 from connectors.mysql.schema.history.history import SchemaHistory
 from connectors.mysql.schema.model import MySqlTable, TableId
 from connectors.mysql.server import ServerInfo
 
 log = logging.getLogger(__name__)
 
-StoresDdl = Callable[[str, str | None, Iterable[TableId]], bool]
-"""``stores(ddl, database, tables)``: whether a statement belongs in the history (``DdlSelection.is_stored``)."""
+StoresDdl = Callable[[str, str | None, Sequence[Change]], bool]
+"""``stores(ddl, database, changes)``: whether a statement belongs in the history (``DdlSelection.is_stored``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class TableStructures:
         self._server: ServerInfo | None = None
         self.tables: dict[TableId, MySqlTable] = {}
         self.database_charsets: dict[str, str] = {}
+        self.last_recovered: Mapping[str, Any] | None = None
+        """The position of the last record that was recovered, until the next statement."""
 
     def set_server(self, server: ServerInfo) -> None:
         """Sets the server whose statements are applied next."""
@@ -66,6 +68,7 @@ class TableStructures:
         """
         recovered = self.history.recover(offset, self.context())
         self.tables, self.database_charsets = recovered.tables, recovered.database_charsets
+        self.last_recovered = recovered.last_position
         return recovered.record_count
 
     def changes_of(self, ddl: str, database: str | None, statement: StatementSettings = _NO_CONTEXT) -> list[Change]:
@@ -80,17 +83,8 @@ class TableStructures:
         ``position`` is the source offset behind the statement: recovery applies it to offsets at or after that. Promise 1: the
         statement is durable on return, so that events of the new version may be emitted, except in ``history.buffered()``.
         """
-        stored = self._stores(ddl, database, changed_tables(changes))
+        stored = self._stores(ddl, database, changes)
         if stored:
             self.history.record(position, database, ddl, changes, ts_ms=ts_ms)
         apply_changes(changes, self.tables, self.database_charsets)
         return stored
-
-
-def changed_tables(changes: Iterable[Change]) -> list[TableId]:
-    """Returns the tables that changes concern, with their former names."""
-    found: list[TableId] = []
-    for change in changes:
-        if isinstance(change, TableDdlChange):
-            found += [id for id in (change.previous_id, change.id) if id is not None]
-    return found

@@ -32,7 +32,7 @@ from connectors.mysql.binlog import (
     TransactionPayload,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_statement_at
 from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.ddl import DatabaseChange, DdlKind
@@ -255,11 +255,16 @@ class BinlogEventEmitter:
         log.log(SKIP_LEVELS[mode], "%s; skipping it (event.processing.failure.handling.mode=%s)", error.message, mode)
 
     def _on_ddl(self, query: Query, sql: str) -> None:
+        before, after = self._tracker.position, copy.deepcopy(self._tracker)
+        after.track(query)
+        structures = self._structures.structures
+        recovered, structures.last_recovered = structures.last_recovered, None
+        if recovered is not None and is_statement_at(recovered, before, after.position, query.header.server_id):
+            log.info("passing a statement that the schema history of Debezium has already: %s", sql)
+            return
         changes = self._structures.changes_of(query, sql)
         if not changes:
             return
-        before, after = self._tracker.position, copy.deepcopy(self._tracker)
-        after.track(query)
         values, pos = self._emission.values(query.header), after.event_position
         offset = self._emission.full_offset(after.position)
 

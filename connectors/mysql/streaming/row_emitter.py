@@ -14,9 +14,8 @@ from connectors.cdc.schema.errant_rows import errant_record
 from connectors.mysql.binlog import RowsEvent, RowsKind, TableMap
 from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.schema.ddl import Change, DatabaseChange
+from connectors.mysql.schema.ddl import Change, DatabaseChange, changed_tables
 from connectors.mysql.schema.model import TableId
-from connectors.mysql.schema.tables import changed_tables
 from connectors.mysql.streaming.change_events import EventValues, RowPlace
 from connectors.mysql.streaming.change_templates import KINDS
 from connectors.mysql.streaming.emission import Emission

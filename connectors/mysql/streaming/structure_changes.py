@@ -18,12 +18,20 @@ from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.schema.ddl import Change, DatabaseChange, DdlKind, TableDdlChange, UnparsedDdlError, parse_create_table
+from connectors.mysql.schema.ddl import (
+    Change,
+    DatabaseChange,
+    DdlKind,
+    TableDdlChange,
+    UnparsedDdlError,
+    changed_tables,
+    parse_create_table,
+)
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.model import MySqlTable, TableId
 from connectors.mysql.schema.schema_change_events import SchemaChangeEvents
 from connectors.mysql.schema.table_map_check import find_difference, table_from_map
-from connectors.mysql.schema.tables import StatementSettings, TableStructures, changed_tables
+from connectors.mysql.schema.tables import StatementSettings, TableStructures
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.types.charsets import find_charset
 
@@ -113,6 +121,9 @@ class StructureChanges:
     ) -> list[SourceRecord]:
         """Stores a statement and applies its changes; returns the schema change events, whose offset is ``position``, that
         behind the statement. ``source`` returns their source blocks."""
+        changes = [change for change in changes if change.kind is not DdlKind.TRUNCATE]
+        if not changes:
+            return []  # TRUNCATE changes rows, not the structure
         ts_ms = time.time_ns() // 1_000_000
         database = query.schema or None
         stored = self.structures.record(changes, position, database, sql, ts_ms=ts_ms)
@@ -121,13 +132,11 @@ class StructureChanges:
                 self._tables.forget(id)
         if not stored or not self._settings.schema_changes:
             return []
-        return self.schema_events(changes, database, sql, position, source, ts_ms=ts_ms)
+        return self._schema_events(changes, position, source, ts_ms=ts_ms)
 
-    def schema_events(
+    def _schema_events(
         self,
         changes: Sequence[Change],
-        database: str | None,
-        sql: str,
         position: Mapping[str, Any],
         source: SourceOf,
         *,
@@ -139,11 +148,8 @@ class StructureChanges:
             name = change.name if isinstance(change, DatabaseChange) else change.id.database
             table = None if isinstance(change, DatabaseChange) else change.id.name
             tables = [change] if isinstance(change, TableDdlChange) else []
-            found.append(
-                self.events.record(
-                    self._partition, position, self._settings.topic_prefix, source(name, table), name, sql, tables, ts_ms=ts_ms
-                )
-            )
+            block, topic = source(name, table), self._settings.topic_prefix
+            found.append(self.events.record(self._partition, position, topic, block, name, change.ddl, tables, ts_ms=ts_ms))
         return found
 
     # --- tables whose structure is not known ----------------------------------------------------------------------------------

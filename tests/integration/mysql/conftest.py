@@ -23,6 +23,7 @@ class MariaDbRunningSource(RunningSource):
     def __init__(self, server: EmbeddedMariaDB, database: str, history: Path) -> None:
         self.server = server
         self.database = database
+        self.history = history
         super().__init__(
             {
                 "database.hostname": server.host,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -112,6 +113,38 @@ def test_table_that_is_altered_within_one_batch_has_both_schemas(source: MariaDb
     assert [sorted(shown(r)[3]) for r in records] == [sorted(["id", *(f"c{i}" for i in range(n))]) for n in range(5)]
     schemas = [r.value_schema for r in records]
     assert len({id(schema) for schema in schemas}) == 5
+
+
+def test_character_set_of_a_database_is_known_after_a_restart(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)")
+    source.begin(schema_history_internal_store_only_captured_tables_ddl="true")
+    source.sql(f"alter database `{source.database}` character set latin1", "insert into t values (1)")
+    (record,) = source.read(1)
+    source.store(record)
+    source.kill()
+    source.sql("create table u(id int primary key, name varchar(10))", "insert into u values (1, 'é')")
+    source.start()
+    assert [shown(r)[3] for r in source.read(1)] == [{"id": 1, "name": "é"}]
+
+
+def test_debeziums_offset_behind_a_statement_does_not_repeat_it(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)")
+    source.begin(include_schema_changes="true")
+    file, position, *_ = source.sql("show master status")[0]
+    ((gtids,),) = source.sql("select @@gtid_binlog_pos")
+    source.sql("alter table t add n int")
+    (record,) = [r for r in source.read(1) if r.topic == "shop"][-1:]
+    assert record.source_offset is not None
+    # As Debezium has it: the transaction of the statement, of which one event is completed.
+    offset = {**record.source_offset, "gtids": gtids, "file": file, "pos": position, "event": 1}
+    record.source_offset = offset
+    source.store(record)
+    source.kill()
+    *others, last = source.history.read_text().splitlines()
+    source.history.write_text("\n".join([*others, json.dumps({**json.loads(last), "position": offset}), ""]))
+    source.start()
+    source.sql("insert into t values (1, 2)")
+    assert [shown(r)[3] for r in source.read(1)] == [{"id": 1, "n": 2}]
 
 
 def test_statements_that_concern_no_table_are_passed(source: MariaDbRunningSource) -> None:

@@ -10,7 +10,7 @@ Use::
     table = parse_create_table(show_create_table, database, context)
 """
 
-from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange, apply_changes
+from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange, apply_changes, changed_tables
 from connectors.mysql.schema.ddl.context import DdlContext, sql_mode_flags
 from connectors.mysql.schema.ddl.errors import UnparsedDdlError
 from connectors.mysql.schema.ddl.statements import apply, parse_create_table
@@ -24,6 +24,7 @@ __all__ = [
     "UnparsedDdlError",
     "apply",
     "apply_changes",
+    "changed_tables",
     "parse_create_table",
     "sql_mode_flags",
 ]

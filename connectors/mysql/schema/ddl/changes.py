@@ -19,7 +19,8 @@ class DdlKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TableDdlChange:
-    """What a statement does to a table. ``ddl`` is the statement; where it changes several tables, each change has all of it.
+    """What a statement does to a table. ``ddl`` is the statement; as in Debezium, DROP TABLE and RENAME TABLE of several tables
+    are divided, and those that are dropped have their full names.
 
     ``table`` is the new version. It is None for DROP, and where the statement does not say it all: ``unknown`` then says why, and
     the caller reads the table from the server, or ignores it because it is not captured. A RENAME has ``previous_id``, also if
@@ -66,3 +67,12 @@ def apply_changes(
             tables[change.id] = change.table
         elif change.kind is not DdlKind.TRUNCATE:
             tables.pop(change.id, None)
+
+
+def changed_tables(changes: Iterable[Change]) -> list[TableId]:
+    """Returns the tables that changes concern, with their former names."""
+    found: list[TableId] = []
+    for change in changes:
+        if isinstance(change, TableDdlChange):
+            found += [id for id in (change.previous_id, change.id) if id is not None]
+    return found

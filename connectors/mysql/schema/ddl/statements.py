@@ -8,6 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final, cast
 
+from connectors.mysql.connection import quote_name
 from connectors.mysql.schema.ddl.alter_table import Alteration, altered_table, parse_alteration, renamed_table
 from connectors.mysql.schema.ddl.changes import Change, DatabaseChange, DdlKind, TableDdlChange
 from connectors.mysql.schema.ddl.context import DdlContext
@@ -122,6 +123,8 @@ class _Session:
         self._database = database
         self._context = context
         self._ddl = ""
+        self._begin = 0
+        """The number of the token that the statement begins with, behind SET STATEMENT."""
         self.concerned: list[TableId] = []
         """The tables that the statements name."""
         self.changes: list[Change] = []
@@ -137,6 +140,7 @@ class _Session:
             raise UnparsedDdlError(self._ddl, str(e), tuple(self.concerned[before:])) from e
 
     def _statement(self, cursor: Cursor) -> None:
+        self._begin = cursor.position
         word = cursor.next().upper
         if word == "CREATE":
             self._create(cursor)
@@ -318,16 +322,7 @@ class _Session:
         if cursor.accept("TEMPORARY"):
             return
         if cursor.accept("TABLE") or cursor.accept("TABLES"):
-            cursor.accept("IF", "EXISTS")
-            while True:
-                self._report(TableDdlChange(DdlKind.DROP, self._id(cursor), None, self._ddl))
-                if not cursor.accept(","):
-                    break
-            if cursor.accept("WAIT"):
-                cursor.number()
-            cursor.accept_one("NOWAIT", "RESTRICT", "CASCADE")
-            if not cursor.at_end:
-                raise cursor.unexpected("the end")
+            self._drop_tables(cursor)
         elif cursor.accept("DATABASE") or cursor.accept("SCHEMA"):
             cursor.accept("IF", "EXISTS")
             self._report_database(DdlKind.DROP, self._context.folded(cursor.name()), None)
@@ -337,6 +332,21 @@ class _Session:
                 self._drop_index(cursor)
             elif cursor.peek().upper not in _NO_TABLES:
                 raise cursor.unexpected("what DROP drops")
+
+    def _drop_tables(self, cursor: Cursor) -> None:
+        cursor.accept("IF", "EXISTS")
+        prefix = cursor.source(self._begin, cursor.position)
+        ids = [self._id(cursor)]
+        while cursor.accept(","):
+            ids.append(self._id(cursor))
+        if cursor.accept("WAIT"):
+            cursor.number()
+        behavior = cursor.accept_one("NOWAIT", "RESTRICT", "CASCADE")
+        if not cursor.at_end:
+            raise cursor.unexpected("the end")
+        suffix = "" if behavior in (None, "NOWAIT") else f" {behavior}"
+        for id in ids:
+            self._report(TableDdlChange(DdlKind.DROP, id, None, f"{prefix} {quote_name(*id)}{suffix}"))
 
     def _drop_index(self, cursor: Cursor) -> None:
         cursor.accept("IF", "EXISTS")
@@ -353,18 +363,21 @@ class _Session:
         if not (cursor.accept("TABLE") or cursor.accept("TABLES")):
             raise cursor.unexpected("TABLE")
         cursor.accept("IF", "EXISTS")
+        prefix = cursor.source(self._begin, cursor.position)
         while True:
+            begin = cursor.position
             old = self._id(cursor)
             if cursor.accept("WAIT"):
                 cursor.number()
             cursor.accept("NOWAIT")
             cursor.expect("TO")
             new = self._id(cursor)
+            ddl = f"{prefix} {cursor.source(begin, cursor.position)}"
             table = self._tables.get(old)
             if table is None:
-                self._report(_unknown(DdlKind.RENAME, new, self._ddl, old))
+                self._report(_unknown(DdlKind.RENAME, new, ddl, old))
             else:
-                self._report(TableDdlChange(DdlKind.RENAME, new, renamed_table(table, new), self._ddl, old))
+                self._report(TableDdlChange(DdlKind.RENAME, new, renamed_table(table, new), ddl, old))
             if not cursor.accept(","):
                 break
         if not cursor.at_end:

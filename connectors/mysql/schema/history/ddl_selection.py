@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from connectors.mysql.history_keys import HistorySettings
+from connectors.mysql.schema.ddl import Change, DatabaseChange, changed_tables
 from connectors.mysql.schema.model import TableId
 
 _TRUNCATE = re.compile(r"(SET STATEMENT .*)?TRUNCATE TABLE .*", re.IGNORECASE | re.DOTALL)
@@ -35,12 +36,20 @@ class DdlSelection:
         """Returns whether a statement is filtered out: neither stored nor an event. TRUNCATE is not, since it may be an event."""
         return not _TRUNCATE.fullmatch(ddl) and self._is_filtered(ddl)
 
-    def is_stored(self, ddl: str, database: str | None, tables: Iterable[TableId]) -> bool:
-        """Returns whether a statement that concerns these tables is stored. Statements of no database that set variables are."""
+    def is_stored(self, ddl: str, database: str | None, changes: Collection[Change]) -> bool:
+        """Returns whether a statement with these changes is stored; ``database`` is that of its session, which counts only
+        without changes. Statements of no database that set variables are stored.
+
+        Those that change a captured database are, because tables created later may have its character set.
+        """
         if self.is_ignored(ddl):
             return False
-        if self._settings.only_captured_databases and database and not self._is_database_captured(database):
+        tables = changed_tables(changes)
+        changed = {change.name for change in changes if isinstance(change, DatabaseChange)}
+        databases = changed | {id.database for id in tables} or ({database} if database else set())
+        has_captured = any(map(self._is_database_captured, databases))
+        if self._settings.only_captured_databases and databases and not has_captured:
             return False
         if not self._settings.only_captured_tables or (not database and ddl.upper().startswith("SET ")):
             return True
-        return any(self._is_table_captured(id) for id in tables)
+        return any(map(self._is_table_captured, tables)) or any(map(self._is_database_captured, changed))

@@ -40,6 +40,8 @@ class RecoveredTables:
     database_charsets: dict[str, str] = field(default_factory=dict)
     record_count: int = 0
     """How many records were applied."""
+    last_position: Mapping[str, Any] | None = None
+    """The position of the last one."""
 
 
 class SchemaHistory:
@@ -118,6 +120,7 @@ class SchemaHistory:
             elif dict(record.source) == self._source and is_at_or_before(record.position, position, self._reads_source):
                 self._apply(record, recovered, context)
                 recovered.record_count += 1
+                recovered.last_position = record.position
                 in_other_files = in_other_files or has_other_files(record.position, position)
         if in_other_files:
             log.warning(

@@ -151,6 +151,14 @@ def test_event_deserialization_mode_is_an_old_name() -> None:
     assert parse().events.failure_mode == "fail"
 
 
+def test_size_of_the_buffer_of_uncommitted_changes_has_no_effect() -> None:
+    assert parse({"binlog.buffer.size": "1000"}) == parse()
+
+
+def test_placeholder_may_be_hexadecimal() -> None:
+    assert parse({"unavailable.value.placeholder": "hex:6f6c64"}).types.placeholder == "old"
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -160,7 +168,9 @@ def test_event_deserialization_mode_is_an_old_name() -> None:
         ({"time.precision.mode": "adaptive"}, "time.precision.mode.*expected one of adaptive_time_microseconds"),
         ({"snapshot.mode": "custom"}, "snapshot.mode.*expected one of initial"),
         ({"snapshot.locking.mode": "custom"}, "snapshot.locking.mode"),
-        ({"binlog.buffer.size": "1000"}, "binlog.buffer.size.*not buffered"),
+        ({"table.ignore.builtin": "false"}, "table.ignore.builtin.*never captured"),
+        ({"unavailable.value.placeholder": "hex:ff"}, "unavailable.value.placeholder.*UTF-8 bytes in hexadecimal"),
+        ({"unavailable.value.placeholder": "hex:xy"}, "unavailable.value.placeholder.*UTF-8 bytes in hexadecimal"),
         ({"converters": "isbn"}, "converters"),
         (
             {"schema.history.internal": "io.debezium.storage.redis.history.RedisSchemaHistory"},

@@ -9,6 +9,7 @@ from connectors.mysql.binlog import MariaDbGtidPosition
 from connectors.mysql.offsets import (
     BinlogPosition,
     is_at_or_before,
+    is_statement_at,
     parse_gtids,
     parse_offset,
     snapshot_offset,
@@ -120,3 +121,27 @@ def test_sources_that_are_not_read_do_not_count() -> None:
 def test_positions_that_cannot_be_read_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=r"the position .* has (file|pos)="):
         is_at_or_before(wrong, {"file": "b.1", "pos": 4})
+
+
+@pytest.mark.parametrize(
+    ("mark", "completed"), [("INITIAL", False), (True, False), ("BLOCKING", False), ("INCREMENTAL", True), (False, True)]
+)
+def test_debeziums_rows_of_an_incremental_snapshot_are_in_the_stream(mark: str | bool, completed: bool) -> None:
+    assert parse_offset({"file": "bin.000001", "pos": 4, "snapshot": mark}).snapshot_completed is completed
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        ({"pos": 300}, True),
+        ({"pos": 100, "event": 1}, True),
+        ({"pos": 100}, False),
+        ({"pos": 200}, False),
+        ({"pos": 300, "file": "bin.000002"}, False),
+        ({"pos": 300, "server_id": 7}, True),
+        ({"pos": 300, "server_id": 8}, False),
+    ],
+)
+def test_statement_of_a_record_of_debeziums_history_is_found_by_its_place(recorded: dict[str, Any], expected: bool) -> None:
+    before, after = BinlogPosition("bin.000001", 100, events=1), BinlogPosition("bin.000001", 300)
+    assert is_statement_at({"file": "bin.000001", **recorded}, before, after, 7) is expected

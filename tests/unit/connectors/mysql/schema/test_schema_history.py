@@ -13,7 +13,15 @@ from connect.errors import ConfigError, ConnectError
 from connect.source import OwnedTopic, OwnedTopicSettings, TopicRecord
 from connectors.mysql.config import parse_config
 from connectors.mysql.history_keys import FILE, MEMORY, PREFIX, HistorySettings
-from connectors.mysql.schema.ddl import DdlContext, UnparsedDdlError, apply, apply_changes
+from connectors.mysql.schema.ddl import (
+    DatabaseChange,
+    DdlContext,
+    DdlKind,
+    TableDdlChange,
+    UnparsedDdlError,
+    apply,
+    apply_changes,
+)
 from connectors.mysql.schema.history.ddl_selection import DdlSelection, compile_ddl_filter
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
 from connectors.mysql.schema.history.records import HistoryRecord, encode_record
@@ -280,13 +288,21 @@ def test_files_with_other_names_are_reported_once(caplog: pytest.LogCaptureFixtu
 def test_ddl_that_is_filtered_by_default(ddl: str) -> None:
     selection = DdlSelection(HistorySettings(), lambda _: True, lambda _: True)
     assert selection.is_ignored(ddl)
-    assert not selection.is_stored(ddl, "d", [TableId("d", "t")])
+    assert not selection.is_stored(ddl, "d", [_alteration("d", "t")])
+
+
+def _alteration(database: str, table: str) -> TableDdlChange:
+    return TableDdlChange(DdlKind.ALTER, TableId(database, table), None, "")
+
+
+def _selection(settings: HistorySettings) -> DdlSelection:
+    return DdlSelection(settings, lambda id: id == TableId("d", "t"), lambda name: name == "d")
 
 
 def test_ddl_of_tables_that_are_not_captured_is_stored_unless_configured() -> None:
     def selected(settings: HistorySettings, database: str, *tables: str) -> bool:
-        selection = DdlSelection(settings, lambda id: id == TableId("d", "t"), lambda name: name == "d")
-        return selection.is_stored("ALTER TABLE ...", database, [TableId(database, table) for table in tables])
+        changes = [_alteration(database, table) for table in tables]
+        return _selection(settings).is_stored("ALTER TABLE ...", database, changes)
 
     assert selected(parsed(), "x", "u")
     tables = parsed(store_only_captured_tables_ddl="true")
@@ -296,6 +312,19 @@ def test_ddl_of_tables_that_are_not_captured_is_stored_unless_configured() -> No
     assert not selected(parsed(ddl_filter="ALTER .*"), "d", "t")
     settings = HistorySettings(only_captured_tables=True)
     assert DdlSelection(settings, lambda _: False, lambda _: True).is_stored("SET character_set_server=utf8", "", [])
+
+
+def test_database_of_the_changed_table_counts_not_that_of_the_session() -> None:
+    selection = _selection(parsed(store_only_captured_databases_ddl="true"))
+    assert selection.is_stored("ALTER TABLE d.t ...", "x", [_alteration("d", "t")])
+    assert not selection.is_stored("ALTER TABLE x.t ...", "d", [_alteration("x", "t")])
+
+
+def test_ddl_of_captured_databases_is_stored_for_their_character_sets() -> None:
+    for settings in (parsed(store_only_captured_tables_ddl="true"), parsed(store_only_captured_databases_ddl="true")):
+        for name in ("d", "x"):
+            change = DatabaseChange(DdlKind.ALTER, name, "latin1", "")
+            assert _selection(settings).is_stored("ALTER DATABASE ...", "y", [change]) is (name == "d")
 
 
 def test_ddl_filter_has_commas_within_expressions() -> None:
