@@ -28,7 +28,8 @@ RUN python -c "from sluice.embedded import jars; jars.ensure_jars('spark')" \
     && ln -s "$(python -c "from sluice.embedded import jars; print(jars.folder_of(jars.jar_set('spark')))")" "$SLUICE_SPARK_JARS" \
     && mkdir -p /tmp/sluice && chown sluice: /tmp/sluice
 
-USER sluice
+# As a number, which Kubernetes needs to know that it is not root.
+USER 10001
 EXPOSE 8083
 # Reaps Spark's JVM, which is a grandchild process.
 ENTRYPOINT ["tini", "--"]

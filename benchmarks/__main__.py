@@ -22,6 +22,7 @@ ALL = (
     "functions_alone",
     "json_converter",
     "binlog_decode",
+    "sqlite_writer",
     "postgres_snapshot",
     "postgres_stream",
     "postgres_commits",

@@ -17,7 +17,7 @@ from benchmarks.measure import measure_here, report
 from connectors.mysql.binlog import BinlogDecoder, ColumnReader, RowDecoder, RowsEvent, TableMap, split_file
 from connectors.mysql.schema.model import Column
 from connectors.mysql.types import MySqlTypeSettings, column_type
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 ROWS = 20_000
 SINGLE_ROWS = 2_000

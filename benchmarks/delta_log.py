@@ -120,15 +120,3 @@ def freshness_ms(commits: Sequence[TableCommit], first: int, times_ms: Sequence[
         found += [commit.visible_ms - times_ms[number - first] for number in range(at, end + 1)]
         at = max(at, end + 1)
     return found
-
-
-def quantiles(values: Sequence[float]) -> dict[str, float | None]:
-    """``p50``, ``p99``, and ``max``, rounded."""
-    ordered = sorted(values)
-    if not ordered:
-        return {"p50": None, "p99": None, "max": None}
-    return {
-        "p50": round(ordered[len(ordered) // 2]),
-        "p99": round(ordered[len(ordered) * 99 // 100]),
-        "max": round(ordered[-1]),
-    }

@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks.cluster import BenchCluster, ClusterWorker, memory
 from benchmarks.environment import BenchmarkEnvironment, environment
 from benchmarks.hanging import SINK, SOURCE
+from benchmarks.measure import quantiles
 
 ROUNDS = 60
 RECORDS = 20_000
@@ -32,14 +33,6 @@ HUNG: Mapping[str, Mapping[str, str]] = {
     "config": {"connector.class": SOURCE},
 }
 ASKED = {"max_ms": 100}
-
-
-def quantiles(milliseconds: list[float]) -> dict[str, float]:
-    found = sorted(milliseconds)
-    return {
-        name: round(found[min(len(found) - 1, int(len(found) * q))], 1)
-        for name, q in (("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0))
-    }
 
 
 def reaches(worker: ClusterWorker, name: str, state: str) -> bool:
@@ -97,7 +90,7 @@ def measure(here: BenchmarkEnvironment, worker: ClusterWorker, case: str) -> dic
         worker.process.wait_until(lambda: here.end_offset(topic) >= RECORDS, 120)
         line = {
             "hangs_in": case,
-            **quantiles(found),
+            **{f"{name}_ms": value for name, value in quantiles(found, 1).items()},
             "create_another_ms": round(change_ms, 1),
             "cpu_s": round(worker.process.cpu_s() - cpu_s, 2),
             "wall_s": round(time.monotonic() - started_at, 2),

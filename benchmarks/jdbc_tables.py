@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.environment import BenchmarkEnvironment
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 
 COLUMNS = ("id", "name", "email", "city", "balance", "score", "visits", "active", "created_at", "notes")
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from benchmarks.delta_log import TableLog, freshness_ms, quantiles
+from benchmarks.delta_log import TableLog, freshness_ms
 from benchmarks.environment import environment
 from benchmarks.lake_events import EventFormat, Message, RandomChanges, inserts, produce, produce_at_rate
 from benchmarks.lake_worker import LakeWorker, create_topics, event_format, lake_worker, number, sink
-from benchmarks.measure import report
+from benchmarks.measure import quantiles, report
 
 ROWS = number("ROWS", 100_000)
 SECONDS = number("SECONDS", 30)

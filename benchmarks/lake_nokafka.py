@@ -29,7 +29,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from benchmarks.environment import customers_table, database, source_config
 from benchmarks.lake_worker import MEMORY, TIMEOUT_S, number, spark_jars
-from benchmarks.measure import Figures, Measured, measure_here, report
+from benchmarks.measure import Figures, Measured, measure_here, quantiles, report
 from benchmarks.spark_database import started_file
 from connect.config.properties import write_properties
 from sluice.embedded.jars import ensure_jars, folder_of
@@ -157,7 +157,7 @@ def _change_steadily(connection: Any) -> int:
     return FRESH_S * _RATE
 
 
-def _freshness(table: Path, after_version: int, moment: str) -> dict[str, float]:
+def _freshness(table: Path, after_version: int, moment: str) -> dict[str, float | None]:
     """From the commit in the database until the table's version was there."""
     found: list[float] = []
     for log in sorted((table / "_delta_log").glob("*.json")):
@@ -168,8 +168,7 @@ def _freshness(table: Path, after_version: int, moment: str) -> dict[str, float]
             if "add" in (action := json.loads(line)) and action["add"]["dataChange"]:
                 file = pq.read_table(table / action["add"]["path"], columns=[moment])
                 found += [visible_ms - at.timestamp() * 1000 for at in file[moment].to_pylist()]
-    found.sort()
-    return {name: round(found[int(len(found) * share)]) for name, share in (("p50", 0.5), ("p99", 0.99))}
+    return quantiles(found)
 
 
 def _all_jars(home: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from benchmarks.delta_log import TableLog, freshness_ms, quantiles
+from benchmarks.delta_log import TableLog, freshness_ms
 from benchmarks.environment import BenchmarkEnvironment, environment
 from benchmarks.lake_events import EventFormat, Message, RandomChanges, inserts, produce, produce_at_rate
 from benchmarks.lake_worker import (
@@ -32,7 +32,7 @@ from benchmarks.lake_worker import (
     sink,
     spark_jars,
 )
-from benchmarks.measure import Figures, Measured, report
+from benchmarks.measure import Figures, Measured, quantiles, report
 
 ROWS = number("ROWS", 1_000_000)
 CHANGES = number("CHANGES", 200_000)

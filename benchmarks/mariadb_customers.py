@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
 def create_customers(server: EmbeddedMariaDB, rows: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.environment import JSON, BenchmarkEnvironment, environment, produce_values
 from benchmarks.mariadb_customers import create_customers, mariadb_source_config
 from benchmarks.measure import Measured, measure_here, report
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 ROWS = 500_000
 

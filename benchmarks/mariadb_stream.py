@@ -15,7 +15,7 @@ from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, latencies_ms, run
 from benchmarks.environment import environment
 from benchmarks.mariadb_customers import create_customers, mariadb_source_config
 from benchmarks.measure import measure_here, report
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 ROWS, UPDATES, COMMITS = 500_000, 300_000, 10_000
 _DUMP, _NON_BLOCKING = 0x12, 0x01

@@ -168,3 +168,15 @@ def report(name: str, ours: Figures, limit: Figures | None, **more: Any) -> None
         line["cpu_times_limit"] = round(ours.cpu_s / limit.cpu_s, 2) if limit.cpu_s else None
     line.update(more)
     print(json.dumps(line), flush=True)
+
+
+def quantiles(values: Sequence[float], digits: int | None = None) -> dict[str, float | None]:
+    """``p50``, ``p99``, and ``max``, rounded to ``digits`` after the point; None without values."""
+    ordered = sorted(values)
+    if not ordered:
+        return {"p50": None, "p99": None, "max": None}
+    return {
+        "p50": round(ordered[len(ordered) // 2], digits),
+        "p99": round(ordered[len(ordered) * 99 // 100], digits),
+        "max": round(ordered[-1], digits),
+    }

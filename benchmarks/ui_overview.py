@@ -9,12 +9,12 @@ import time
 import urllib.request
 from functools import partial
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from benchmarks.environment import STRING, environment, rest
 from benchmarks.measure import Measured
 from rest.client import ConnectClient
-from tests.support.chromium import ARGUMENTS, require_chromium
+from tests.support.chromium import chromium
 
 CONNECTORS = 600
 RUNNING = 20
@@ -68,14 +68,13 @@ def _request_ms(url: str) -> float:
 
 
 def main() -> None:
-    with environment() as here, sync_playwright() as playwright:
+    with environment() as here, chromium() as browser:
         command, port = here.worker_command({"key.converter": STRING, "value.converter": STRING}, [])
         with Measured(command, here.home / "log") as worker:
             worker.wait_until(partial(_is_ready, port), 60)
             with ConnectClient(f"http://127.0.0.1:{port}") as client:
                 _create(client, "lines")
             url = f"http://127.0.0.1:{port}"
-            browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(ARGUMENTS))
             looks = [_interactive_ms(browser, f"{url}/ui") for _ in range(LOOKS)]
             requests = sorted(_request_ms(f"{url}/connectors?expand=status") for _ in range(REQUESTS))
             page = browser.new_page()
@@ -84,7 +83,6 @@ def main() -> None:
             cpu_s, started_at = worker.cpu_s(), time.monotonic()
             page.wait_for_timeout(FOLLOW_S * 1000)
             cores = (worker.cpu_s() - cpu_s) / (time.monotonic() - started_at)
-            browser.close()
     line = {
         "benchmark": "ui_overview",
         "connectors": CONNECTORS,

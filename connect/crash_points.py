@@ -18,6 +18,8 @@ POINTS = (
     "offsets.written",  # offsets are durable, the source was not notified
     "postgres.snapshot",  # in the middle of the initial snapshot
     "postgres.confirmed",  # the source has confirmed its position to the database
+    "sqlite.snapshot",  # in the middle of a snapshot of SQLite
+    "sqlite.deleted",  # the source has deleted changes that are stored
     "spool.written",  # a segment of a spool is in a file without its name, not yet durable
     "spool.renamed",  # the segment is durable, the index has no line for it
     "spool.indexed",  # the index has it with its source offsets, the task was not told

@@ -8,12 +8,16 @@ tables`` in their own process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from connect.config.definition import ConfigDef
 from connect.config.finding import Finding, Severity
+from connect.errors import ConfigError
+
+T = TypeVar("T")
 
 MAX_COLLECTIONS = 10_000
 """How many data collections a listing has at most."""
@@ -133,6 +137,33 @@ def error_finding(code: str, message: str, path: str | None = None, suggestion: 
 def warning_finding(code: str, message: str, path: str | None = None, suggestion: str | None = None) -> Finding:
     """A finding that may be intended."""
     return Finding(code, Severity.WARNING, message, path, suggestion)
+
+
+def parse_leniently(
+    config: Mapping[str, str],
+    definition: ConfigDef,
+    parse: Callable[[Mapping[str, str]], T],
+    is_of_connection: Callable[[str], bool],
+    required: Mapping[str, str],
+) -> tuple[T, list[Finding]]:
+    """Parses a configuration that may be incomplete: without its wrong keys, and with ``required`` in place of missing ones.
+
+    Returns what ``parse`` returns, and findings about wrong keys. Raises ConfigError for keys of the connection, without which
+    nothing can be asked.
+    """
+    wrong = {value.name: value.errors[0] for value in definition.validate(config) if value.errors}
+    for name, error in wrong.items():
+        if is_of_connection(name):
+            raise ConfigError(error, key=name)
+    findings = [error_finding("invalid-config", error, name) for name, error in wrong.items()]
+    usable = {**required, **{key: value for key, value in config.items() if key not in wrong}}
+    try:
+        return parse(usable), findings
+    except ConfigError as e:
+        if e.key is None or is_of_connection(e.key):
+            raise
+        kept = {key: value for key, value in usable.items() if is_of_connection(key)}
+        return parse({**required, **kept}), [*findings, error_finding("invalid-config", e.message, e.key)]
 
 
 def regex_entry(*parts: str) -> str:

@@ -28,18 +28,25 @@ class PendingWork:
         self._clock = clock
         self._found: dict[str, Pending] = {}
 
-    def begin(self, key: str, message: str) -> None:
-        """Work begins to wait, unless it waits already. ``message`` says for people what does not move; without secrets."""
-        # An operation on a dict is atomic.
-        self._found.setdefault(key, Pending(self._clock(), message))
+    def begin(self, key: str, message: str, since: float | None = None) -> None:
+        """Work begins to wait, now or at ``since``, which may be later. If it waits already, only the message is replaced.
+
+        ``message`` says for people what does not move, and why; without secrets. One thread at a time calls this for a key.
+        """
+        # Operations on a dict are atomic.
+        before = self._found.get(key)
+        if before is not None:
+            since = before.since
+        self._found[key] = Pending(self._clock() if since is None else since, message)
 
     def end(self, key: str) -> None:
         """The work is done, or has moved; it may begin to wait again."""
         self._found.pop(key, None)
 
     def oldest(self) -> Pending | None:
-        """Returns what has been waiting longest; None if nothing waits."""
-        return min(list(self._found.values()), default=None)
+        """Returns what has been waiting longest; None if nothing waits by now."""
+        now = self._clock()
+        return min((one for one in list(self._found.values()) if one.since <= now), default=None)
 
 
 __all__ = ["Pending", "PendingWork"]

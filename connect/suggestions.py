@@ -1,8 +1,8 @@
-"""Suggests the known name that the user probably meant."""
+"""Names in messages: the known one that the user probably meant, and lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -16,3 +16,9 @@ def did_you_mean(name: str, candidates: Iterable[str], before: str = "") -> str:
     """Returns ``did you mean X?``, preceded by a text; an empty text if no candidate is similar."""
     found = nearest(name, candidates)
     return "" if found is None else f"{before}did you mean {found}?"
+
+
+def list_names(names: Sequence[object], most: int = 5) -> str:
+    """Returns ``a, b, c``, or the first ones with the number of the others: ``a, b and 3 more``."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")

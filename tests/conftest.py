@@ -18,8 +18,8 @@ import pytest
 from hypothesis import settings
 
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.support.registry import EmbeddedRegistry
 
 # The machine's load decides how long an example takes.

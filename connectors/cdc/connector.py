@@ -32,6 +32,9 @@ class ChangeSource(SourceConnector):
         dict.fromkeys(("table.include.list", "table.exclude.list", "snapshot.include.collection.list"), EntryForm.REGEX)
     )
 
+    server_key: ClassVar[str] = "database.hostname"
+    """The key that errors of the server belong to, unless they name another one."""
+
     def __init__(self) -> None:
         self._config: dict[str, str] = {}
 
@@ -76,9 +79,9 @@ class ChangeSource(SourceConnector):
         try:
             self.check_on_server(config)
         except ConfigError as e:
-            known[e.key if e.key in known else "database.hostname"].errors.append(e.message)
+            known[e.key if e.key in known else self.server_key].errors.append(e.message)
         except ConnectError as e:
-            known["database.hostname"].errors.append(e.message)
+            known[self.server_key].errors.append(e.message)
         except WaitInterrupted:
             pass
         return values

@@ -181,5 +181,5 @@ class CaptureTask(SourceTask):
         capture.disconnect()
         wait_s = self._retries.connection_lost(error)
         capture.state = CaptureState.RECONNECTING
-        self.pending_work.begin(DATABASE, "the source has lost its connection to the database and tries again")
+        self.pending_work.begin(DATABASE, f"the source has no connection to the database and tries again: {error.message}")
         log.warning("%s; retrying in %.1f s", error.message, wait_s)

@@ -20,6 +20,7 @@ from connectors.jdbc.connection.allowed_addresses import check_addresses
 from connectors.jdbc.connection.allowed_paths import confine_to_allowed_paths
 from connectors.jdbc.connection.connect_timeout import limit_connect_time
 from connectors.jdbc.connection.session import DriverSession, translate_error
+from connectors.jdbc.database_files import is_file_database
 from connectors.jdbc.dialects.dialect import Dialect, create_dialect
 from connectors.jdbc.errors import AuthenticationError, DatabaseUnreachableError
 from connectors.jdbc.urls.connection_url import ConnectionTarget, require_driver
@@ -93,7 +94,7 @@ class Database:
         # An in-memory database is one connection, shared by all threads.
         url = self._settings.target.url
         in_memory = url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"
-        if in_memory and url.get_backend_name() in ("sqlite", "duckdb"):
+        if in_memory and is_file_database(url):
             return {"poolclass": sqlalchemy.StaticPool}
         if self._settings.reads_only and self.dialect.releases_when_idle:
             return {"poolclass": sqlalchemy.NullPool}

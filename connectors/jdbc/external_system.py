@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
-from connect.config.definition import ConfigDef
 from connect.config.finding import Finding
 from connect.errors import ConfigError, ConnectError
 from connect.external_system import (
@@ -23,17 +22,20 @@ from connect.external_system import (
 from connectors.jdbc.catalog import TableStatistics
 from connectors.jdbc.connection.statement_cancel import CancellableSession
 from connectors.jdbc.database import ConnectionSettings, Database, Session
+from connectors.jdbc.database_files import database_file, require_usable_file
 from connectors.jdbc.errors import AuthenticationError
 from connectors.jdbc.table_name import TableName
+
+log = logging.getLogger(__name__)
 
 _STATEMENT_TIMEOUT_MS = 20_000
 _CONNECTION = "connection."
 _URL = "connection.url"
-_FILES = ("sqlite", "duckdb")
+_CANCEL_TIMEOUT_S = 5.0
+"""How long a server may take to answer a request to cancel, after the call that was cancelled has ended."""
 ALL_KINDS = ("TABLE", "PARTITIONED TABLE", "FOREIGN TABLE", "VIEW", "MATERIALIZED VIEW")
 SINK_KINDS = ("TABLE", "PARTITIONED TABLE", "FOREIGN TABLE", "VIEW")
 
-T = TypeVar("T")
 Check = Callable[[Session], Iterator[ConnectionStep]]
 """Yields the steps after the connection."""
 
@@ -49,12 +51,22 @@ class JdbcSystem:
         *,
         catalog: str | None = None,
         schema: str | None = None,
+        key_advice: str,
         problems: Sequence[Finding] = (),
     ) -> None:
-        """``kinds``, ``catalog``, and ``schema`` limit the list of tables; ``problems`` are those of other keys."""
-        self._settings = replace(connection, attempts=1, backoff_ms=0, pool_size=1, statement_timeout_ms=_STATEMENT_TIMEOUT_MS)
-        self._kinds, self._catalog, self._schema = kinds, catalog, schema
-        self._check = check
+        """``kinds``, ``catalog``, and ``schema`` limit the list of tables; ``key_advice`` is for those without a primary key;
+        ``problems`` are those of other keys."""
+        self._creates = not connection.reads_only
+        self._settings = replace(
+            connection,
+            attempts=1,
+            backoff_ms=0,
+            pool_size=1,
+            statement_timeout_ms=_STATEMENT_TIMEOUT_MS,
+            reads_only=True,
+        )
+        self._kinds, self._patterns = kinds, {"catalog": catalog, "schema": schema}
+        self._check, self._key_advice = check, key_advice
         self._problems = problems
         self._stop = threading.Event()
         self._cancellable = CancellableSession("jdbc-test-cancel")
@@ -65,7 +77,7 @@ class JdbcSystem:
             yield ConnectionStep("Configuration", findings=self._problems)
         path = self._file
         if path is not None:
-            step = _file_step(path, creates=not self._settings.reads_only)
+            step = _file_step(path, creates=self._creates)
             yield step
             if step.findings or not os.path.exists(path):
                 return
@@ -89,25 +101,26 @@ class JdbcSystem:
 
     def data_collections(self) -> Sequence[DataCollection]:
         path = self._file
-        if path is not None and not os.path.exists(path):
-            if self._settings.reads_only:
-                raise ConfigError(f"{_URL}: file {path} does not exist", key=_URL)
-            return []
+        if path is not None:
+            require_usable_file(path, creates=self._creates)
+            if not os.path.exists(path):
+                return []
         session = self._open().session()
         try:
             with self._cancellable.using(session):
-                found = session.dialect.tables(session, self._kinds, catalog=self._catalog, schema=self._schema)
-                statistics = session.dialect.statistics(session)
+                found = session.dialect.tables(session, self._kinds, **self._patterns)
+                statistics = self._statistics(session)
         finally:
             session.close()
-        return [_collection(name, kind, statistics) for name, kind in found[: MAX_COLLECTIONS + 1]]
+        return [self._collection(name, kind, statistics.get(name)) for name, kind in found[: MAX_COLLECTIONS + 1]]
 
     def cancel(self) -> None:
         self._stop.set()
         self._cancellable.cancel()
 
     def close(self) -> None:
-        self._cancellable.join()
+        # The server that does not answer may be the reason for the call's end.
+        self._cancellable.join(_CANCEL_TIMEOUT_S)
         if self._database is not None:
             self._database.close()
 
@@ -119,31 +132,37 @@ class JdbcSystem:
     @property
     def _file(self) -> Path | None:
         """The file of the database, if it is one."""
-        url = self._settings.target.url
-        if url.get_backend_name() not in _FILES or not url.database or url.database.startswith((":", "file:", "md:")):
-            return None
-        return Path(url.database)
+        return database_file(self._settings.target.url)
+
+    def _statistics(self, session: Session) -> Mapping[TableName, TableStatistics]:
+        """Returns what is known of the tables: nothing if the user may not ask, or the server takes too long to answer."""
+        try:
+            return session.dialect.statistics(session, **self._patterns)
+        except ConnectError as e:
+            log.warning("Sizes and keys of the tables of %s are unknown: %s", session.label, e.message)
+            return {}
+
+    def _collection(self, name: TableName, kind: str, known: TableStatistics | None) -> DataCollection:
+        parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
+        findings: list[Finding] = []
+        if known is not None and known.has_primary_key is False:
+            findings.append(warning_finding("no-primary-key", f"{name} has no primary key", None, self._key_advice))
+        return DataCollection(
+            str(name),
+            regex_entry(*parts),
+            kind.lower(),
+            name.catalog,
+            name.schema,
+            None if known is None else known.rows,
+            None if known is None else known.size_bytes,
+            None if known is None else known.has_primary_key,
+            findings=findings,
+        )
 
 
-def parse_leniently(
-    config: Mapping[str, str], definition: ConfigDef, required: Mapping[str, str], parse: Callable[[Mapping[str, str]], T]
-) -> tuple[T, list[Finding]]:
-    """Parses a configuration without its wrong keys, with ``required`` in place of missing ones. Returns findings about wrong
-    keys; raises ConfigError for those of the connection."""
-    wrong = {value.name: value.errors[0] for value in definition.validate(config) if value.errors}
-    findings: list[Finding] = []
-    for name, error in wrong.items():
-        if name.startswith(_CONNECTION):
-            raise ConfigError(error, key=name)
-        findings.append(error_finding("invalid-config", error, name))
-    usable = {**required, **{key: value for key, value in config.items() if key not in wrong}}
-    try:
-        return parse(usable), findings
-    except ConfigError as e:
-        if e.key is None or e.key.startswith(_CONNECTION):
-            raise
-        findings.append(error_finding("invalid-config", e.message, e.key))
-        return parse({**required, **{key: value for key, value in usable.items() if key.startswith(_CONNECTION)}}), findings
+def is_of_connection(key: str) -> bool:
+    """Whether nothing can be asked if the key is wrong."""
+    return key.startswith(_CONNECTION)
 
 
 def sink_tables(session: Session) -> Iterator[ConnectionStep]:
@@ -157,23 +176,12 @@ def sink_tables(session: Session) -> Iterator[ConnectionStep]:
 
 
 def _file_step(path: Path, *, creates: bool) -> ConnectionStep:
-    folder = path.absolute().parent
-    # Not Path.exists, which raises an error for what a folder without permission contains.
-    problem, exists = "", os.path.exists(path)
-    if exists:
-        needed = os.R_OK | (os.W_OK if creates else 0)
-        if not os.access(path, needed):
-            problem = f"file {path} may not be {'written' if creates else 'read'} by the worker's user"
-    elif not creates:
-        problem = f"file {path} does not exist"
-    elif not os.path.isdir(folder):
-        problem = f"folder {folder} does not exist"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        problem = f"folder {folder} may not be written by the worker's user"
-    if problem:
-        advice = f"Change {_URL}, or the file's place and permissions; relative paths start at the worker's working directory"
-        return ConnectionStep("File", findings=(error_finding("no-file", problem, _URL, advice),))
-    return ConnectionStep("File", f"{path} exists" if exists else f"{path} will be created")
+    try:
+        require_usable_file(path, creates=creates)
+    except ConfigError as e:
+        advice = f"Change {_URL}, or the file's place and permissions"
+        return ConnectionStep("File", findings=(error_finding("no-file", e.message, _URL, advice),))
+    return ConnectionStep("File", f"{path} {'exists' if os.path.exists(path) else 'will be created'}")
 
 
 def _connection_finding(error: ConnectError) -> Finding:
@@ -188,24 +196,3 @@ def _connection_finding(error: ConnectError) -> Finding:
 def _describe_server(session: Session) -> str:
     version = session.connection.dialect.server_version_info or ()
     return f"{session.label} ({session.dialect.name} {'.'.join(map(str, version))})".replace(" )", ")")
-
-
-def _collection(name: TableName, kind: str, statistics: Mapping[TableName, TableStatistics]) -> DataCollection:
-    parts = [part for part in (name.catalog, name.schema, name.name) if part is not None]
-    is_table = "VIEW" not in kind
-    known = statistics.get(TableName(name.name, name.schema)) if is_table else None
-    findings: list[Finding] = []
-    if known is not None and known.has_primary_key is False:
-        message = f"{name} has no primary key"
-        findings.append(warning_finding("no-primary-key", message, None, "Set key.columns if its records need keys"))
-    return DataCollection(
-        str(name),
-        regex_entry(*parts),
-        kind.lower(),
-        name.catalog,
-        name.schema,
-        None if known is None else known.rows,
-        None if known is None else known.size_bytes,
-        None if known is None else known.has_primary_key,
-        findings=findings,
-    )

@@ -13,10 +13,11 @@ from connect.external_system import (
     ConnectionStep,
     DataCollection,
     error_finding,
+    parse_leniently,
     regex_entry,
     warning_finding,
 )
-from connectors.cdc.connection_test import check_step, list_names, parse_usable
+from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
@@ -52,12 +53,12 @@ class MySqlSystem:
 
     def __init__(self, config: Mapping[str, str], *, is_mariadb: bool) -> None:
         """Raises ConfigError if a key of the connection is missing or wrong."""
-        self._settings, self._problems = parse_usable(
+        self._settings, self._problems = parse_leniently(
             config,
             config_def(is_mariadb=is_mariadb),
             partial(parse_config, is_mariadb=is_mariadb),
-            _REQUIRED,
             _is_of_connection,
+            _REQUIRED,
         )
         self._interrupt = Interrupt()
         self._connection: MySqlConnection | None = None
@@ -127,7 +128,11 @@ def _is_of_connection(key: str) -> bool:
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    return check_step(name, check, _finding)
+    """Runs a check, which returns what it found."""
+    try:
+        return ConnectionStep(name, check())
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(_finding(e),))
 
 
 def _finding(error: ConnectError, path: str | None = None) -> Finding:
@@ -208,7 +213,7 @@ def _tables_step(
 
     def check() -> str:
         check_captured_tables(tables, settings, filters)
-        return f"{len(captured)} captured: {_named(captured)}"
+        return f"{len(captured)} captured: {list_names(captured)}"
 
     return _step("Tables", check)
 
@@ -225,7 +230,7 @@ def _keys_step(sql: MySqlConnection, captured: Sequence[TableInfo], filters: Fil
         findings.append(
             warning_finding(
                 "no-primary-key",
-                f"{_named(without)} {'has' if len(without) == 1 else 'have'} no primary key: records have the columns of a "
+                f"{list_names(without)} {'has' if len(without) == 1 else 'have'} no primary key: records have the columns of a "
                 "unique index as their key, or none",
                 "message.key.columns",
                 "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
@@ -254,7 +259,3 @@ def _collection(row: Sequence[str | None]) -> DataCollection:
         {"engine": engine or "unknown"},
         findings,
     )
-
-
-def _named(tables: Sequence[TableInfo]) -> str:
-    return list_names([str(table) for table in tables])

@@ -11,10 +11,11 @@ from connect.external_system import (
     ConnectionStep,
     DataCollection,
     error_finding,
+    parse_leniently,
     regex_entry,
     warning_finding,
 )
-from connectors.cdc.connection_test import MOST_NAMED, check_step, list_names, parse_usable
+from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, parse_config
@@ -30,6 +31,7 @@ from connectors.postgres.streaming.publications import Publication
 from connectors.postgres.streaming.server import identify_system
 
 _QUERY_TIMEOUT_S = 20.0
+_MOST_NAMED = 5
 _CONNECTION_KEYS = ("database.hostname", "database.port", "database.user", "database.password", "database.dbname")
 _CONNECTION_PREFIXES = ("database.ssl", "database.tcp", "database.initial")
 _IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
@@ -65,8 +67,8 @@ class PostgresSystem:
 
     def __init__(self, config: Mapping[str, str]) -> None:
         """Raises ConfigError if a key of the connection is missing or wrong."""
-        self._settings, self._problems = parse_usable(
-            config, config_def(), parse_config, {"topic.prefix": "unset"}, _is_of_connection
+        self._settings, self._problems = parse_leniently(
+            config, config_def(), parse_config, _is_of_connection, {"topic.prefix": "unset"}
         )
         self._interrupt = Interrupt()
         self._connection: Connection | None = None
@@ -150,7 +152,11 @@ def _is_of_connection(key: str) -> bool:
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    return check_step(name, check, _finding)
+    """Runs a check, which returns what it found."""
+    try:
+        return ConnectionStep(name, check())
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(_finding(e),))
 
 
 def _finding(error: ConnectError) -> Finding:
@@ -292,7 +298,7 @@ def _unpublished_finding(
     sql: Connection, publication: Publication, settings: PostgresConfig, unpublished: Sequence[CapturedTable]
 ) -> Finding | None:
     listed = list_names([str(table) for table in unpublished])
-    sql_names = ", ".join(quote_name(table.schema, table.name) for table in unpublished[:MOST_NAMED])
+    sql_names = ", ".join(quote_name(table.schema, table.name) for table in unpublished[:_MOST_NAMED])
     add = f"ALTER PUBLICATION {publication.name} ADD TABLE {sql_names}"
     if settings.slot.autocreate != "filtered":
         return warning_finding(
@@ -363,7 +369,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
                 f"{list_names([str(table) for table in silent])} {_have(silent)} no replica identity: once published, the server "
                 "rejects UPDATE and DELETE in every application",
                 "replica.identity.autoset.values",
-                "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:MOST_NAMED]),
+                "; ".join(f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL" for table in silent[:_MOST_NAMED]),
             )
         )
     full = sum(table.identity == "f" for table in tables)

@@ -65,4 +65,6 @@ class PostgresSourceTask(CaptureTask):
         if self._retries.slot_in_use(error):
             log.warning("%s; waiting until the slot is free", error.message)
         capture.state = CaptureState.WAITING_FOR_SLOT
-        self.pending_work.begin(DATABASE, "the replication slot is in use, and the source waits until it is free")
+        self.pending_work.begin(
+            DATABASE, f"the replication slot is in use, and the source waits until it is free: {error.message}"
+        )

@@ -15,6 +15,7 @@ from connect.external_system import (
     regex_entry,
 )
 from connect.paths import local_path, path_rules
+from connect.suggestions import list_names
 from connectors.spark.config import SparkSinkConfig
 
 _LOCATION = "table.location"
@@ -47,8 +48,7 @@ class LakeTables:
         except ConnectError as e:
             yield ConnectionStep("Tables", findings=(error_finding("location-not-readable", e.message, _LOCATION),))
             return
-        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        detail = f"{len(names)} in {self._config.location}{': ' + listed if names else ''}"
+        detail = f"{len(names)} in {self._config.location}{': ' + list_names(names) if names else ''}"
         yield ConnectionStep("Tables", detail)
 
     def data_collections(self) -> Sequence[DataCollection]:

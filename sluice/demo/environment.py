@@ -14,42 +14,31 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-
-import psycopg
 
 from connect.config.properties import read_properties, write_properties
 from connect.errors import ConfigError, ConnectError, NotFoundError
 from connect.spool.locks import WRITER, SpoolLock
 from rest.polling import wait_until
 from sluice.demo.compare import READERS, LakeTableReader
+from sluice.demo.shops.shop import Shop, Sizes
 from sluice.embedded import jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.ports import LOOPBACK, free_ports
-from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 
 SOURCE, UPSERT_SINK, APPEND_SINK = "shop-source", "shop-tables", "shop-audit"
-CONNECTOR_FILES = {
-    SOURCE: "postgres-source.properties",
-    UPSERT_SINK: "spark-sink.properties",
-    APPEND_SINK: "spark-audit-sink.properties",
-}
+SINK_FILES = {UPSERT_SINK: "spark-sink.properties", APPEND_SINK: "spark-audit-sink.properties"}
+CONNECTORS = (SOURCE, *SINK_FILES)
 FORMAT_VARIABLE = "SLUICE_DEMO_FORMAT"
 SPARK_VARIABLE = "SLUICE_DEMO_SPARK"
 KAFKA_VARIABLE = "SLUICE_DEMO_KAFKA"
+DATABASE_VARIABLE = "SLUICE_DEMO_DATABASE"
 _LOCAL, _CLUSTER = "local", "cluster"
 _ON, _OFF = "on", "off"
 SINKS = (UPSERT_SINK, APPEND_SINK)
-TABLES: Mapping[str, list[str]] = {
-    "customers": ["id"],
-    "orders": ["id"],
-    "order_lines": ["order_id", "line"],
-    "audit": ["at", "detail"],
-}
-"""The shop's tables with columns that order the rows. ``audit`` is the append table."""
+POSTGRES, MARIADB = "postgres", "mariadb"
 
 _MAX_BATCH_BYTES = 8 << 20
 """The broker accepts batches of this size, which the producer's settings never exceed, however well they compress."""
@@ -57,20 +46,6 @@ _MAX_BATCH_BYTES = 8 << 20
 _MAX_BATCH_ROWS = "20000"
 """Of a query without Kafka: its rows have their schemas, and are in memory several times."""
 _SPOOL_STOP_S = 60.0
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Initial number of rows in the shop's tables."""
-
-    customers: int = 100_000
-    orders: int = 300_000
-    lines: int = 200_000
-    audit: int = 10_000
-
-    @property
-    def rows(self) -> int:
-        return self.customers + self.orders + self.lines + self.audit
 
 
 def demo_table_format() -> str:
@@ -101,6 +76,24 @@ def demo_uses_kafka() -> bool:
     return chosen == _ON
 
 
+def demo_database() -> str:
+    """The demo's database, from the environment variable SLUICE_DEMO_DATABASE. Raises ConfigError."""
+    chosen = os.environ.get(DATABASE_VARIABLE) or POSTGRES
+    if chosen not in (POSTGRES, MARIADB):
+        raise ConfigError(f"{DATABASE_VARIABLE}={chosen} is not a database of the demo; use {POSTGRES} or {MARIADB}")
+    return chosen
+
+
+def _create_shop(home: Path, *, dies_with_parent: bool) -> Shop:
+    if demo_database() == MARIADB:
+        from sluice.demo.shops.mariadb import MariaDbShop
+
+        return MariaDbShop(home, dies_with_parent=dies_with_parent)
+    from sluice.demo.shops.postgres import PostgresShop
+
+    return PostgresShop(home, dies_with_parent=dies_with_parent)
+
+
 class DemoEnvironment:
     """The processes with the directory ``home``. With ``dies_with_parent`` they end when this process ends in any way (Linux)."""
 
@@ -114,7 +107,7 @@ class DemoEnvironment:
             short_lived=dies_with_parent,
             settings={"message.max.bytes": str(_MAX_BATCH_BYTES)},
         )
-        self.database = EmbeddedPostgres(home / "database", dies_with_parent=dies_with_parent)
+        self.shop = _create_shop(home / "database", dies_with_parent=dies_with_parent)
         self.spark = EmbeddedSparkCluster(home / "spark", dies_with_parent=dies_with_parent)
         self.uses_kafka = demo_uses_kafka()
         self.uses_cluster = demo_uses_cluster()
@@ -141,31 +134,11 @@ class DemoEnvironment:
     @property
     def running(self) -> bool:
         """Whether any of the processes runs."""
-        return self.worker_running or any(server.running for server in (self.broker, self.database, self.spark))
-
-    def connect(self) -> psycopg.Connection:
-        """Opens a connection to the shop's database with autocommit and the shop first on the search path."""
-        return psycopg.connect(self.database.dsn(), autocommit=True, options="-c search_path=shop")
+        return self.worker_running or any(server.running for server in (self.broker, self.shop.server, self.spark))
 
     def start_database(self) -> None:
         """Starts the database and creates the shop, unless it exists. May run on another thread than the broker's start."""
-        self.database.start()
-        if not self._has_shop():
-            self._fill_shop()
-
-    def _fill_shop(self) -> None:
-        """Creates the shop and its rows in one transaction."""
-        sizes = self.sizes
-        settings = {"customers": sizes.customers, "orders": sizes.orders, "lines": sizes.lines, "audit": sizes.audit}
-        options = " ".join(f"-c shop.{name}={count}" for name, count in settings.items())
-        script = Path(__file__).with_name("shop.sql").read_text(encoding="utf-8")
-        with psycopg.connect(self.database.dsn(), options=options) as connection:
-            connection.execute(script)
-
-    def _has_shop(self) -> bool:
-        with psycopg.connect(self.database.dsn(), autocommit=True) as connection:
-            row = connection.execute("SELECT to_regclass('shop.customers') IS NOT NULL").fetchone()
-        return bool(row and row[0])
+        self.shop.start(self.sizes)
 
     def start_worker(self) -> None:
         """Starts ``connect-standalone`` with the sinks in ``configs/`` and this environment's addresses. Does not wait.
@@ -224,18 +197,13 @@ class DemoEnvironment:
         return self._write("connect-standalone.properties", changes)
 
     def _write_connector(self, name: str, more: Mapping[str, str] = MappingProxyType({})) -> Path:
-        database = self.database
-        source = {
-            "database.hostname": database.host,
-            "database.port": str(database.port),
-            "database.user": database.user,
-            "database.password": database.password,
-            "database.dbname": database.database,
-        }
-        sink = {"table.location": str(self.lake), "table.format": self.table_format}
-        if self.uses_cluster and name != SOURCE:
-            sink |= self.spark.connector_settings()
-        return self._write(CONNECTOR_FILES[name], {"name": name, **(source if name == SOURCE else sink), **more})
+        if name == SOURCE:
+            changes = self.shop.source_settings(uses_kafka=self.uses_kafka)
+            return self._write(self.shop.source_file, {"name": name, **changes, **more})
+        changes = {"table.location": str(self.lake), "table.format": self.table_format}
+        if self.uses_cluster:
+            changes |= self.spark.connector_settings()
+        return self._write(SINK_FILES[name], {"name": name, **changes, **more})
 
     def _write(self, template: str, changes: Mapping[str, str]) -> Path:
         """Writes a copy of a file in ``configs/`` with some values changed. Only its owner can read it: it may contain a
@@ -266,7 +234,7 @@ class DemoEnvironment:
             # The process of the connector ends soon after its query.
             wait_until(SpoolLock(self.spool, WRITER).is_free, _SPOOL_STOP_S, 0.05)
         with ThreadPoolExecutor(2, "demo-stop") as pool:
-            stopped = [pool.submit(server.stop) for server in (self.database, self.spark)]
+            stopped = [pool.submit(server.stop) for server in (self.shop.server, self.spark)]
             self.broker.stop()
         for done in stopped:
             done.result()

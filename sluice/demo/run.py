@@ -23,8 +23,9 @@ from rest.client import ConnectClient
 from rest.polling import wait_until
 from sluice.demo.compare import Comparison, compare_table
 from sluice.demo.display import Display
-from sluice.demo.environment import CONNECTOR_FILES, SINKS, SOURCE, TABLES, DemoEnvironment, Sizes
+from sluice.demo.environment import CONNECTORS, SINKS, SOURCE, DemoEnvironment
 from sluice.demo.pipeline import Pipeline
+from sluice.demo.shops.shop import TABLES, Shop, Sizes
 from sluice.demo.spool_pipeline import SpoolPipeline
 from sluice.demo.worker_pipeline import WorkerPipeline
 from sluice.demo.workload import Workload
@@ -87,21 +88,21 @@ def _start_pipeline(environment: DemoEnvironment, display: Display) -> Iterator[
         with start_environment(environment, display) as client:
             yield WorkerPipeline(environment, client)
         return
-    display.step(f"Starting {_describe_shop(environment.sizes)}")
+    display.step(f"Starting {_describe_shop(environment.shop, environment.sizes)}")
     environment.start_database()
-    display.step("Starting a Spark query that runs the PostgreSQL source through a spool: no Kafka, no worker")
+    display.step(f"Starting a Spark query that runs the {environment.shop.product} source through a spool: no Kafka, no worker")
     environment.start_query()
     yield SpoolPipeline(environment)
 
 
-def _describe_shop(sizes: Sizes) -> str:
-    return f"PostgreSQL with {sizes.customers:,} customers, {sizes.orders:,} orders, and more"
+def _describe_shop(shop: Shop, sizes: Sizes) -> str:
+    return f"{shop.product} with {sizes.customers:,} customers, {sizes.orders:,} orders, and more"
 
 
 def start_environment(environment: DemoEnvironment, display: Display) -> ConnectClient:
     """Starts everything: the servers, the shop's data, and the connectors. Also used by ``sluice up``."""
     with_cluster = ", a Spark cluster with two workers" if environment.uses_cluster else ""
-    display.step(f"Starting Apache Kafka{with_cluster}, and {_describe_shop(environment.sizes)}")
+    display.step(f"Starting Apache Kafka{with_cluster}, and {_describe_shop(environment.shop, environment.sizes)}")
     # On an interrupt, the pool waits for its threads, so that nothing starts after everything was stopped.
     with ThreadPoolExecutor(2, "demo-start") as pool:
         database = pool.submit(environment.start_database)
@@ -109,13 +110,13 @@ def start_environment(environment: DemoEnvironment, display: Display) -> Connect
         environment.broker.start()
         if cluster is not None:
             cluster.result()
-        display.step("Starting a worker: two Spark sinks, PostgreSQL source")
+        display.step(f"Starting a worker: two Spark sinks, {environment.shop.product} source")
         environment.start_worker()
         client = ConnectClient(environment.rest_url)
         _wait_until(lambda: _is_up(client), _START_TIMEOUT_S, 0.05, "the worker", environment)
         database.result()
     client.put_config(SOURCE, environment.source_config())
-    for name in CONNECTOR_FILES:
+    for name in CONNECTORS:
         _wait_running(environment, client, name)
     display.note(f"REST API at {environment.rest_url}, Kafka at {environment.broker.bootstrap}")
     return client
@@ -132,7 +133,7 @@ def _measure(environment: DemoEnvironment, pipeline: Pipeline, live_s: float, di
         f"{environment.sizes.rows:,} rows in tables after {snapshot_s:.1f} s: {environment.sizes.rows / snapshot_s:,.0f} rows/s"
     )
     display.step(f"Live changes for {live_s:.0f} seconds")
-    workload = Workload(environment.database.dsn(), environment.sizes.customers, environment.sizes.orders, live_s)
+    workload = Workload(environment.shop, environment.sizes.customers, environment.sizes.orders, live_s)
     workload.start()
     _follow_workload(pipeline, workload, display, live_s)
     display.step("Waiting until the tables have all changes")
@@ -197,8 +198,8 @@ def _compare(environment: DemoEnvironment, display: Display) -> list[Comparison]
     found: dict[str, Comparison] = {}
 
     def compare(table: str) -> Comparison:
-        with environment.connect() as connection:
-            return compare_table(connection, "shop", table, environment.read_table(table), TABLES[table])
+        with environment.shop.table(table) as rows:
+            return compare_table(rows, environment.read_table(table), TABLES[table])
 
     def is_equal() -> bool:
         environment.check_worker()

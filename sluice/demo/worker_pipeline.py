@@ -8,8 +8,9 @@ from typing import Any
 
 from connect.errors import ConnectError
 from rest.client import ConnectClient
-from sluice.demo.environment import CONNECTOR_FILES, SINKS, SOURCE, TABLES, DemoEnvironment
+from sluice.demo.environment import CONNECTORS, SINKS, SOURCE, DemoEnvironment
 from sluice.demo.pipeline import Pipeline, SnapshotProgress
+from sluice.demo.shops.shop import TABLES
 
 Tasks = list[dict[str, Any]]
 """The progress of a connector's tasks."""
@@ -28,7 +29,7 @@ class WorkerPipeline(Pipeline):
     def check(self) -> None:
         self._environment.check_worker()
         connectors = self._client.connectors_expanded("status")
-        for name in CONNECTOR_FILES:
+        for name in CONNECTORS:
             status = connectors[name]["status"]
             failed = [found for found in (status["connector"], *status["tasks"]) if found["state"] == "FAILED"]
             if failed:
@@ -49,16 +50,14 @@ class WorkerPipeline(Pipeline):
         return SnapshotProgress(delivered, note, is_complete)
 
     def catch_up(self, events: int) -> Callable[[], bool]:
-        with self._environment.connect() as connection:
-            row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
-        assert row is not None
-        target = _parse_lsn(row[0])
+        shop = self._environment.shop
+        log_end = shop.log_end()
         quiet = 0
 
         def is_caught_up() -> bool:
             nonlocal quiet
             # Several times in a row: records can be in flight between source and topic, and between topic and sink.
-            is_read = _parse_lsn(_details(self._client.progress(SOURCE)).get("lsn")) >= target
+            is_read = shop.has_read(_details(self._client.progress(SOURCE)), log_end)
             quiet = quiet + 1 if is_read and _lag(self._sinks()) == 0 else 0
             return quiet == 3
 
@@ -71,12 +70,6 @@ class WorkerPipeline(Pipeline):
 
     def _sinks(self) -> list[Tasks]:
         return [self._client.progress(sink) for sink in SINKS]
-
-
-def _parse_lsn(text: str | None) -> int:
-    """Parses a log position in PostgreSQL's form (``16/B374D848``); None is 0."""
-    high, _, low = (text or "0/0").partition("/")
-    return (int(high, 16) << 32) + int(low, 16)
 
 
 def _delivered(tasks: Tasks) -> float:

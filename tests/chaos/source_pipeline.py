@@ -43,7 +43,7 @@ class SourcePipeline(Pipeline):
 
     def __init__(self, home: Path, broker: EmbeddedBroker, server: EmbeddedPostgres, database: str, **overrides: str) -> None:
         self._overrides = {key.replace("_", "."): value for key, value in overrides.items()}
-        self._consumers: dict[str, _TopicReader] = {}
+        self._consumers: dict[str, TopicReader] = {}
         super().__init__(home, broker, server, database)
 
     def _worker(self) -> dict[str, str]:
@@ -67,7 +67,7 @@ class SourcePipeline(Pipeline):
         """All values of a table's topic."""
         reader = self._consumers.get(table)
         if reader is None:
-            reader = self._consumers[table] = _TopicReader(self._broker.bootstrap, f"{self.prefix}.public.{table}")
+            reader = self._consumers[table] = TopicReader(self._broker.bootstrap, f"{self.prefix}.public.{table}")
         return reader.read()
 
     def numbers(self) -> list[int]:
@@ -91,7 +91,7 @@ class SourcePipeline(Pipeline):
             reader.close()
 
 
-class _TopicReader:
+class TopicReader:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "chaos-look", "enable.auto.commit": False})
         self._partition = TopicPartition(topic, 0, 0)

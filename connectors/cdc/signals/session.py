@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -16,8 +14,7 @@ from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.incremental.snapshot import IncrementalSnapshot
 from connectors.cdc.signals.actions import Signal, handle_signal
 from connectors.cdc.signals.blocking import RequestedSnapshots, RunningSnapshot
-from connectors.cdc.signals.file import SignalFile
-from connectors.cdc.signals.topic import SignalTopic, stored_position
+from connectors.cdc.signals.channels import SignalChannels
 from connectors.cdc.source_settings import SourceSettings
 from connectors.cdc.streaming.observers import ChangeObservers
 from connectors.cdc.streaming.offset_tracker import OffsetPairs
@@ -41,16 +38,12 @@ class SignalSession(Generic[ObserversT, BlockingT]):
         notifier: Notifier,
     ) -> None:
         """Whoever follows the signal table calls :meth:`handle`."""
-        self._settings = settings.signals
-        self._prefix = settings.topic_prefix
+        self._channels = SignalChannels(settings.signals, settings.topic_prefix, observers)
         self._backfills = settings.incremental.backfill
         self.observers = observers
         self.blocking = blocking
         self._incremental = incremental
         self._notifier = notifier
-        self._channels: list[SignalFile | SignalTopic] = []
-        self._received: deque[Signal] = deque()
-        self._next_poll = 0.0
         self._skips_snapshot = False
 
     def load(self, offset: Mapping[str, Any]) -> None:
@@ -61,22 +54,15 @@ class SignalSession(Generic[ObserversT, BlockingT]):
 
     def open_channels(self, context: SourceTaskContext, stored: Mapping[str, Any]) -> None:
         """Opens the file and the topic if they are enabled, and continues where the stored offset says. Raises ConfigError."""
-        if "file" in self._settings.channels:
-            self._channels.append(SignalFile(self._settings.file, self.observers, stored))
-        topic = self._settings.topic
-        if "kafka" in self._settings.channels:
-            position = stored_position(stored, topic.name)
-            reader = context.open_topic(topic.name, topic.consumer, position)
-            self._channels.append(SignalTopic(reader, topic.name, self._prefix, self.observers, position))
+        self._channels.open(context, stored)
 
     def offsets_stored(self, offsets: OffsetPairs) -> None:
         """Offsets are durable."""
-        for channel in self._channels:
-            channel.offsets_stored([offset for _, offset in offsets])
+        self._channels.offsets_stored(offsets)
 
     def receive(self, signal: Signal) -> None:
         """Takes note of a signal; safe from any thread."""
-        self._received.append(signal)
+        self._channels.receive(signal)
 
     def handle(self, signal: Signal) -> None:
         """Does what a signal asks for, or starts it."""
@@ -90,13 +76,8 @@ class SignalSession(Generic[ObserversT, BlockingT]):
         if self._skips_snapshot:
             self._skips_snapshot = False
             self._notifier.snapshot_skipped()
-        if self._channels and time.monotonic() >= self._next_poll:
-            self._next_poll = time.monotonic() + self._settings.poll_interval_s
-            for channel in self._channels:
-                for signal in channel.read():
-                    self.handle(signal)
-        while self._received:
-            self.handle(self._received.popleft())
+        for signal in self._channels.take():
+            self.handle(signal)
         self._incremental.advance()
 
     def note_snapshot(self, snapshot: RunningSnapshot, records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
@@ -133,8 +114,7 @@ class SignalSession(Generic[ObserversT, BlockingT]):
             self.note_steps(blocking)
 
     def close_channels(self) -> None:
-        for channel in self._channels:
-            channel.close()
+        self._channels.close()
 
     # --- SnapshotControl ------------------------------------------------------------------------------------------------------
 

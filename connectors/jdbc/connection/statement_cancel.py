@@ -57,7 +57,7 @@ class CancellableSession:
                 session.cancel()
             wait_s = _CANCEL_INTERVAL_S
 
-    def join(self) -> None:
-        """Waits for the thread that cancels. Call it after the last use."""
+    def join(self, timeout_s: float | None = None) -> None:
+        """Waits for the thread that cancels, at most ``timeout_s``. Call it after the last use."""
         if self._canceller is not None:
-            self._canceller.join()
+            self._canceller.join(timeout_s)

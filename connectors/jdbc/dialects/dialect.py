@@ -152,8 +152,10 @@ class Dialect(ABC):
         connectors (PostgreSQL: schema.table; MySQL: database.table; SQLite: table). ``catalog`` and ``schema`` are JDBC patterns
         (% and _; "" selects objects without one; None selects all). System tables only if kinds has "SYSTEM TABLE"."""
 
-    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
-        """Returns estimates and keys of tables, as :meth:`tables` names them without a catalog, with one query. Empty if the
+    def statistics(
+        self, session: DriverSession, *, catalog: str | None = None, schema: str | None = None
+    ) -> Mapping[TableName, TableStatistics]:
+        """Returns estimates and keys of tables, as :meth:`tables` names them with the same patterns, with one query. Empty if the
         database has no such catalog."""
         return {}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.connector import SinkConnector
-from connect.errors import ConfigError
 from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
 from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.database_files import database_file, is_file_database, require_usable_file
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.sink.config import OPEN_PREFIXES, SinkWriterConfig, config_def, find_key_conflicts, parse_sink_config
 from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
@@ -19,8 +18,6 @@ from connectors.jdbc.sink.task import AivenJdbcSinkTask, JdbcSinkTask
 if TYPE_CHECKING:
     from connect.external_system import ExternalSystem
     from connect.verification import VerifiableSink
-
-_FILE_BACKENDS = ("sqlite", "duckdb")
 
 
 class BaseJdbcSink(SinkConnector):
@@ -60,19 +57,22 @@ class BaseJdbcSink(SinkConnector):
         return values if has_errors(values) else add_error_of(values, lambda: _require_usable(self.settings(config).connection))
 
     def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
-        from connectors.jdbc.external_system import SINK_KINDS, JdbcSystem, parse_leniently, sink_tables
+        from connect.external_system import parse_leniently
+        from connectors.jdbc.external_system import SINK_KINDS, JdbcSystem, is_of_connection, sink_tables
 
-        connection, problems = parse_leniently(config, self.config_def(), {}, lambda usable: self.settings(usable).connection)
-        return JdbcSystem(connection, SINK_KINDS, sink_tables, problems=problems)
+        connection, problems = parse_leniently(
+            config, self.config_def(), lambda usable: self.settings(usable).connection, is_of_connection, {}
+        )
+        advice = "Add one if the sink upserts or deletes: these need a primary key"
+        return JdbcSystem(connection, SINK_KINDS, sink_tables, key_advice=advice, problems=problems)
 
 
 def _require_usable(connection: ConnectionSettings) -> None:
     """Raises ConnectError if the database cannot be used."""
     url = connection.target.url
-    if url.get_backend_name() in _FILE_BACKENDS:
-        folder = Path(url.database or ".").absolute().parent
-        if url.database and not url.database.startswith(("file:", ":")) and not folder.is_dir():
-            raise ConfigError.invalid("connection.url", connection.target.label, f"folder {folder} does not exist")
+    if is_file_database(url):
+        if (path := database_file(url)) is not None:
+            require_usable_file(path, creates=True)
         return
     database = Database(
         ConnectionSettings(connection.target, attempts=1, statement_timeout_ms=connection.statement_timeout_ms, pool_size=1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from connect.data.schema import Schema
 from connect.errors import ConnectError, RetriableError, SchemaError
-from connect.suggestions import nearest
+from connect.suggestions import list_names, nearest
 from connectors.jdbc.catalog import JdbcColumn, JdbcTable
 from connectors.jdbc.database import Session
 from connectors.jdbc.dialects.dialect import RowWriter
@@ -218,9 +218,8 @@ def _nearest(table: JdbcTable, missing: Sequence[SinkField]) -> str:
     return f"; the nearest columns are {', '.join(hints)}" if hints else ""
 
 
-def _list_columns(table: JdbcTable, max_names: int = 20) -> str:
-    names = [column.name for column in table.columns]
-    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+def _list_columns(table: JdbcTable) -> str:
+    return list_names([column.name for column in table.columns], 20)
 
 
 def _format_name(name: TableName) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from connect.config.parsing import Password
 from connect.data.schema import Type
@@ -148,15 +147,6 @@ def parse_target(config: Mapping[str, str], flavor: ConnectorFlavor) -> Connecti
     }
     password = v["connection.password"]
     return parse_connection_url(v["connection.url"], v["connection.user"], password.value if password else None, properties)
-
-
-def require_database_file(target: ConnectionTarget) -> None:
-    """Raises ConfigError if the database file does not exist: opening it would create it and hide the mistake."""
-    path = target.url.database
-    if target.url.get_backend_name() not in ("sqlite", "duckdb") or not path or path.startswith((":", "file:", "md:")):
-        return
-    if not Path(path).exists():
-        raise ConfigError(f"connection.url: file {path} does not exist", key="connection.url")
 
 
 def quotes_identifiers(mode: str | None, aiven: bool) -> bool:

@@ -15,8 +15,9 @@ from connect.errors import BadRequestError
 from connect.external_system import EntryForm, ExternalSystem
 from connectors.jdbc.config_checks import add_cross_key_errors, add_error_of, has_errors
 from connectors.jdbc.database import Database, Session, StopRequested
+from connectors.jdbc.database_files import database_file, require_usable_file
 from connectors.jdbc.flavor import ConnectorFlavor
-from connectors.jdbc.source.config import JdbcSourceConfig, find_key_conflicts, parse_source_config, require_database_file
+from connectors.jdbc.source.config import JdbcSourceConfig, find_key_conflicts, parse_source_config
 from connectors.jdbc.source.config_keys import OPEN_PREFIXES, config_def
 from connectors.jdbc.source.modes import Mode
 from connectors.jdbc.source.offsets import INCREMENTING, QUERY_PARTITION, TIMESTAMP, find_offset_problem
@@ -30,6 +31,13 @@ log = logging.getLogger(__name__)
 
 _CHECKED_TABLES = 20
 """Maximum number of tables that validation describes."""
+
+
+def _require_file(settings: JdbcSourceConfig) -> None:
+    """Raises ConfigError if the database is a file that cannot be read. Opening a file that does not exist would create it and
+    hide the mistake."""
+    if (path := database_file(settings.connection.target.url)) is not None:
+        require_usable_file(path, creates=False)
 
 
 class JdbcSource(SourceConnector):
@@ -55,7 +63,7 @@ class JdbcSource(SourceConnector):
         """Waits for the first list of tables, so that its errors fail the start."""
         self.stop()
         settings = parse_source_config(config, self.flavor)
-        require_database_file(settings.connection.target)
+        _require_file(settings)
         for notice in settings.connection.target.notices:
             log.warning("connection.url: %s", notice)
         self._config, self._settings = dict(config), settings
@@ -117,7 +125,7 @@ class JdbcSource(SourceConnector):
         return values
 
     def _check_database(self, settings: JdbcSourceConfig, known: Mapping[str, ConfigValue]) -> None:
-        require_database_file(settings.connection.target)
+        _require_file(settings)
         database = Database(replace(settings.connection, attempts=1, backoff_ms=0))
         try:
             session = database.session()

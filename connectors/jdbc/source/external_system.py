@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from connect.config.finding import Finding
 from connect.errors import ConfigError, ConnectError
-from connect.external_system import ConnectionStep, error_finding, warning_finding
+from connect.external_system import ConnectionStep, error_finding, parse_leniently, warning_finding
+from connect.suggestions import list_names
 from connectors.jdbc.database import Session
-from connectors.jdbc.external_system import JdbcSystem, parse_leniently
+from connectors.jdbc.external_system import JdbcSystem, is_of_connection
 from connectors.jdbc.flavor import ConnectorFlavor
 from connectors.jdbc.source.config import JdbcSourceConfig, parse_source_config
 from connectors.jdbc.source.config_keys import config_def
@@ -18,14 +19,13 @@ from connectors.jdbc.source.table_queries import incremental_columns, require_no
 from connectors.jdbc.table_name import TableName
 
 _CHECKED_TABLES = 20
-_MOST_NAMED = 5
 _REQUIRED = {"mode": Mode.BULK.value, "topic.prefix": "unset"}
 
 
 def open_source_system(config: Mapping[str, str], flavor: ConnectorFlavor) -> JdbcSystem:
     """Opens the database of a source. Raises ConfigError if a key of the connection is wrong."""
     settings, problems = parse_leniently(
-        config, config_def(flavor), _REQUIRED, lambda usable: parse_source_config(usable, flavor)
+        config, config_def(flavor), lambda usable: parse_source_config(usable, flavor), is_of_connection, _REQUIRED
     )
     return JdbcSystem(
         settings.connection,
@@ -33,6 +33,7 @@ def open_source_system(config: Mapping[str, str], flavor: ConnectorFlavor) -> Jd
         lambda session: _steps(session, settings),
         catalog=settings.catalog,
         schema=settings.schema,
+        key_advice="Set key.columns if its records need keys",
         problems=problems,
     )
 
@@ -53,8 +54,7 @@ def _steps(session: Session, settings: JdbcSourceConfig) -> Iterator[ConnectionS
     if not selected and not missing:
         key = "table.include.list" if settings.table_filter.include else "table.types"
         findings.append(warning_finding("no-table", f"the configuration selects no table of {session.label}", key))
-    named = ", ".join(map(str, selected[:_MOST_NAMED])) + (", ..." if len(selected) > _MOST_NAMED else "")
-    yield ConnectionStep("Tables", f"{len(selected)} selected: {named}" if selected else "none selected", findings)
+    yield ConnectionStep("Tables", f"{len(selected)} selected: {list_names(selected)}" if selected else "none selected", findings)
     if settings.mode.mode is not Mode.BULK and selected:
         yield _columns_step(session, settings, selected)
 

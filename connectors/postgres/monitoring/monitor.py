@@ -77,7 +77,8 @@ class SourceMonitor:
         self._lag: SlotLag | None = None
         self._failure: ConnectError | None = None
         self._read_lsn: int | None = None
-        self._confirmed_lsn: int | None = None
+        self._noted: tuple[int, int | None] | None = None
+        """The start of the task and the slot's confirmed LSN at the last check."""
         self._shutting_down = False
         self._starts = 0
         self._connected = threading.Event()
@@ -106,6 +107,8 @@ class SourceMonitor:
         """The task has closed its connections. The monitor closes its own, and opens none before the task, which may need the
         last one there is."""
         self._connected.clear()
+        # From now on the task waits for something else than its slot.
+        self._task.pending_work.end(SLOT)
 
     def close(self) -> None:
         """Ends the thread. May be called twice."""
@@ -191,6 +194,8 @@ class SourceMonitor:
             finally:
                 if connection is not None:
                     connection.close()
+                if not self._connected.is_set():
+                    self._task.pending_work.end(SLOT)  # a check that was running may have begun it again
             self._after_loss(lost_at)
 
     def _after_loss(self, lost_at: float | None) -> None:
@@ -227,7 +232,7 @@ class SourceMonitor:
             age_s = self._age_s(status, slot.confirmed_lsn, commit_us)
             lag = slot_checks.measure(slot, status.wal_end, age_s, self._wal.bytes_per_s())
         self._status, self._lag = status, lag
-        self._note_advance(slot, lag)
+        self._note_advance(slot, lag, start)
         problems = slot_checks.find_problems(name, slot, lag, safety)
         stands_still = self._stands_still(status)
         if slot is not None and stands_still and slot.waits_for_standby:
@@ -242,14 +247,15 @@ class SourceMonitor:
             self._enforce_limit(connection, lag, start)
         self._check_publication(connection, start)
 
-    def _note_advance(self, slot: SlotStatus | None, lag: SlotLag | None) -> None:
-        """Tells the worker since when the slot has not advanced, although the server has more WAL."""
-        before, self._confirmed_lsn = self._confirmed_lsn, None if slot is None else slot.confirmed_lsn
+    def _note_advance(self, slot: SlotStatus | None, lag: SlotLag | None, start: int) -> None:
+        """Tells the worker since when the slot has not advanced, although the server has more WAL and the task is connected."""
+        found = start, None if slot is None else slot.confirmed_lsn
+        before, self._noted = self._noted, found
         pending = self._task.pending_work
         is_behind = slot is not None and lag is not None and lag.bytes > 0 and self._task.is_streaming()
-        if not is_behind or before != self._confirmed_lsn:
+        if not is_behind or before != found:
             pending.end(SLOT)
-        if is_behind and slot is not None and self._settings.slot.confirms:
+        if is_behind and slot is not None and self._settings.slot.confirms and self._connected.is_set():
             lsn = format_lsn(slot.confirmed_lsn)
             pending.begin(SLOT, f"replication slot {self._settings.slot.name} does not advance from {lsn}, although WAL follows")
 

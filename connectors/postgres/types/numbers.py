@@ -5,12 +5,13 @@ from __future__ import annotations
 import decimal
 from typing import Any
 
-from connect.data.logical import DECIMAL, int_to_bytes
-from connect.data.schema import Schema, SchemaBuilder, Type
+from connect.data.logical import DECIMAL
+from connect.data.schema import Schema, Type
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.text_records import TextKind
 from connectors.cdc.schema.column_type import ColumnType, Inline, refuse
+from connectors.cdc.schema.variable_scale import VARIABLE_SCALE, variable_scale_struct
 from connectors.postgres.config import TypeSettings
 
 INT16 = ColumnType(Schema.INT16, int, 0, inline=Inline.INT)
@@ -20,15 +21,6 @@ FLOAT32 = ColumnType(Schema.FLOAT32, float, 0.0, inline=Inline.FLOAT)
 FLOAT64 = ColumnType(Schema.FLOAT64, float, 0.0, inline=Inline.FLOAT)
 BOOLEAN = ColumnType(Schema.BOOLEAN, lambda text: text == "t", False, inline=Inline.BOOL)
 
-VARIABLE_SCALE = (
-    SchemaBuilder.struct()
-    .name("io.debezium.data.VariableScaleDecimal")
-    .version(1)
-    .doc("Variable scaled decimal")
-    .field("scale", Schema.INT32)
-    .field("value", Schema.BYTES)
-    .build()
-)
 _NOT_FINITE = "decimal with decimal.handling.mode=precise: set it to string (or double) for columns that hold NaN or Infinity"
 
 
@@ -46,11 +38,7 @@ def variable_scale(schema: Schema = VARIABLE_SCALE, *, strips_zeros: bool = Fals
         value = finite_decimal(text)
         if strips_zeros and "." in text:
             value = finite_decimal(text.rstrip("0").rstrip("."))
-        sign, digits, exponent = value.as_tuple()
-        if not isinstance(exponent, int):
-            raise refuse(text, _NOT_FINITE)
-        unscaled = int(decimal.Decimal((sign, digits, 0)))  # int(str) is limited to 4,300 digits
-        return Struct(schema, [-exponent, int_to_bytes(unscaled)])
+        return variable_scale_struct(schema, value)
 
     return ColumnType(
         schema,

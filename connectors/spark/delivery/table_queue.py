@@ -66,7 +66,7 @@ class TableQueue:
         pending_work: PendingWork | None = None,
     ) -> None:
         """``open_writer`` may be called from any thread. ``trace`` creates the spans of commits. ``pending_work`` gets the table
-        while its records wait."""
+        from when a commit is due until it ends; its clock is that of the arrivals."""
         self.name = name
         self.timing = timing
         self.running: Segment | None = None
@@ -199,7 +199,7 @@ class TableQueue:
         """The running commit succeeded. Returns its segment."""
         segment, self.running = self.running, None
         assert segment is not None
-        self._watch.pending_work.end(self.name)
+        self._watch.pending_work.end(self._pending_key)
         self._note_waiting()
         self._backoff.reset()
         self._lost.clear()
@@ -252,8 +252,15 @@ class TableQueue:
         return traced(self._watch.trace, "table commit", {"sluice.table": self.name, **attributes}, is_root=True)
 
     def _note_waiting(self) -> None:
-        """Tells the worker since when records wait: ``put`` returns meanwhile, whatever becomes of the commit."""
+        """Tells the worker since when a commit is due: ``put`` returns meanwhile, whatever becomes of it."""
         if self._waiting or self.running is not None:
-            self._watch.pending_work.begin(self.name, f"records for table {self.name} wait for a commit that does not end")
+            # Until a commit is due, records wait on purpose.
+            since = self._was_due_at if self.running is not None else self.due_at()
+            message = f"records for table {self.name} wait for a commit that does not end"
+            self._watch.pending_work.begin(self._pending_key, message, since)
         else:
-            self._watch.pending_work.end(self.name)
+            self._watch.pending_work.end(self._pending_key)
+
+    @property
+    def _pending_key(self) -> str:
+        return f"table {self.name}"

@@ -46,6 +46,8 @@ _RETRY_FIRST_S, _RETRY_MAX_S = 0.5, 30.0
 _WAIT_S = 60.0
 _CANCEL_S = 1.0
 _MAX_EVOLUTIONS = 20
+_JOB = "executors job"
+"""The key of pending work. Those of tables have a prefix."""
 
 
 @dataclass(slots=True)
@@ -73,10 +75,18 @@ class _Job:
 
 @dataclass(slots=True)
 class _Schedule:
-    """When to look for work again."""
+    """When to look for work again, and what waits until then."""
 
+    pending_work: PendingWork
     next_at: float = float("-inf")
     backoff: Backoff = field(default_factory=lambda: Backoff(_RETRY_FIRST_S, _RETRY_MAX_S))
+
+    def note_job(self) -> None:
+        """Tells the worker that a job begins. Jobs that fail and are repeated wait since the first one."""
+        self.pending_work.begin(_JOB, "a job of Spark's executors does not end with the commit of its tables")
+
+    def note_nothing_waits(self) -> None:
+        self.pending_work.end(_JOB)
 
 
 @dataclass(slots=True)
@@ -109,10 +119,10 @@ class ExecutorEngine:
         self._delivery = delivery
         self._errant_records = errant_records
         self._clock = clock
-        self._runner = JobRunner(owner, config.spark, new_session, pending_work or PendingWork())
+        self._runner = JobRunner(owner, config.spark, new_session)
         self._threads: CommitThreads[Callable[[], None]] = CommitThreads(f"executors-{owner}", 1)
         self._job: _Job | None = None
-        self._schedule = _Schedule()
+        self._schedule = _Schedule(pending_work or PendingWork())
         self._begun: set[str] = set()
         self._figures = _Figures()
         self._failed_reads: dict[tuple[TopicPartition, int], Future[None]] = {}
@@ -155,18 +165,19 @@ class ExecutorEngine:
         lag = sum(max(0, end - positions[tp]) for tp, end in ends.items())
         self._figures.backlog = lag
         if not self._choose_engine(lag):
+            self._schedule.note_nothing_waits()
             self._schedule.next_at = now + (_LAG_CHECK_S if positions else _POLL_MIN_S)
             return
         reader = self._context.range_reader()
         ranges = self._plan(self._positions(), ends, reader)
         if not ranges:
-            self._runner.note_committed()
+            self._schedule.note_nothing_waits()
             interval_ms = self._config.commit_interval_ms
             wait_ms = self._config.freshness_ms if interval_ms is None else interval_ms
             self._schedule.next_at = now + min(_POLL_MAX_S, max(_POLL_MIN_S, wait_ms / 2000))
             return
         self._job = _Job(ranges, frozenset(self._context.assignment()), reader)
-        self._runner.note_begun()
+        self._schedule.note_job()
         self._submit(self._run_job, self._check_results)
 
     def _positions(self) -> dict[TopicPartition, int]:
@@ -267,7 +278,7 @@ class ExecutorEngine:
         """All tables have the records of the job."""
         job, delivery, figures = self._running, self._delivery, self._figures
         self._job = None
-        self._runner.note_committed()
+        self._schedule.note_nothing_waits()
         self._schedule.backoff.reset()
         ends: dict[TopicPartition, int] = {}
         for part in job.parts:
@@ -361,7 +372,7 @@ class ExecutorEngine:
                 # It may still commit, so its files are left; the table knows how it ends.
                 raise ConnectError(f"the job of Spark's executors did not end within {_WAIT_S:g} s after it was cancelled")
         self._abandon()
-        self._runner.note_committed()
+        self._schedule.note_nothing_waits()
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
         """The task gets partitions."""

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from connect.errors import ConnectError, RetriableError
-from connect.pending_work import PendingWork
 from connect.tracing import current_trace, traced
 from connectors.spark.config import SparkConfig
 from connectors.spark.errors import explain, is_jvm_gone
@@ -26,30 +25,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PYTHON = "spark.pyspark.python"
-_PENDING = "executors"
 
 
 class JobRunner:
     """Runs one job at a time. :meth:`cancel` may be called from another thread."""
 
-    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession], pending_work: PendingWork) -> None:
-        """Created on the task's thread. ``pending_work`` gets jobs until their tables are committed."""
+    def __init__(self, name: str, spark: SparkConfig, new_session: Callable[[], SparkSession]) -> None:
+        """Created on the task's thread."""
         self._trace = current_trace()
-        self._pending_work = pending_work
         self._name = name
         self._spark = spark
         self._new_session = new_session
         self._session: SparkSession | None = None
         self._lock = threading.Lock()
         self._is_cancelled = False
-
-    def note_begun(self) -> None:
-        """Tells the worker that a job begins. Jobs that fail and are repeated wait since the first one."""
-        self._pending_work.begin(_PENDING, "a job of Spark's executors does not end with the commit of its tables")
-
-    def note_committed(self) -> None:
-        """Tells the worker that nothing waits."""
-        self._pending_work.end(_PENDING)
 
     def parallelism(self) -> int:
         """The number of tasks that Spark runs at once."""

@@ -92,5 +92,5 @@ def test_records_of_a_schema_registry_are_read_and_written_with_its_schemas(case
     assert [(found.value.get("amount"), found.value.get("note")) for found in read] == [("0", "n"), ("0", "n")]
     converter.close()
     url = f"{avro['value.converter.schema.registry.url']}/subjects/{case.topic}-value/versions"
-    with urllib.request.urlopen(url) as versions:
+    with urllib.request.urlopen(url, timeout=60) as versions:
         assert json.load(versions) == [1]

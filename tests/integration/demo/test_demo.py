@@ -10,11 +10,14 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import psutil
 import pytest
 
-from sluice.demo.environment import CONNECTOR_FILES, configs_dir
+from sluice.demo.environment import CONNECTORS, SINK_FILES, configs_dir
+from sluice.demo.shops.mariadb import MariaDbShop
+from sluice.demo.shops.postgres import PostgresShop, PostgresShopSession
 from sluice.demo.workload import Workload
 
 _SLUICE = [sys.executable, "-c", "from sluice.cli import main; main()"]
@@ -58,9 +61,21 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("table_format", "kafka"), [("delta", "on"), ("iceberg", "on"), ("delta", "off")])
-def test_demo_ends_with_equal_tables_and_leaves_nothing_running(tmp_path: Path, table_format: str, kafka: str) -> None:
-    process = start("demo", "--small", "--seconds", "6", home=tmp_path, SLUICE_DEMO_FORMAT=table_format, SLUICE_DEMO_KAFKA=kafka)
+@pytest.mark.parametrize(
+    ("table_format", "kafka", "database"),
+    [
+        ("delta", "on", "postgres"),
+        ("iceberg", "on", "postgres"),
+        ("delta", "off", "postgres"),
+        ("delta", "on", "mariadb"),
+        ("delta", "off", "mariadb"),
+    ],
+)
+def test_demo_ends_with_equal_tables_and_leaves_nothing_running(
+    tmp_path: Path, table_format: str, kafka: str, database: str
+) -> None:
+    chosen = {"SLUICE_DEMO_FORMAT": table_format, "SLUICE_DEMO_KAFKA": kafka, "SLUICE_DEMO_DATABASE": database}
+    process = start("demo", "--small", "--seconds", "6", home=tmp_path, **chosen)
     out, errors = process.communicate(timeout=500)
     assert process.returncode == 0, f"{out}\n{errors}"
     result = json.loads(out.strip().splitlines()[-1])
@@ -102,7 +117,7 @@ def test_up_runs_until_down_and_continues_after_a_restart(tmp_path: Path) -> Non
             assert process.returncode == 0, errors
             addresses = json.loads(out)
             with urllib.request.urlopen(f"{addresses['rest']}/connectors", timeout=10) as answer:
-                assert sorted(json.load(answer)) == sorted(CONNECTOR_FILES)
+                assert sorted(json.load(answer)) == sorted(CONNECTORS)
             assert left_running(tmp_path)
             process = start("down", home=tmp_path)
             process.communicate(timeout=90)
@@ -130,40 +145,26 @@ def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     process.communicate(timeout=10)
 
 
-class RecordingConnection:
-    """The part of a connection that the workload uses; records the statements."""
-
-    def __init__(self) -> None:
-        self.statements: list[str] = []
-
-    def __enter__(self) -> RecordingConnection:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def execute(self, statement: str) -> None:
-        self.statements.append(statement)
-
-
 @pytest.mark.parametrize("slow_step", ["an earlier transaction", "the new column"])
 def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.MonkeyPatch, slow_step: str) -> None:
-    connection = RecordingConnection()
+    shop, session = create_autospec(PostgresShop, instance=True), create_autospec(PostgresShopSession, instance=True)
+    shop.session.return_value.__enter__.return_value = session
+    shop.errors.return_value = OSError
     steps: list[str] = []
 
-    def change(self: Workload, _: RecordingConnection) -> None:
+    def change(self: Workload, _: object) -> None:
         steps.append("change")
         if slow_step == "an earlier transaction" and len(steps) == 1:
             time.sleep(0.3)  # longer than the planned duration of all changes
 
-    def add_column(statement: str) -> None:
+    def add_column() -> None:
         steps.append("column")
         if slow_step == "the new column":
             time.sleep(0.3)
 
-    monkeypatch.setattr(connection, "execute", add_column)
-    monkeypatch.setattr("sluice.demo.workload.psycopg.connect", lambda *_, **__: connection)
+    session.add_column.side_effect = add_column
     monkeypatch.setattr(Workload, "_run_transaction", change)
-    workload = Workload("", 10, 10, seconds=0.2)
+    workload = Workload(shop, 10, 10, seconds=0.2)
     workload.start()
     workload.join(30)
     assert steps.count("column") == 1
@@ -175,4 +176,4 @@ def test_every_file_of_configs_is_run_by_a_test() -> None:
     cluster = {"connect-distributed.properties"}  # tests/integration/cluster_security
     jdbc = {"jdbc-source.properties", "jdbc-sink.properties", "jdbc-debezium-sink.properties"}  # tests/integration/jdbc
     here = {path.name for path in configs_dir().glob("*.properties")}
-    assert here == quickstart | cluster | jdbc | set(CONNECTOR_FILES.values())
+    assert here == quickstart | cluster | jdbc | set(SINK_FILES.values()) | {PostgresShop.source_file, MariaDbShop.source_file}

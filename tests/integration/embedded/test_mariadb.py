@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy
 
 from connect.errors import ConfigError, ConnectError, IllegalStateError
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.ports import LOOPBACK
 from tests.integration.embedded.lifetimes import assert_exits_with_killed_parent
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture

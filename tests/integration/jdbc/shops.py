@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect.sink import ErrantRecordReporter
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.unit.connectors.jdbc.sink_rig import Sink
 
 

@@ -13,9 +13,9 @@ import sqlalchemy
 from psycopg import sql
 
 from connectors.jdbc.urls.connection_url import ConnectionTarget, parse_connection_url, require_driver
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.ports import free_ports
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 
 PASSWORD = "p@ss:w/o%20rd?#&=+; '\"\\{}[]ä€"
 NAME = "shop @1/2%?#&=+ ä"

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect.plugins import Plugins
+from connectors.jdbc.database import ConnectionSettings, Database
+from connectors.jdbc.urls.connection_url import parse_connection_url
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -33,12 +35,29 @@ def check(config: Mapping[str, str], schema: str) -> None:
     assert "no-such-77" not in str(wrong)
 
 
+def tables_with_statistics(config: Mapping[str, str], **patterns: str) -> set[str]:
+    target = parse_connection_url(config["connection.url"], config["connection.user"], config["connection.password"], {})
+    database = Database(ConnectionSettings(target, attempts=1))
+    session = database.session()
+    try:
+        return {str(name) for name in session.dialect.statistics(session, **patterns)}
+    finally:
+        session.close()
+        database.close()
+
+
 def test_postgresql(postgres: EmbeddedPostgres, database: str) -> None:
     with postgres.connect(database, autocommit=True) as db:
         db.execute("create table orders (id int primary key); create table notes (body text)")
         db.execute("insert into orders values (1), (2); analyze")
         url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{database}"
-        check({"connection.url": url, "connection.user": postgres.user, "connection.password": postgres.password}, "public")
+        config = {"connection.url": url, "connection.user": postgres.user, "connection.password": postgres.password}
+        check(config, "public")
+        db.execute("create schema other; create table other.more (id int)")
+        own = {"public.orders", "public.notes"}
+        assert own | {"other.more"} <= tables_with_statistics(config)
+        assert tables_with_statistics(config, schema="publi_") == own
+        assert tables_with_statistics(config, catalog="no_such_database") == set()
 
 
 def test_mariadb(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
@@ -47,4 +66,7 @@ def test_mariadb(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
                           "insert into orders values (1), (2)", "commit", "analyze table orders"):  # fmt: skip
             cursor.execute(statement)
         url = f"jdbc:mariadb://{mariadb.host}:{mariadb.port}/{mariadb_database}"
-        check({"connection.url": url, "connection.user": mariadb.user, "connection.password": mariadb.password}, mariadb_database)
+        config = {"connection.url": url, "connection.user": mariadb.user, "connection.password": mariadb.password}
+        check(config, mariadb_database)
+        assert tables_with_statistics(config) >= {f"{mariadb_database}.orders", f"{mariadb_database}.notes"}
+        assert tables_with_statistics(config, catalog="no_such_database") == set()

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from connectors.mysql import MariaDbSourceTask
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.support.source_runner import RunningSource
 
 

@@ -33,7 +33,7 @@ from connectors.mysql.binlog import (
     decimal_text,
 )
 from connectors.mysql.binlog.temporal import date_text, datetime_text, pack_datetime, time_text
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.support.mariadb_log import BinaryLog
 
 _POINTS = ("POINT(1, -2)", "ST_GeomFromText('POINT(0 1)', 4326)")

@@ -6,7 +6,7 @@ import pytest
 
 from connect.errors import DataError
 from connectors.mysql.types.charsets import find_charset
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 _PAIRS = frozenset({"big5", "cp932", "euckr", "gb2312", "gbk", "sjis", "ujis"})
 DIFFERENCES = {

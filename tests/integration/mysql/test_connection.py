@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ from connectors.mysql.server import (
     read_server,
 )
 from connectors.mysql.sessions import MySqlSessions
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 WAIT_S = 60.0
 
@@ -82,15 +83,54 @@ def read_all(client: BinlogClient) -> Iterator[list[Any]]:
         yield [decoder.decode(data) for data in client.read(WAIT_S)]
 
 
-def read_on(client: BinlogClient) -> None:
-    """Reads until an error ends the stream."""
+def read_to_end(rig: Rig, start: BinlogStart) -> tuple[list[Any], BinlogPosition]:
+    """Returns the events and the position after them. After a new file, the server also writes a checkpoint at some time."""
+    deadline = time.monotonic() + WAIT_S
+    server = read_server(rig.sql)
     while True:
-        client.read(WAIT_S)
+        before = read_position(rig.sql, server)
+        events = rig.events(start)
+        if read_position(rig.sql, server) == before:
+            return events, before
+        assert time.monotonic() < deadline, "the server keeps writing"
+
+
+def read_on(client: BinlogClient) -> None:
+    """Reads until an error ends the stream, or the time is over."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        client.read(1.0)
 
 
 def kill_until_gone(connection: MySqlConnection, thread: int) -> None:
-    while True:
+    """Kills a thread of the server until an error says that it is gone, or the time is over."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
         connection.execute(f"KILL {thread}")
+
+
+@contextmanager
+def interrupted_while_busy(rig: Rig, thread: int) -> Iterator[MySqlConnection]:
+    """Sets the interrupt as soon as the server runs a statement of this thread, or streams to it. Yields a connection with
+    another interrupt, to use after that."""
+    own = Interrupt()
+    watching = MySqlConnection.open(rig.address(), own)
+    busy = "SELECT 1 FROM information_schema.processlist WHERE id = %s AND command IN ('Query', 'Binlog Dump')"
+
+    def run() -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not watching.query(busy, (thread,)) and time.monotonic() < deadline:
+            pass
+        rig.interrupt.set()
+
+    interrupter = threading.Thread(target=run, name="interrupter")
+    interrupter.start()
+    try:
+        yield watching
+    finally:
+        interrupter.join(WAIT_S)
+        watching.close()
+        own.close()
 
 
 def wait_for_end_of(connection: MySqlConnection, thread: int) -> None:
@@ -192,14 +232,10 @@ def test_queries_end_at_their_timeout_and_when_interrupted(rig: Rig) -> None:
     assert connection.is_closed
     wait_for_end_of(rig.sql, connection.thread_id)
     connection = rig.connect()
-    threading.Timer(0.05, rig.interrupt.set).start()
-    with pytest.raises(WaitInterrupted):
-        connection.query("SELECT SLEEP(1000)")
-    other = Interrupt()
-    watching = MySqlConnection.open(rig.address(), other)
-    wait_for_end_of(watching, connection.thread_id)
-    watching.close()
-    other.close()
+    with interrupted_while_busy(rig, connection.thread_id) as watching:
+        with pytest.raises(WaitInterrupted):
+            connection.query("SELECT SLEEP(1000)")
+        wait_for_end_of(watching, connection.thread_id)
 
 
 def test_lost_connections_are_retriable(rig: Rig) -> None:
@@ -224,7 +260,7 @@ def test_stream_by_position_and_by_gtid(rig: Rig) -> None:
     rig.sql.execute("INSERT INTO t VALUES (1, 'a'), (2, REPEAT('x', 17000000))")
     rig.sql.execute("FLUSH BINARY LOGS")
     rig.sql.execute("INSERT INTO t VALUES (3, 'c')")
-    events = rig.events(FilePosition(start.file, start.position))
+    events, end = read_to_end(rig, FilePosition(start.file, start.position))
     assert [(row[0], len(row[1])) for row in rows_of(events)] == [(1, 1), (2, 17_000_000), (3, 1)]
     assert not [event for event in events if isinstance(event, RowsQuery)]
     assert len({event.file for event in events if isinstance(event, Rotate)}) == 2
@@ -234,7 +270,7 @@ def test_stream_by_position_and_by_gtid(rig: Rig) -> None:
             tracker.finish_rows(event.header)
         else:
             tracker.track(event)
-    assert tracker.position == read_position(rig.sql, server)
+    assert tracker.position == end
 
     middle = next(str(event.gtid) for event in events if isinstance(event, MariaDbGtidEvent))
     assert [row[0] for row in rows_of(rig.events(MariaDbGtidPosition.parse(middle), annotates=True))] == [3]
@@ -373,6 +409,5 @@ def test_stream_ends_when_the_server_restarts_or_the_task_stops(rig: Rig) -> Non
     events = rig.events(FilePosition(position.file, position.position))
     assert [event.sql for event in events if isinstance(event, Query)][-1].endswith(b"after_restart (id INT)")
     client = rig.stream(FilePosition(""), ends_at_end=False)
-    threading.Timer(0.05, rig.interrupt.set).start()
-    with pytest.raises(WaitInterrupted):
+    with interrupted_while_busy(rig, client.thread_id), pytest.raises(WaitInterrupted):
         read_on(client)

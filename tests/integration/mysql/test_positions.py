@@ -13,8 +13,8 @@ from connect.errors import ConnectError
 from connect.record import SourceRecord
 from connectors.cdc.errors import PositionLostError
 from connectors.mysql.errors import ServerReplacedError
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.conftest import MariaDbRunningSource
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.support.source_runner import shown
 
 _BY = {"gtid": "false", "file": "true"}

@@ -17,8 +17,8 @@ from connectors.cdc.interrupt import Interrupt
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, FilePosition
 from connectors.mysql.config import KEY_STORE, TRUST_STORE, MySqlAddress, TlsSettings
 from connectors.mysql.connection import MySqlConnection
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.rest.certificates import Authority
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 def read_on(client: BinlogClient) -> None:

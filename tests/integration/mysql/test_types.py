@@ -17,7 +17,7 @@ from connect.errors import DataError
 from connectors.mysql.binlog import ColumnReader, RowDecoder, RowsEvent, RowsKind
 from connectors.mysql.schema.model import Column
 from connectors.mysql.types import MySqlColumnType, MySqlTypeSettings, column_type
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.support.mariadb_log import BinaryLog
 
 _DEFAULT = MySqlTypeSettings()

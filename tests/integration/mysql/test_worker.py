@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 
 from connect.config.properties import write_properties
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.cluster.topics import payload, read_topic
 from tests.cluster.worker_process import SLUICE_STANDALONE, WorkerProcess
-from tests.support.mariadb import EmbeddedMariaDB
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError, ConnectError
+from connect.pending_work import Pending
 from connectors.cdc.errors import PositionLostError
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.call_timeout import call_with_timeout
@@ -41,6 +42,20 @@ def wait_for(source: Any, condition: Callable[[dict[str, Any]], Any], *, polling
             source.poll()
         else:
             time.sleep(0.01)
+
+
+def wait_for_stuck_slot(source: Any) -> Pending:
+    """Waits until the monitor has noticed that the slot stands still. It notes that after the progress shows the lag."""
+    found: list[Pending] = []
+
+    def notices(_: dict[str, Any]) -> bool:
+        oldest = source.task.pending_work.oldest()
+        found[:] = [oldest] if oldest is not None else []
+        return bool(found)
+
+    wait_for(source, notices)
+    assert "does not advance from" in found[0].message
+    return found[0]
 
 
 def problems(progress: dict[str, Any]) -> dict[str, str]:
@@ -75,18 +90,35 @@ def test_lag_is_that_of_the_server_while_the_task_is_paused(watched: Any) -> Non
         read = wait_for(watched, lambda p: p["lag_bytes"] == 0 and p["lag_seconds"] == 0)
         assert read["slot"]["lag_bytes"] > 1_000_000  # nothing is stored yet
         # What the worker reports as a stall, if it lasts.
-        stuck = watched.task.pending_work.oldest()
-        assert "does not advance from" in stuck.message
+        stuck = wait_for_stuck_slot(watched)
         watched.store(records[-1])
         wait_for(watched, lambda p: p["slot"]["lag_bytes"] < 10_000)
-        wait_for(watched, lambda _: watched.task.pending_work.oldest() is None or watched.task.pending_work.oldest() > stuck)
+        wait_for(watched, lambda _: (now := watched.task.pending_work.oldest()) is None or now > stuck)
+
+
+def test_stall_names_the_lost_connection_instead_of_the_slot_that_stood_still_before(watched: Any) -> None:
+    watched.kill()
+    watched.start(retriable_restart_connector_wait_ms="600000")
+    watched.until("streaming")
+    pending = watched.task.pending_work
+    with watched.sql() as db:
+        db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 1000) i")
+        watched.read(1000)
+        wait_for_stuck_slot(watched)
+        db.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = %s",
+            [watched.database],
+        )
+        watched.until("reconnecting")
+        assert "no connection to the database" in pending.oldest().message
 
 
 def test_lag_contains_a_long_transaction_until_it_is_read(watched: Any) -> None:
     with watched.sql() as db:
         db.execute("insert into t select i, repeat('x', 1000) from generate_series(1, 5000) i")
+        deadline = time.monotonic() + _TIMEOUT_S
         while not (records := watched.poll()):
-            pass
+            assert time.monotonic() < deadline, "no records"
         assert len(records) < 5000
         assert wait_for(watched, lambda p: p["lag_bytes"] > 2_000_000, polling=False)
         watched.quiet()

@@ -9,12 +9,13 @@ import logging
 import threading
 import urllib.parse
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from connect import ConfigDef, ConfigType, SinkConnector, SinkRecord, SinkTask, SourceConnector, SourceRecord, SourceTask
 from connect.config.definition import ConfigValue
 from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.external_system import ConnectionStep, DataCollection, error_finding, warning_finding
 from connect.metrics import Metric
 
 SOURCE = f"{__name__}:LeakySource"
@@ -44,6 +45,40 @@ def definition() -> ConfigDef:
     return table
 
 
+class LeakySystem:
+    """Says its secrets in each step of a connection test, and in each table."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._config, self._what = config, secrets_of(config)
+
+    def test_connection(self) -> Iterator[ConnectionStep]:
+        log.info("testing with %s", self._what)
+        yield ConnectionStep("Connection", f"connected with {self._what}")
+        advice = f"Set leak.0, not {self._what}"
+        yield ConnectionStep("Tables", findings=(error_finding("refused", f"refused: {self._what}", "leak.0", advice),))
+        self._fail()
+
+    def data_collections(self) -> Sequence[DataCollection]:
+        self._fail()
+        finding = warning_finding("no-key", f"no key: {self._what}", "leak.1", f"use {self._what}")
+        return [
+            DataCollection("plain", "plain", details={"comment": self._what}, findings=(finding,)),
+            DataCollection(self._config["leak.2"], self._config["leak.2"]),
+        ]
+
+    def _fail(self) -> None:
+        if self._config["does"] == "fail":
+            raise ValueError(f"no login: {self._what}")
+        if self._config["does"] == "retry":
+            raise ConnectError(f"the server refuses {self._what}") from OSError(self._what)
+
+    def cancel(self) -> None:
+        """Does nothing: no call takes long."""
+
+    def close(self) -> None:
+        log.info("closing what was opened with %s", self._what)
+
+
 class LeakySource(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self.config = dict(config)
@@ -65,6 +100,11 @@ class LeakySource(SourceConnector):
 
     def config_def(self) -> ConfigDef:
         return definition()
+
+    def external_system(self, config: Mapping[str, str]) -> LeakySystem:
+        if config["does"] == "fail start":
+            raise ConfigError(f"cannot open: {secrets_of(config)}", key="leak.0")
+        return LeakySystem(config)
 
     def task_class(self) -> type[SourceTask]:
         return LeakySourceTask

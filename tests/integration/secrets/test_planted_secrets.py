@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from mcp import Client, StdioServerParameters
 from playwright.sync_api import Error as PlaywrightError
-from playwright.sync_api import Page, Request, expect, sync_playwright
+from playwright.sync_api import Page, Request, expect
 
 from connect.config.properties import write_properties
 from rest.client import ConnectClient
@@ -35,7 +36,7 @@ from tests.cluster.topics import read_topic
 from tests.cluster.worker_process import SLUICE, WorkerProcess
 from tests.integration.secrets.planting import Planted
 from tests.integration.secrets.plugins import SINK, SOURCE
-from tests.support.chromium import ARGUMENTS, require_chromium
+from tests.support.chromium import TIMEOUT_MS, chromium
 from tests.support.span_collector import SpanCollector
 
 AROUND = "/+ %\"\\'é&x"
@@ -67,6 +68,7 @@ class Site:
     admin: ClientCredentials
     collector: SpanCollector
     shown: dict[str, list[str]] = field(default_factory=dict)
+    asked: set[tuple[str, str]] = field(default_factory=set)
 
     def show(self, place: str, text: str) -> None:
         self.shown.setdefault(place, []).append(text)
@@ -76,6 +78,7 @@ class Site:
 
     def ask(self, client: ConnectClient, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         status, answer = client.send(method, path, body)
+        self.asked.add((method, path.partition("?")[0]))
         self.show("REST", f"{method} {path}: {status} {answer if isinstance(answer, str) else json.dumps(answer)}")
         return status, answer
 
@@ -197,6 +200,14 @@ def connectors(planted: Planted, folder: Path, topic: str) -> dict[str, dict[str
             "topic.prefix": "t-",
             "connection.attempts": "1",
         },
+        "provided-jdbc": {
+            "connector.class": "JdbcSource",
+            "connection.url": database + provided + ":two}",
+            "connection.password": "${env:PLANTED_IN_ENVIRONMENT}",
+            "mode": "bulk",
+            "topic.prefix": "t-",
+            "connection.attempts": "1",
+        },
         "postgres": {
             "connector.class": "PostgresConnector",
             "database.hostname": "127.0.0.1",
@@ -230,6 +241,7 @@ def site(broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     worker.start(environment=environment)
     for name, value in (("URL", worker.url), ("USER", "admin"), ("PASSWORD", admin.password)):
         monkeypatch.setenv(f"SLUICE_CONNECT_{name}", value or "")
+    monkeypatch.setenv("PLANTED_IN_ENVIRONMENT", environment["PLANTED_IN_ENVIRONMENT"])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("SLUICE_BOOTSTRAP_SERVERS", broker.bootstrap)
     worker.wait_until_up()
@@ -244,7 +256,7 @@ def create_connectors(site: Site, configs: Mapping[str, Mapping[str, str]]) -> N
         status, answer = client.send("POST", "/connectors", {"name": name, "config": dict(config)})
         if status != 201:  # what an admin has sent is no secret to the admin
             site.show("REST", f"POST {name}: {status} {json.dumps(answer)}")
-    assert set(client.connectors()) == set(configs) - {"jdbc", "postgres"}
+    assert set(client.connectors()) == set(configs) - {"jdbc", "provided-jdbc", "postgres"}
     for name in ("failed", "unstarted", "crashed", "avro"):
         client.wait_for(name, "FAILED")
     # A task's figures show that it runs, and repeats its call.
@@ -271,6 +283,15 @@ def ask_everything(site: Site, configs: Mapping[str, Mapping[str, str]]) -> None
         ):  # fmt: skip
             site.ask(viewer, "GET", path)
         site.ask(viewer, "PUT", "/connectors/named/config", configs["named"])
+        site.ask(viewer, "PATCH", "/connectors/named/config", {"a.password": site.planted.secret("refused change")})
+        site.ask(viewer, "POST", "/connectors", {"name": "refused", "config": configs["named"]})
+        site.ask(viewer, "POST", "/sluice/connectors/named/rollback", {"version": 1})
+        for name in ("running", "failed", "leaky-sink"):
+            site.ask(viewer, "POST", f"/sluice/connectors/{name}/connection-test")
+        plugin_paths = [quote(plugin, safe="") for plugin in (SOURCE, SINK, "JdbcSource", "PostgresConnector")]
+        for plugin in plugin_paths:
+            site.ask(viewer, "GET", f"/connector-plugins/{plugin}/config")
+            site.ask(viewer, "GET", f"/sluice/connector-plugins/{plugin}/external-system")
         site.show("metrics", str(site.ask(viewer, "GET", "/metrics")[1]))
     for name, config in configs.items():
         plugin = config["connector.class"]
@@ -278,6 +299,11 @@ def ask_everything(site: Site, configs: Mapping[str, Mapping[str, str]]) -> None
             site.ask(
                 admin, "PUT", f"/connector-plugins/{quote(plugin, safe='')}/config/validate", {"name": name, **config, **more}
             )
+        for path in ("/sluice/connection-test", "/sluice/data-collections"):
+            site.ask(admin, "POST", path, {"config": dict(config)})
+            site.ask(admin, "POST", path, {"config": {"name": name, **config}})
+        if name in admin.connectors():
+            site.ask(admin, "POST", f"/sluice/connectors/{name}/connection-test")
         site.ask(admin, "POST", "/sluice/preview", {"config": {"name": name, **config}, "records": [{"value": 1}]})
     site.ask(admin, "POST", "/sluice/connectors/leaky-sink/dead-letters/replay", {"dry_run": True})
     site.ask(admin, "POST", "/connectors/failed/restart?includeTasks=true", None)
@@ -289,17 +315,60 @@ def ask_everything(site: Site, configs: Mapping[str, Mapping[str, str]]) -> None
         site.ask(other, "GET", "/connectors")
 
 
+def change_everything(site: Site) -> None:
+    """Calls the routes that change something, last. Answers with configurations, which admins see, are asked for with errors."""
+    admin = site.worker.client
+    partition = {"partition": {"secret": site.planted.secret("partition of an offset")}, "offset": {"n": 1}}
+    for method, path, body in (
+        ("PATCH", "/connectors/running/config", {"leak.0": site.planted.secret("body that is no config"), "x": [1]}),
+        ("POST", "/sluice/connectors/running/rollback", {"version": 999}),
+        ("POST", "/sluice/connectors/running/signals", {"type": "log", "data": {"message": "m"}}),
+        ("POST", "/sluice/connectors/running/verification", {}),
+        ("POST", "/connectors/running/tasks/0/restart", None),
+        ("PUT", "/connectors/running/pause", None),
+        ("PUT", "/connectors/running/resume", None),
+        ("PUT", "/connectors/running/topics/reset", None),
+        ("PUT", "/connectors/running/stop", None),
+        ("PATCH", "/connectors/failed/offsets", {"offsets": [partition]}),
+        ("DELETE", "/connectors/failed/offsets", None),
+        ("DELETE", "/connectors/unstarted", None),
+        ("PUT", "/admin/loggers/worker", {"level": "DEBUG"}),
+        ("GET", "/admin/loggers/worker", None),
+        ("POST", "/sluice/auth/session", {"user": "admin", "password": site.planted.secret("password of a wrong sign-in")}),
+        ("DELETE", "/sluice/auth/session", None),
+    ):  # fmt: skip
+        site.ask(admin, method, path, body)
+
+
+def find_routes_not_asked(site: Site) -> list[str]:
+    """Returns the routes of the worker's OpenAPI document that nothing has asked."""
+    document = site.worker.client.send("GET", "/openapi.json")[1]
+    return [
+        f"{method.upper()} {path}"
+        for path, item in document["paths"].items()
+        for method in item
+        if not any(method.upper() == asked and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", path), at) for asked, at in site.asked)
+    ]
+
+
 def call_commands(site: Site, files: Path, sluice: Callable[..., None]) -> None:
     record, client = site.folder / "records", site.folder / "client"
     for words in (
         ("get",), ("get", "-o", "json"), ("describe", "*"), ("describe", "*", "-o", "json"), ("diagnose",),
         ("diagnose", "-o", "json"), ("top", "--count", "1"), ("logs", "running"), ("logs", "failed", "-o", "json"),
-        ("history", "named"), ("history", "failed", "--version", "1"), ("offsets", "get", "named"),
-        ("dlq", "list", "leaky-sink", "--trace"),
-        ("dlq", "group", "leaky-sink"), ("dlq", "replay", "leaky-sink", "--dry-run"), ("plugins",), ("loggers",), ("lint", files),
+        ("history", "named"), ("history", "failed", "--version", "1"), ("offsets", "get", "named"), ("dlq", "ls"),
+        ("dlq", "ls", "-o", "json"), ("dlq", "show", "leaky-sink", "--trace"), ("dlq", "group", "leaky-sink"),
+        ("dlq", "replay", "leaky-sink", "--dry-run"), ("plugins",), ("loggers", "ls"), ("lint", files),
         ("lint", "--strict", "-o", "json", files), ("plan", files), ("plan", "-o", "json", files), ("apply", "--dry-run", files),
         ("preview", files / "named.properties", "--records", record), ("auth", "whoami"), ("doctor",),
         ("topic", "describe", "__consumer_offsets", "--command-config", client),
+        ("dlq", "replay", "leaky-sink", "--dry-run", "--transforms", site.folder / "transforms"),
+        *(
+            (command, *more, "--worker", site.folder / "providers", files / f"{name}.properties")
+            for name in ("running", "failed", "retrying", "unstarted", "leaky-sink", "provided-jdbc", "jdbc", "postgres")
+            for command in ("doctor", "tables")
+            for more in ((), ("-o", "json"))
+        ),
     ):  # fmt: skip
         sluice(*words)
 
@@ -349,17 +418,14 @@ def look_at_page(site: Site, role: str, page: Page) -> None:
 
 def open_pages(site: Site) -> None:
     token = (site.folder / "viewer").read_text()
-    expect.set_options(timeout=30_000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=require_chromium(), args=list(ARGUMENTS))
+    with chromium() as browser:
         for role, header in (("viewer", f"Bearer {token}"), ("admin", site.admin.authorization() or "")):
             context = browser.new_context(extra_http_headers={"Authorization": header})
-            context.set_default_timeout(30_000)
+            context.set_default_timeout(TIMEOUT_MS)
             page = context.new_page()
             page.on("console", lambda message: site.show("console", message.text))
             look_at_page(site, role, page)
             context.close()
-        browser.close()
 
 
 async def ask_assistant(site: Site, files: Path) -> None:
@@ -417,16 +483,28 @@ def test_more_than_a_hundred_planted_secrets_appear_nowhere(
         (files / f"{name}.properties").write_text(write_properties({"name": name, **config, "tasks.max": "2"}))
     (site.folder / "client").write_text(f"ssl.key.password={site.planted.secret('client file')}\n")
     (site.folder / "records").write_text("1\n")
+    (site.folder / "transforms").write_text(
+        "transforms=t\ntransforms.t.type=org.apache.kafka.connect.transforms.InsertField$Value\n"
+        f"transforms.t.static.field=f\ntransforms.t.static.value=v\ntransforms.t.password={site.planted.secret('replay')}\n"
+    )
+    (site.folder / "providers").write_text(
+        write_properties({key: value for key, value in site.worker.properties.items() if key.startswith("config.providers")})
+    )
     capsys.readouterr()
 
     def sluice(*words: object) -> None:
         code = run(build(COMMANDS), [str(word) for word in words])
-        site.show("commands", f"{words}: {code} {''.join(capsys.readouterr())}")
+        shown = "".join(capsys.readouterr())
+        site.show("commands", f"{words}: {code} {shown}")
+        # 2 is also the code for wrong configurations, which these commands report.
+        assert code != 2 or (words[0] in ("lint", "plan", "apply", "tables") and "Usage: " not in shown), shown
 
     call_commands(site, files, sluice)
     open_pages(site)
     asyncio.run(ask_assistant(site, files))
     read_dead_letter_headers(site, broker, f"{topic}-dlq")
+    change_everything(site)
+    assert find_routes_not_asked(site) == []
     names = site.worker.properties
     site.show("status topic", str([str(one) for one in read_topic(broker.bootstrap, names["status.storage.topic"])]))
 

@@ -20,6 +20,7 @@ from connect.spool.positions import START
 from connect.spool.reader import SpoolReader
 from connectors.spark.datasource import SpoolTables
 from connectors.spark.datasource.source import SpoolStreamReader
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.spark.spool_shop import (
     Shop,
@@ -33,7 +34,6 @@ from tests.integration.spark.spool_shop import (
     wait_until,
 )
 from tests.integration.spark.table_access import CATALOG, IcebergAccess, configure_catalog
-from tests.support.mariadb import EmbeddedMariaDB
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),

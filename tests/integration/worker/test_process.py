@@ -322,7 +322,7 @@ def test_worker_that_starts_before_the_broker_waits_for_it(
     finally:
         broker.start()
     out = one.folder / "out.txt"
-    eventually(lambda: out.exists() and out.read_text() == "a\nb\n", "both lines", timeout_s=60)
+    eventually(lambda: out.exists() and out.read_text() == "a\nb\n", "both lines", timeout_s=180, explain=one.text)
     # A separate client queries the id, and may reconnect later than those of the tasks.
     eventually(lambda: one.get("/")["kafka_cluster_id"] is not None, "the cluster's id")
     assert one.end() == 0

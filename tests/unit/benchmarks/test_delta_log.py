@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.delta_log import TableCommit, TableLog, freshness_ms, quantiles
+from benchmarks.delta_log import TableCommit, TableLog, freshness_ms
+from benchmarks.measure import quantiles
 
 
 @pytest.fixture

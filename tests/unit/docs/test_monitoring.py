@@ -19,6 +19,7 @@ from connectors.postgres.monitoring.metrics import progress_metrics
 from connectors.spark.delivery.metrics import table_metrics, task_metrics
 from connectors.spark.delivery.timing import CommitTiming
 from connectors.spark.tables.writer import TableProgress
+from connectors.sqlite.metrics import progress_metrics as sqlite_metrics
 from tests.unit.connectors.mysql import test_metrics as mysql
 from tests.unit.connectors.postgres.test_metrics import SNAPSHOT, STREAMING
 from tests.unit.worker.observability.worker_metrics.test_collector import VIEW
@@ -46,6 +47,7 @@ def connectors_metrics() -> Iterator[Metric]:
         {**STREAMING, **SNAPSHOT, "seconds_left": 1, "slot": slot, "problems": STREAMING["problems"]}, "s"
     )
     yield from mysql_metrics({**mysql.STREAMING, **mysql.SNAPSHOT, "seconds_left": 1}, 2000)
+    yield from sqlite_metrics({"phase": "snapshot", "events": 1, "lag_rows": 1, **SNAPSHOT, "seconds_left": 1}, "s")
     figures = ("files", "bytes", "deleted_rows", "index_keys", "index_bytes", "unavailable", "outdated")
     table, timing = TableProgress(version=1, table=dict.fromkeys(figures, 1)), CommitTiming(None, 1.0)
     table.committed(1.0)

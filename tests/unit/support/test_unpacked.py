@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from sluice.embedded import jars
-from sluice.embedded.jar_sets import Jar, JarSet
-from tests.support import mariadb
-from tests.support.jar_sets import MARIADB
-from tests.support.unpacked import ensure_unpacked
+from sluice.embedded import jars, mariadb
+from sluice.embedded.jar_sets import MARIADB, Jar, JarSet
+from sluice.embedded.unpacked import ensure_unpacked
 
 ZIPPED = JarSet("zipped", "a zipped program", (Jar("a.group", "zipped", "1"),))
 

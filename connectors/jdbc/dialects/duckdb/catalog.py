@@ -15,10 +15,7 @@ def tables(
     session: DriverSession, kinds: Collection[str], catalog: str | None, schema: str | None
 ) -> list[tuple[TableName, str]]:
     """Returns schema.table of the current database, or database.schema.table of databases that match ``catalog``."""
-    where = Sql("NOT internal AND ")
-    where += Sql("database_name LIKE ", Bind(catalog), " ESCAPE '\\'") if catalog else "database_name = current_database()"
-    if schema is not None:
-        where += Sql(" AND schema_name LIKE ", Bind(schema), " ESCAPE '\\'")
+    where = _matching(catalog, schema)
     rows = session.query(
         Sql("SELECT database_name, schema_name, table_name, 'TABLE' FROM duckdb_tables() WHERE ", where,
             " UNION ALL SELECT database_name, schema_name, view_name, 'VIEW' FROM duckdb_views() WHERE ", where),
@@ -28,6 +25,15 @@ def tables(
         ((TableName(name, of, database if catalog else None), kind) for database, of, name, kind in rows if kind in kinds),
         key=lambda entry: str(entry[0]),
     )
+
+
+def _matching(catalog: str | None, schema: str | None) -> Sql:
+    """Returns the conditions of JDBC's patterns."""
+    where = Sql("NOT internal AND ")
+    where += Sql("database_name LIKE ", Bind(catalog), " ESCAPE '\\'") if catalog else "database_name = current_database()"
+    if schema is not None:
+        where += Sql(" AND schema_name LIKE ", Bind(schema), " ESCAPE '\\'")
+    return where
 
 
 def describe(session: DriverSession, name: TableName) -> JdbcTable | None:
@@ -83,13 +89,15 @@ def _unique_indexes(session: DriverSession, where: Sql, columns: set[str], doing
     return found
 
 
-def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
-    """Returns estimates of the current database."""
+def statistics(session: DriverSession, catalog: str | None, schema: str | None) -> dict[TableName, TableStatistics]:
+    """Returns estimates of the tables of :func:`tables`."""
     sql = Sql(
-        "SELECT schema_name, table_name, estimated_size, has_primary_key FROM duckdb_tables() "
-        "WHERE NOT internal AND database_name = current_database()"
+        "SELECT database_name, schema_name, table_name, estimated_size, has_primary_key FROM duckdb_tables() WHERE ",
+        _matching(catalog, schema),
     )
     return {
-        TableName(name, space): TableStatistics(None if rows is None else int(rows), None, bool(has_key))
-        for space, name, rows, has_key in session.query(sql, "looking up the sizes of tables")
+        TableName(name, space, database if catalog else None): TableStatistics(
+            None if rows is None else int(rows), None, bool(has_key)
+        )
+        for database, space, name, rows, has_key in session.query(sql, "looking up the sizes of tables")
     }

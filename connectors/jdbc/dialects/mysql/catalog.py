@@ -38,12 +38,7 @@ def tables(
 ) -> list[tuple[TableName, str]]:
     """Returns the tables of these kinds in all databases. A database is a catalog in JDBC, without schemas; both patterns filter
     databases because users set either."""
-    sql = Sql(_TABLES)
-    word = " WHERE "
-    for pattern in (catalog, schema or None):
-        if pattern is not None:
-            sql += Sql(word, "table_schema LIKE ", Bind(pattern))
-            word = " AND "
+    sql = Sql(_TABLES, " WHERE 1 = 1") + _matching("table_schema", catalog, schema)
     wanted = {kind.upper() for kind in kinds}
     found = []
     for space, name, type in session.query(sql, "looking up the tables"):
@@ -51,6 +46,15 @@ def tables(
         if kind in wanted:
             found.append((TableName(catalog_text(name), catalog_text(space)), kind))
     return sorted(found, key=lambda one: (one[0].schema or "", one[0].name))
+
+
+def _matching(column: str, catalog: str | None, schema: str | None) -> Sql:
+    """Returns the conditions of JDBC's patterns."""
+    sql = Sql()
+    for pattern in (catalog, schema or None):
+        if pattern is not None:
+            sql += Sql(f" AND {column} LIKE ", Bind(pattern))
+    return sql
 
 
 def _kind(space: str, type: str) -> str:
@@ -142,16 +146,18 @@ def _keys(rows: Sequence[Sequence[Any]]) -> tuple[tuple[str, ...], tuple[tuple[s
 _STATISTICS = (
     "SELECT t.table_schema, t.table_name, t.table_rows, t.data_length + t.index_length, k.constraint_name "
     "FROM information_schema.tables t LEFT JOIN information_schema.table_constraints k ON k.table_schema = t.table_schema "
-    "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' WHERE t.table_type = 'BASE TABLE' "
+    "AND k.table_name = t.table_name AND k.constraint_type = 'PRIMARY KEY' "
+    "WHERE t.table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') "
     f"AND t.table_schema NOT IN ({', '.join(map(repr, BUILT_IN_DATABASES))})"
 )
 
 
-def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+def statistics(session: DriverSession, catalog: str | None, schema: str | None) -> dict[TableName, TableStatistics]:
     """Returns the storage engine's estimates."""
+    sql = Sql(_STATISTICS) + _matching("t.table_schema", catalog, schema)
     return {
         TableName(catalog_text(name), catalog_text(space)): TableStatistics(
             None if rows is None else int(rows), None if size is None else int(size), key is not None
         )
-        for space, name, rows, size, key in session.query(Sql(_STATISTICS), "looking up the sizes of tables")
+        for space, name, rows, size, key in session.query(sql, "looking up the sizes of tables")
     }

@@ -108,8 +108,10 @@ class MySqlDialect(Dialect):
             catalog = re.sub(r"([\\%_])", r"\\\1", self.target.url.database or "") or None
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
-        return system_catalog.statistics(session)
+    def statistics(
+        self, session: DriverSession, *, catalog: str | None = None, schema: str | None = None
+    ) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session, catalog, schema)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         self.table_ref(name)  # raises an error for an invalid name

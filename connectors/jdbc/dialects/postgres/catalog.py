@@ -73,14 +73,21 @@ def tables(
     """Returns the tables of these kinds. An empty pattern matches all, as in the JDBC driver."""
     redshift = server_kind(session) is ServerKind.REDSHIFT
     sql = Sql(_TABLES.replace("{own}", "1 = 1" if redshift else "NOT pg_catalog.pg_is_other_temp_schema(n.oid)"))
-    if schema:
-        sql += Sql(" AND n.nspname LIKE ", Bind(schema))
-    if catalog:
-        sql += Sql(" AND pg_catalog.current_database() LIKE ", Bind(catalog))
+    sql += _matching(catalog, schema)
     sql += ") found WHERE kind IS NOT NULL"
     wanted = {kind.upper() for kind in kinds}
     rows = session.query(sql, "looking up the tables")
     return sorted(((TableName(name, space), kind) for space, name, kind in rows if kind in wanted), key=_by_name)
+
+
+def _matching(catalog: str | None, schema: str | None) -> Sql:
+    """Returns the conditions of JDBC's patterns."""
+    sql = Sql()
+    if schema:
+        sql += Sql(" AND n.nspname LIKE ", Bind(schema))
+    if catalog:
+        sql += Sql(" AND pg_catalog.current_database() LIKE ", Bind(catalog))
+    return sql
 
 
 def _by_name(found: tuple[TableName, str]) -> tuple[str, str]:
@@ -225,11 +232,11 @@ SELECT n.nspname, c.relname, CAST(c.reltuples AS bigint),
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p')"""
 
 
-def statistics(session: DriverSession) -> dict[TableName, TableStatistics]:
+def statistics(session: DriverSession, catalog: str | None, schema: str | None) -> dict[TableName, TableStatistics]:
     """Returns the estimates of ANALYZE; a table that was never analyzed has none."""
     if server_kind(session) is ServerKind.REDSHIFT:
         return {}
-    rows = session.query(Sql(_STATISTICS), "looking up the sizes of tables")
+    rows = session.query(Sql(_STATISTICS) + _matching(catalog, schema), "looking up the sizes of tables")
     return {
         TableName(name, space): TableStatistics(
             int(count) if count >= 0 else None, int(size) if count >= 0 else None, bool(has_key)

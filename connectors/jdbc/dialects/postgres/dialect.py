@@ -107,8 +107,10 @@ class PostgresDialect(Dialect):
         """Lists tables. As in the JDBC driver, an empty pattern matches all."""
         return system_catalog.tables(session, kinds, catalog, schema)
 
-    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
-        return system_catalog.statistics(session)
+    def statistics(
+        self, session: DriverSession, *, catalog: str | None = None, schema: str | None = None
+    ) -> Mapping[TableName, TableStatistics]:
+        return system_catalog.statistics(session, catalog, schema)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:
         return system_catalog.describe(session, name, self._types)

@@ -131,7 +131,9 @@ class SqliteDialect(Dialect):
     ) -> list[tuple[TableName, str]]:
         return system_catalog.tables(session, kinds)
 
-    def statistics(self, session: DriverSession) -> Mapping[TableName, TableStatistics]:
+    def statistics(
+        self, session: DriverSession, *, catalog: str | None = None, schema: str | None = None
+    ) -> Mapping[TableName, TableStatistics]:
         return system_catalog.statistics(session)
 
     def describe(self, session: DriverSession, name: TableName) -> JdbcTable | None:

@@ -1,7 +1,7 @@
 /** The editor of one configuration: form, transformations, checks, and the resulting file. */
 import { connectors as api, plugins } from "../lib/api.js";
 import { diffConfigs } from "../lib/config_files.js";
-import { passwordKeysOf } from "../lib/definitions.js";
+import { UNKNOWN_KEYS, passwordKeysOf } from "../lib/definitions.js";
 import * as format from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/preact.js";
 import { navigate, href } from "../lib/router.js";
@@ -70,12 +70,13 @@ export function Editor({ plugin, original, name: fixedName }) {
   const [touched, setTouched] = useState(/** @type {Set<string>} */ (new Set()));
   const [showsAll, setShowsAll] = useState(false);
   const [asked, setAsked] = useState(/** @type {import("../parts/dialog.js").Question | null} */ (null));
-  const [passwordKeys, setPasswordKeys] = useState(/** @type {Set<string>} */ (new Set()));
+  const [passwordKeys, setPasswordKeys] = useState(UNKNOWN_KEYS);
   const name = fixedName ?? typedName;
   const given = useMemo(() => ({ ...config, name: name || "new-connector" }), [config, name]);
   const { validation, error, isBusy, again } = useValidation(plugin, given);
   const capabilities = useCapabilities(plugin);
   useEffect(() => {
+    setPasswordKeys(UNKNOWN_KEYS);
     passwordKeysOf(plugin).then(setPasswordKeys, () => {});
   }, [plugin]);
 

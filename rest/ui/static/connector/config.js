@@ -14,18 +14,20 @@ export function ConfigPanel({ name, config, configError }) {
   const worker = useWorker();
   const [search, setSearch] = useState("");
   const plugin = config["connector.class"];
-  const secret = usePolling(() => passwordKeysOf(plugin), 0, [plugin]);
+  const secret = usePolling(async () => ({ plugin, keys: await passwordKeysOf(plugin) }), 0, [plugin]);
   if (configError) return html`<${ErrorNote} error=${configError} />`;
-  if (!plugin || !secret.value) return secret.error ? html`<${ErrorNote} error=${secret.error} />` : html`<${Loading} />`;
-  const keys = Object.keys(config).sort().filter((key) => `${key} ${shown(key, config[key], secret.value)}`.toLowerCase().includes(search.toLowerCase()));
+  // The last answer may be about the connector that the page showed before.
+  if (!plugin || secret.value?.plugin !== plugin) return secret.error ? html`<${ErrorNote} error=${secret.error} />` : html`<${Loading} />`;
+  const passwordKeys = secret.value.keys;
+  const keys = Object.keys(config).sort().filter((key) => `${key} ${shown(key, config[key], passwordKeys)}`.toLowerCase().includes(search.toLowerCase()));
   const edit = !worker.readOnly && html`<a class="button small" href=${href(["connectors", name, "edit"])}>Edit</a>`;
   return html`
-    <${Card} title="Configuration" id="config" actions=${html`<${FileButtons} name=${name} config=${config} passwordKeys=${secret.value} />${edit}`}>
+    <${Card} title="Configuration" id="config" actions=${html`<${FileButtons} name=${name} config=${config} passwordKeys=${passwordKeys} />${edit}`}>
       <div class="pad"><input type="search" placeholder="Search keys and values" aria-label="Search keys and values" value=${search} onInput=${(event) => setSearch(event.target.value)} /></div>
       <div class="scroll" tabindex="0" role="region" aria-label="Keys and values">
         <table class="data config">
           <thead class="visually-hidden"><tr><th scope="col">Key</th><th scope="col">Value</th></tr></thead>
-          <tbody>${keys.map((key) => html`<tr key=${key}><th scope="row">${key}</th><td>${shown(key, config[key], secret.value)}</td></tr>`)}</tbody>
+          <tbody>${keys.map((key) => html`<tr key=${key}><th scope="row">${key}</th><td>${shown(key, config[key], passwordKeys)}</td></tr>`)}</tbody>
         </table>
       </div>
     <//>

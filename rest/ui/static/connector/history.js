@@ -19,18 +19,20 @@ export function HistoryPanel({ name, config, again, ask, route }) {
   const root = `sluice/${path("connectors", name)}`;
   const history = usePolling(() => send("GET", `${root}/history`), 0, [name]);
   const chosen = Number(route.query.get("version")) || null;
+  const plugin = config["connector.class"];
   const found = usePolling(
     async () => {
-      const [then, secret] = await Promise.all([chosen ? send("GET", `${root}/history/${chosen}`) : null, passwordKeysOf(config["connector.class"])]);
-      return { version: chosen, then, secret };
+      const [then, secret] = await Promise.all([chosen ? send("GET", `${root}/history/${chosen}`) : null, passwordKeysOf(plugin)]);
+      return { name, plugin, version: chosen, then, secret };
     },
     0,
-    [name, chosen, config["connector.class"]],
+    [name, chosen, plugin],
   );
   if (!history.value) return history.error ? html`<${ErrorNote} error=${history.error} />` : html`<${Loading} />`;
   /** @type {Version[]} */
   const versions = [...history.value].reverse();
-  const isReady = chosen && found.value?.version === chosen;
+  // The last answer may be about the version or connector that the page showed before.
+  const isReady = chosen && found.value?.version === chosen && found.value.name === name && found.value.plugin === plugin;
   const diff = isReady ? diffConfigs(found.value.then, config) : [];
   const rollBack = () =>
     ask({

@@ -36,10 +36,13 @@ class UnknownKeys extends Set {
   }
 }
 
+/** While the keys of a class are not known yet. */
+export const UNKNOWN_KEYS = new UnknownKeys();
+
 /** The keys of a connector whose values are secret by type. @param {string | undefined} plugin @returns {Promise<Set<string>>} */
 export async function passwordKeysOf(plugin) {
   const keys = plugin ? await keysOf(plugin) : [];
-  if (plugin && keys.length === 0) return new UnknownKeys();
+  if (plugin && keys.length === 0) return UNKNOWN_KEYS;
   return new Set(keys.filter((key) => key.type === "PASSWORD").map((key) => key.name));
 }
 

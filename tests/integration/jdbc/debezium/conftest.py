@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from connect.sink import ErrantRecordReporter
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.jdbc.shops import MariaDBShop, PostgresShop, Shop, dotted
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.unit.connectors.jdbc.debezium_rig import KEYED, DebeziumSink
 
 

@@ -18,10 +18,10 @@ import pymysql
 import pytest
 
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.worker.conftest import eventually
 from tests.integration.worker.test_process import Process
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.support.registry import EmbeddedRegistry
 
 Name = Callable[[str], str]

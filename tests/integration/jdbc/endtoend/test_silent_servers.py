@@ -11,7 +11,7 @@ from connectors.jdbc.database import ConnectionSettings, Database
 from connectors.jdbc.errors import DatabaseUnreachableError
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.urls.connection_url import parse_connection_url
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from connectors.jdbc.options import InsertMode, ReadOptions, SinkField, WriteOpt
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 from connectors.jdbc.urls.connection_url import parse_connection_url
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 Connect = Callable[..., Database]
 READ = ReadOptions()

@@ -19,8 +19,8 @@ from connectors.jdbc.errors import AuthenticationError, DatabaseLostError, RowRe
 from connectors.jdbc.options import Calendar, ReadOptions
 from connectors.jdbc.sql import Bind, Sql
 from connectors.jdbc.table_name import TableName
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
-from tests.support.mariadb import EmbeddedMariaDB
 
 BIG = "select seq as id, repeat(char(97 + seq % 26), 500) as filler from seq_1_to_60000"
 

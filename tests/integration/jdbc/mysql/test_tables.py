@@ -12,8 +12,8 @@ from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.jdbc.options import InsertMode, SinkField
 from connectors.jdbc.table_name import TableName
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.jdbc.mysql.conftest import Connect, Rig
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 def test_tables_are_listed_by_kind_with_their_database(rig: Rig, own_database: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.jdbc.shops import MariaDBShop, PostgresShop
-from tests.support.mariadb import EmbeddedMariaDB
 from tests.unit.connectors.jdbc.sink_rig import Records
 
 UPSERT = {"insert__mode": "upsert", "pk__mode": "record_key", "delete__enabled": "true", "auto__create": "true"}

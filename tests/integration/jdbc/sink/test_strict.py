@@ -27,8 +27,8 @@ from connectors.jdbc.sink.task import BaseJdbcSinkTask, JdbcSinkTask
 from connectors.jdbc.sql import Sql
 from connectors.jdbc.table_name import TableName
 from connectors.jdbc.urls.connection_url import parse_connection_url
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Case(NamedTuple):

@@ -17,8 +17,8 @@ from connect.record import SourceRecord
 from connect.source import SourceTask
 from connect.testing.harness import MemoryOffsets, SourceHarness
 from connectors.jdbc import JdbcSource
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 class Database:

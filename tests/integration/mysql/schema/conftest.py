@@ -14,7 +14,7 @@ from connectors.mysql.schema.ddl import DdlContext, apply, apply_changes, parse_
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
 from connectors.mysql.types import MySqlTypeSettings, column_type
 from connectors.mysql.types.registry import sql_type
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 
 class ModeledDatabase:

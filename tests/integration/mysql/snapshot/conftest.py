@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from tests.integration.mysql.snapshot.rig import SnapshotSource
-from tests.support.mariadb import EmbeddedMariaDB
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream
 from connectors.mysql.streaming.structure_changes import StructureChanges
-from tests.support.mariadb import EmbeddedMariaDB
+from sluice.embedded.mariadb import EmbeddedMariaDB
 
 WAIT_S = 60.0
 

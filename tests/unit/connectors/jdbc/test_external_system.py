@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,9 +15,14 @@ import duckdb
 import pytest
 
 from connect.connector import Connector
+from connect.errors import ConfigError
+from connect.paths import PathRules, install_path_rules
 from connect.plugins import Plugins
 from connect.testing import check_external_system
-from connectors.jdbc import JdbcSink, JdbcSource
+from connectors.jdbc import JdbcSink, JdbcSource, external_system
+from connectors.jdbc.dialects.sqlite import catalog
+from connectors.jdbc.dialects.sqlite.dialect import SqliteDialect
+from tests.call_timeout import call_with_timeout
 from worker.model import SystemQuestion
 from worker.validation.external_systems import answer_about_system
 
@@ -104,3 +112,88 @@ def test_duckdb_tables_are_listed_with_estimates(tmp_path: Path) -> None:
     (orders,) = ask(SystemQuestion.DATA_COLLECTIONS, SOURCE, config)["collections"]
     assert (orders["name"], orders["schema"], orders["rows"], orders["has_primary_key"]) == ("main.orders", "main", 40, True)
     assert steps_of(SINK, config)["Tables"]["detail"] == "the user sees 1 tables"
+
+
+@pytest.mark.parametrize(("config", "connector"), [(SOURCE, JdbcSource), (SINK, JdbcSink)])
+def test_nobody_learns_which_files_there_are_outside_the_allowed_paths(
+    config: Mapping[str, str], connector: type[Connector], shop: Path, tmp_path: Path
+) -> None:
+    install_path_rules(PathRules.of(["/nowhere"]))
+    try:
+        answers = set()
+        for path in (shop, tmp_path / "absent.db", tmp_path / "absent" / "shop.db"):
+            given = {**config, "connection.url": f"jdbc:sqlite:{path}", "topic.prefix": "t", "mode": "bulk", "topics": "t"}
+            (step,) = ask(SystemQuestion.CONNECTION_TEST, given)["steps"]
+            with pytest.raises(ConfigError) as refused:
+                ask(SystemQuestion.DATA_COLLECTIONS, given)
+            errors = [error for value in connector().validate(given) for error in value.errors]
+            found = f"{step['findings']} {refused.value.message} {errors}"
+            assert found.count("is not allowed on this worker") == 3, found
+            answers.add(found.replace(str(path), "PATH"))
+        assert len(answers) == 1
+    finally:
+        install_path_rules(PathRules())
+
+
+def test_sink_is_tested_while_another_process_reads_its_duckdb_file(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    duckdb.connect(str(path)).close()
+    reader = "import sys, duckdb; con = duckdb.connect(sys.argv[1], read_only=True); print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", reader, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        answer = ask(SystemQuestion.CONNECTION_TEST, SINK, {"connection.url": f"jdbc:duckdb:{path}"})
+        holder.communicate(b"\n")
+    assert answer["state"] == "passed", answer
+
+
+def test_tables_are_listed_without_estimates_if_these_cannot_be_read(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_KEYED", "SELECT nothing")
+    answer = ask(SystemQuestion.DATA_COLLECTIONS, SOURCE, {"connection.url": f"jdbc:sqlite:{shop}"})
+    assert [(one["name"], one["has_primary_key"]) for one in answer["collections"]] == [("notes", None), ("orders", None)]
+
+
+def test_advice_for_tables_without_a_key_names_no_key_of_the_other_direction(shop: Path) -> None:
+    def advice(config: Mapping[str, str]) -> str:
+        notes, _, *_ = ask(SystemQuestion.DATA_COLLECTIONS, config, {"connection.url": f"jdbc:sqlite:{shop}"})["collections"]
+        (finding,) = notes["findings"]
+        return str(finding["suggestion"])
+
+    assert "key.columns" in advice(SOURCE)
+    assert "key.columns" not in advice(SINK)
+    assert "upserts" in advice(SINK)
+
+
+def test_estimates_of_duckdb_are_those_of_the_database_that_the_pattern_names(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    with closing(duckdb.connect(str(path))) as connection:
+        connection.execute("create table orders (id int primary key); insert into orders select * from range(40)")
+    config = {"connection.url": f"jdbc:duckdb:{path}", "catalog.pattern": "shop"}
+    (orders,) = ask(SystemQuestion.DATA_COLLECTIONS, SOURCE, config)["collections"]
+    assert (orders["name"], orders["rows"]) == ("shop.main.orders", 40)
+
+
+def test_system_closes_although_the_server_does_not_answer_a_request_to_cancel(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers = threading.Event(), threading.Event()
+
+    def cancel(*_: object) -> None:
+        asked.set()
+        answers.wait()
+
+    monkeypatch.setattr(external_system, "_CANCEL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(SqliteDialect, "cancel", cancel)
+    system = JdbcSink().external_system({"connection.url": f"jdbc:sqlite:{shop}", "topics": "t"})
+    steps = system.test_connection()
+    while next(steps).name != "Connection":
+        pass
+    system.cancel()
+    assert asked.wait(20)
+    list(steps)
+    try:
+        call_with_timeout(system.close, "close()")
+    finally:
+        answers.set()

@@ -116,6 +116,24 @@ def test_a_server_that_is_unavailable_at_the_start_is_waited_for(capture: FakeCa
         start(errors_max_retries="0")
 
 
+def test_pending_work_names_the_latest_error_since_the_first(capture: FakeCapture) -> None:
+    source = start(slot_max_retries="1000000", slot_retry_delay_ms="1")
+    capture.steps = [ConnectionLostError("connection reset by h:5432"), SlotInUseError("slot s is active for PID 7"), [RECORD]]
+    source.poll()
+    lost = source.pending_work.oldest()
+    assert lost is not None
+    assert "connection reset by h:5432" in lost.message
+    while source.pending_work.oldest() == lost:
+        source.poll()
+    waits = source.pending_work.oldest()
+    assert waits is not None
+    assert "slot s is active for PID 7" in waits.message
+    assert waits.since == lost.since
+    while capture.steps:
+        source.poll()
+    assert source.pending_work.oldest() is None
+
+
 def test_a_wrong_configuration_fails_the_start(capture: FakeCapture) -> None:
     capture.check_error = ConfigError("no such database", key="database.dbname")
     with pytest.raises(ConfigError):

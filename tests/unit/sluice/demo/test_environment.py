@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError
-from sluice.demo.environment import DemoEnvironment, Sizes, demo_table_format, demo_uses_cluster, demo_uses_kafka
+from sluice.demo.environment import DemoEnvironment, demo_database, demo_table_format, demo_uses_cluster, demo_uses_kafka
+from sluice.demo.shops.shop import Sizes
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, False), ("", False), ("local", False), ("cluster", True)])
@@ -59,3 +60,20 @@ def test_demo_without_kafka_refuses_a_cluster(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setenv("SLUICE_DEMO_SPARK", spark)
     with pytest.raises(ConfigError, match=problem):
         demo_uses_kafka()
+
+
+@pytest.mark.parametrize(("value", "product"), [(None, "PostgreSQL"), ("postgres", "PostgreSQL"), ("mariadb", "MariaDB")])
+def test_demo_uses_postgres_unless_mariadb_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str | None, product: str
+) -> None:
+    for name in ("SLUICE_DEMO_SPARK", "SLUICE_DEMO_KAFKA", "SLUICE_DEMO_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv("SLUICE_DEMO_DATABASE", value)
+    assert DemoEnvironment(tmp_path, Sizes(), dies_with_parent=True).shop.product == product
+
+
+def test_unknown_database_is_rejected_with_the_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_DEMO_DATABASE", "oracle")
+    with pytest.raises(ConfigError, match="SLUICE_DEMO_DATABASE=oracle is not a database of the demo; use postgres or mariadb"):
+        demo_database()

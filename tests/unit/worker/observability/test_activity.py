@@ -172,13 +172,13 @@ def test_work_that_waits_inside_a_task_is_a_stall_although_its_calls_return(trac
     tracker.enter(TaskPhase.WAITING)
     pending.begin("orders", "records for table orders wait")
     clock.now = 100
-    pending.begin("orders", "again")
+    pending.begin("orders", "records for table orders still wait")
     pending.begin("items", "records for table items wait")
     clock.now = 360
     assert _kind(tracker, is_sink=True) is None
     clock.now = 361
     stall = find_stall(tracker.snapshot(), _SETTINGS, is_sink=True)
-    assert stall == Stall("pending", "waiting", 1_000_000, "records for table orders wait")
+    assert stall == Stall("pending", "waiting", 1_000_000, "records for table orders still wait")
     assert _kind(tracker) == "pending"
     tracker.enter(TaskPhase.PAUSED)
     assert _kind(tracker, is_sink=True) is None
@@ -188,3 +188,7 @@ def test_work_that_waits_inside_a_task_is_a_stall_although_its_calls_return(trac
     assert tracker.snapshot().pending_since_ms == 1_100_000
     pending.end("items")
     assert tracker.snapshot().pending_work is None
+    pending.begin("prices", "records for table prices wait", since=500)
+    assert tracker.snapshot().pending_work is None
+    clock.now = 500
+    assert tracker.snapshot().pending_since_ms == 1_500_000

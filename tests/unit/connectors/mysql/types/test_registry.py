@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,16 +11,11 @@ import pytest
 from connect.data.schema import Schema, Type
 from connect.errors import DataError
 from connectors.mysql.schema.model import Column
-from connectors.mysql.types import MySqlColumnType, MySqlTypeSettings, column_type
+from connectors.mysql.types import column_type
 from connectors.mysql.types.registry import sql_type
+from tests.support.mysql_columns import DEFAULT, mapped_column
 
-DEFAULT = MySqlTypeSettings()
-
-
-def mapped(type_name: str, settings: MySqlTypeSettings = DEFAULT, charset: str | None = None, **members: Any) -> MySqlColumnType:
-    found = column_type(Column("c", 1, type_name, type_name, 0, optional=False, **members), settings, charset)
-    assert found is not None
-    return found
+mapped = partial(mapped_column, optional=False)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,16 +20,12 @@ from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.mysql.binlog import ColumnReader, JsonDiffs
 from connectors.mysql.binlog.temporal import datetime_text, pack_datetime, time_text
 from connectors.mysql.schema.model import Column
-from connectors.mysql.types import MySqlColumnType, MySqlTypeSettings, column_type, source_type
+from connectors.mysql.types import MySqlColumnType, column_type, source_type
+from tests.support.mysql_columns import DEFAULT, mapped_column
 
-DEFAULT = MySqlTypeSettings()
+mapped = partial(mapped_column, optional=True)
+
 TIME_MODES = ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds", "structured")
-
-
-def mapped(type_name: str, settings: MySqlTypeSettings = DEFAULT, *, optional: bool = True, **members: Any) -> MySqlColumnType:
-    found = column_type(Column("c", 1, type_name, type_name, 0, optional=optional, **members), settings)
-    assert found is not None
-    return found
 
 
 def plain(value: Any) -> Any:

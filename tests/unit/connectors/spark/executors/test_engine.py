@@ -14,6 +14,7 @@ import pytest
 
 from connect.converters.json.converter import JsonConverter
 from connect.errors import ConnectError, RetriableError
+from connect.pending_work import Pending
 from connect.record import RawBatch, TopicPartition
 from connect.sink import OffsetRange, RangeBatch
 from connect.testing import ManualClock
@@ -62,13 +63,6 @@ class Runner:
         self.gate = threading.Event()
         self.gate.set()
         self.cancelled = threading.Event()
-        self.noted: list[str] = []
-
-    def note_begun(self) -> None:
-        self.noted.append("begun")
-
-    def note_committed(self) -> None:
-        self.noted.append("committed")
 
     def parallelism(self) -> int:
         return 2
@@ -140,6 +134,10 @@ class Sink:
     @property
     def engine(self) -> str:
         return str(self.task.progress()["engine"]["in_use"])
+
+    def pending(self) -> Pending | None:
+        assert self.task.pending_work is not None
+        return self.task.pending_work.oldest()
 
     def table(self) -> Any:
         return self.task.delivery.scheduler.tables["t"].writer
@@ -232,15 +230,30 @@ def test_failed_job_runs_again_later_and_other_errors_fail_the_task(create: Call
     sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
     sink.put()
     assert len(sink.runner.jobs) == 1
-    assert sink.runner.noted[-1] == "begun"  # and waits as long as it fails
+    waiting = sink.pending()
+    assert waiting is not None  # as long as it fails
+    assert "a job of Spark's executors" in waiting.message
     sink.clock.advance(60.0)
     sink.until(lambda: sink.context.requested_offsets == {P0: 10})
-    assert sink.runner.noted[-1] == "committed"
+    assert sink.pending() is None
     sink.runner.errors = [ConnectError("host a lacks a package")]
     sink.context.ends = {P0: 20}
     sink.clock.advance(60.0)
     with pytest.raises(ConnectError, match="host a lacks a package"):
         sink.until(lambda: False)
+
+
+def test_failed_job_is_no_pending_work_after_the_worker_took_over(create: Callable[..., Sink]) -> None:
+    sink = create()
+    sink.context.ends = {P0: 3000}
+    sink.runner.errors = [RetriableError("an executor was lost")]
+    sink.put()
+    sink.until(lambda: not sink.runner.errors and sink.task.engine._job is None)
+    assert sink.pending() is not None
+    sink.context.ends = {P0: 10}
+    sink.clock.advance(60.0)
+    sink.until(lambda: sink.engine == "worker")
+    assert sink.pending() is None
 
 
 def test_job_is_cancelled_when_partitions_are_taken_away(create: Callable[..., Sink]) -> None:

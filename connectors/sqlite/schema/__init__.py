@@ -1,0 +1,1 @@
+"""Structures of tables, and decoders of their rows."""

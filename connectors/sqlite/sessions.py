@@ -1,0 +1,51 @@
+"""The task's connections to the file."""
+
+from __future__ import annotations
+
+from connect.paths import path_rules
+from connectors.cdc.errors import SourceChangedError
+from connectors.cdc.interrupt import Interrupt
+from connectors.sqlite.config import SqliteConfig
+from connectors.sqlite.connection import SqliteConnection, read_file_identity
+
+
+class DatabaseFile:
+    """Opens connections on demand: one that reads, perhaps in a long transaction, and one that writes."""
+
+    def __init__(self, settings: SqliteConfig) -> None:
+        self.interrupt = Interrupt()
+        self._path = settings.file
+        self._busy_timeout_s = settings.busy_timeout_s
+        self._reader: SqliteConnection | None = None
+        self._writer: SqliteConnection | None = None
+
+    def reader(self) -> SqliteConnection:
+        if self._reader is None:
+            self._reader = self._open()
+        return self._reader
+
+    def writer(self) -> SqliteConnection:
+        if self._writer is None:
+            self._writer = self._open()
+        return self._writer
+
+    def _open(self) -> SqliteConnection:
+        path_rules().require(self._path, "database.file")  # a link may have changed
+        return SqliteConnection(self._path, self._busy_timeout_s)
+
+    def check_file(self) -> None:
+        """Raises SourceChangedError if another file is at the path now: connections still have the old one."""
+        for connection in (self._reader, self._writer):
+            if connection is not None and read_file_identity(self._path) != connection.identity:
+                raise SourceChangedError(f"database file {self._path} was replaced or removed; opening it again")
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a transaction of the connection that reads is open."""
+        return self._reader is not None and self._reader.in_transaction
+
+    def close(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None

@@ -1,0 +1,1 @@
+"""Snapshots: tables that are read in the order of their keys, between changes."""

@@ -1,0 +1,44 @@
+"""Reads rows of tables in chunks, in the order of their identities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from connectors.sqlite.connection import SqliteConnection, quote_identifier
+from connectors.sqlite.schema.catalog import TableCapture
+from connectors.sqlite.snapshot.jobs import TableJob
+
+
+class RowChunk(NamedTuple):
+    """Rows with their identities first, and whether they are the last ones of the table."""
+
+    rows: Sequence[Sequence[Any]]
+    identity_width: int
+    is_last: bool
+
+    def identity(self, index: int) -> tuple[Any, ...]:
+        return tuple(self.rows[index][: self.identity_width])
+
+
+def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJob, size: int, override: str | None) -> RowChunk:
+    """Reads the next rows. ``override`` is a SELECT that replaces the table, with all of its columns."""
+    table = capture.table
+    identity = [quote_identifier(name) for name in table.identity]
+    columns = [*identity, *map(quote_identifier, capture.stored)]
+    source = quote_identifier(table.name) if override is None else f"({override.strip().rstrip(';')})"
+    conditions = [f"({job.condition})"] if job.condition else []
+    parameters: list[Any] = []
+    if job.after is not None:
+        conditions.append(f"({', '.join(identity)}) > ({', '.join('?' * len(identity))})")
+        parameters += job.after
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = ", ".join(str(i + 1) for i in range(len(identity)))
+    sql = f"SELECT {', '.join(columns)} FROM {source}{where} ORDER BY {order} LIMIT ?"
+    rows = connection.query(sql, [*parameters, size + 1], what=f"read table {table}")
+    return RowChunk(rows[:size], len(identity), len(rows) <= size)
+
+
+def has_rows(connection: SqliteConnection, capture: TableCapture) -> bool:
+    """Whether a table has any row."""
+    return bool(connection.query(f"SELECT 1 FROM {quote_identifier(capture.table.name)} LIMIT 1"))

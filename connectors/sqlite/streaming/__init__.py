@@ -1,0 +1,1 @@
+"""The stream: rows of the change table as change events."""

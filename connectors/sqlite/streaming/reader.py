@@ -1,0 +1,67 @@
+"""Reads the change table: the changes after a position, with a check that they continue it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from connectors.sqlite.connection import SqliteConnection
+from connectors.sqlite.errors import DatabaseReplacedError
+from connectors.sqlite.offsets import SequencePosition, julian_to_ms
+from connectors.sqlite.triggers.ddl import CaptureNames
+
+_LOOK_BACK: Final = 200
+"""Changes before a position that are read for candidates, which are logged right before their change."""
+_PART_ROWS: Final = 128
+
+
+class ChangeTableReader:
+    """Reads changes in a read transaction of the caller."""
+
+    def __init__(self, names: CaptureNames, max_rows: int, max_bytes: int) -> None:
+        self._changes = names.changes
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+
+    def end(self, connection: SqliteConnection) -> SequencePosition:
+        """The position of the newest change; 0 if the table is empty, which it is only if somebody has emptied it."""
+        rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq DESC LIMIT 1", what="read changes")
+        return SequencePosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else SequencePosition(0, 0)
+
+    def start(self, connection: SqliteConnection) -> SequencePosition:
+        """The position of the oldest change that is left."""
+        rows = connection.query(f"SELECT seq, at FROM {self._changes} ORDER BY seq LIMIT 1", what="read changes")
+        return SequencePosition(int(rows[0][0]), julian_to_ms(rows[0][1])) if rows else SequencePosition(0, 0)
+
+    def check(self, connection: SqliteConnection, position: SequencePosition) -> None:
+        """Raises DatabaseReplacedError if the table does not have the change at the position: then it was emptied, or the file
+        is an older or a newer copy of the database."""
+        at = connection.value(f"SELECT at FROM {self._changes} WHERE seq = ?", [position.sequence], what="read changes")
+        if at is not None and julian_to_ms(at) == position.ts_ms:
+            return
+        found = "another change has that number" if at is not None else "the table does not have it"
+        raise DatabaseReplacedError(
+            f"the stored offset is change {position.sequence} of {self._changes} in {connection.path}, but {found}: the file was "
+            "replaced by a copy, or somebody has deleted changes. Changes are missing; set snapshot.mode=when_needed to take a "
+            "new snapshot, or delete the connector's offsets"
+        )
+
+    def read(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
+        """Returns the next changes, at most those of a batch."""
+        found: list[Sequence[Any]] = []
+        size, last = 0, position.sequence
+        sql = f"SELECT * FROM {self._changes} WHERE seq > ? ORDER BY seq LIMIT ?"
+        while len(found) < self._max_rows and size < self._max_bytes:
+            limit = min(_PART_ROWS if size * 8 < self._max_bytes else 8, self._max_rows - len(found))
+            part = connection.query(sql, [last, limit], what="read changes")
+            found += part
+            if len(part) < limit:
+                break
+            last = part[-1][0]
+            size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
+        return found
+
+    def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
+        """Returns the changes right before the position."""
+        sql = f"SELECT * FROM {self._changes} WHERE seq > ? AND seq <= ? ORDER BY seq"
+        return connection.query(sql, [position.sequence - _LOOK_BACK, position.sequence], what="read changes")

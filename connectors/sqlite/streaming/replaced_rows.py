@@ -1,0 +1,82 @@
+"""Rows that REPLACE deletes without a trigger.
+
+A BEFORE trigger logs the rows with which a new row conflicts: candidates. Nobody tells the trigger whether the statement then
+replaces them, ignores the new row, or updates one of them. As long as a candidate exists, no other row can have its unique
+values, so a later row that has them says that the candidate is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from connectors.sqlite.schema.catalog import TableCapture, UniqueKey
+from connectors.sqlite.triggers.ddl import FIXED_COLUMNS
+
+Entry = Sequence[Any]
+"""A row of the change table."""
+_RID: Final = FIXED_COLUMNS - 1
+
+
+def _nocase(value: Any) -> Any:
+    # SQLite folds ASCII only.
+    return value.translate(_LOWER) if isinstance(value, str) else value
+
+
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_COLLATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "BINARY": lambda value: value,
+    "NOCASE": _nocase,
+    "RTRIM": lambda value: value.rstrip(" ") if isinstance(value, str) else value,
+}
+
+
+class ReplacedRows:
+    """The candidates of one table."""
+
+    def __init__(self, capture: TableCapture) -> None:
+        table, stored = capture.table, capture.stored
+        # An INTEGER PRIMARY KEY is the rowid, and an update has its old value, too.
+        self._uses_rid = table.rowid is not None and table.key != (table.rowid,)
+        self._identity = tuple(FIXED_COLUMNS + stored.index(name) for name in table.key)
+        self._keys = [self._fingerprint(key, stored) for key in table.unique]
+        self._candidates: dict[Any, Entry] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._candidates)
+
+    def _fingerprint(self, key: UniqueKey, stored: Sequence[str]) -> Callable[[Entry], tuple[Any, ...] | None]:
+        """Returns the values of a key as the database compares them; None if one is null, so that nothing conflicts."""
+        if not key.columns:
+            return lambda entry: (entry[_RID],)
+        parts = [(FIXED_COLUMNS + stored.index(name), _COLLATIONS[collation.upper()]) for name, collation in key.columns]
+
+        def values(entry: Entry) -> tuple[Any, ...] | None:
+            if any(entry[at] is None for at, _ in parts):
+                return None
+            return tuple(fold(entry[at]) for at, fold in parts)
+
+        return values
+
+    def _row_of(self, entry: Entry) -> Any:
+        return entry[_RID] if self._uses_rid else tuple(entry[at] for at in self._identity)
+
+    def add(self, candidate: Entry) -> None:
+        """A new row conflicts with this row."""
+        self._candidates[self._row_of(candidate)] = candidate
+
+    def forget(self, entry: Entry, at: int = 0) -> None:
+        """A trigger has logged a change of the row: it was not replaced before. ``at`` is the offset of its old values."""
+        row = entry[_RID] if self._uses_rid else tuple(entry[at + i] for i in self._identity)
+        self._candidates.pop(row, None)
+
+    def take(self, entry: Entry) -> list[Entry]:
+        """Returns the candidates that a new row has replaced, and removes them."""
+        found = []
+        for fingerprint in self._keys:
+            values = fingerprint(entry)
+            if values is None:
+                continue
+            replaced = [row for row, candidate in self._candidates.items() if fingerprint(candidate) == values]
+            found += [self._candidates.pop(row) for row in replaced]
+        return found
