@@ -129,7 +129,11 @@ def _is_of_connection(key: str) -> bool:
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    return check_step(name, check, _finding)
+    """Runs a check, which returns what it found."""
+    try:
+        return ConnectionStep(name, check())
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(_finding(e),))
 
 
 def _finding(error: ConnectError, path: str | None = None) -> Finding:
@@ -210,7 +214,7 @@ def _tables_step(
 
     def check() -> str:
         check_captured_tables(tables, settings, filters)
-        return f"{len(captured)} captured: {_named(captured)}"
+        return f"{len(captured)} captured: {list_names(captured)}"
 
     return _step("Tables", check)
 
@@ -227,7 +231,7 @@ def _keys_step(sql: MySqlConnection, captured: Sequence[TableInfo], filters: Fil
         findings.append(
             warning_finding(
                 "no-primary-key",
-                f"{_named(without)} {'has' if len(without) == 1 else 'have'} no primary key: records have the columns of a "
+                f"{list_names(without)} {'has' if len(without) == 1 else 'have'} no primary key: records have the columns of a "
                 "unique index as their key, or none",
                 "message.key.columns",
                 "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
@@ -256,7 +260,3 @@ def _collection(row: Sequence[str | None]) -> DataCollection:
         {"engine": engine or "unknown"},
         findings,
     )
-
-
-def _named(tables: Sequence[TableInfo]) -> str:
-    return list_names([str(table) for table in tables])

@@ -153,7 +153,11 @@ def _is_of_connection(key: str) -> bool:
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    return check_step(name, check, _finding)
+    """Runs a check, which returns what it found."""
+    try:
+        return ConnectionStep(name, check())
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(_finding(e),))
 
 
 def _finding(error: ConnectError) -> Finding:
