@@ -8,6 +8,9 @@ PARTITION_KEY = "server"
 TRANSACTION_ID = "transaction_id"
 TRANSACTION_COUNT = "transaction_data_collection_order_"
 
+INCREMENTAL = "INCREMENTAL"
+"""Debezium's mark of offsets of rows of an incremental snapshot, which have the position of the stream."""
+
 CONTRACTS = "schema_contracts"
 """Our own key: the schema contracts of tables (:mod:`connectors.cdc.schema.contracts`)."""
 

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connect.errors import DataError
-from connectors.cdc.offsets import TRANSACTION_COUNT, TRANSACTION_ID
+from connectors.cdc.offsets import INCREMENTAL, TRANSACTION_COUNT, TRANSACTION_ID
 from connectors.mysql.binlog import GtidSet, MariaDbGtid, MariaDbGtidPosition
 
 SERVER_ID, GTIDS, FILE, POSITION, EVENT, ROW = "server_id", "gtids", "file", "pos", "event", "row"
 TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_completed"
-INCREMENTAL = "INCREMENTAL"
-"""Debezium's mark of offsets of rows of an incremental snapshot, which have the position of the stream."""
 
 # Our own keys in addition to Debezium's, which ignores and removes them.
 TX_GTID = "tx_gtid"

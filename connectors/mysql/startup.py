@@ -3,6 +3,7 @@
 How snapshot and streaming join (snapshot.mode=initial):
 
 - No offset is stored: read the structure and the rows of the tables as of one position of the binary log, then stream from it.
+- No offset is stored, but the schema history ends with a snapshot that began a short time ago: as if its offset were stored.
 - The stored snapshot is incomplete: its rows may be in the topics already, and rows deleted since then would stay there forever
   if it started over. So stream first, from the position of that snapshot to that of a new one, and read the rows as of the new
   one. Earlier commits precede the rows, later commits follow them. Rows that the attempt has completed are not read again: the

@@ -10,7 +10,6 @@ from connect.external_system import (
     MAX_COLLECTIONS,
     ConnectionStep,
     DataCollection,
-    check_step,
     error_finding,
     parse_leniently,
     regex_entry,

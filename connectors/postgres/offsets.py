@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from connectors.cdc.offsets import TRANSACTION_COUNT, TRANSACTION_ID
+from connectors.cdc.offsets import INCREMENTAL, TRANSACTION_COUNT, TRANSACTION_ID
 
 # Our own keys in addition to Debezium's. Debezium ignores them; without them (an offset stored by Debezium) the position within a
 # transaction is found by LSN, as in Debezium.
@@ -72,7 +72,7 @@ class StoredOffset:
 
 def parse_offset(offset: Mapping[str, Any]) -> StoredOffset:
     """Parses an offset stored by Sluice, or by Debezium since 1.0."""
-    in_snapshot = offset.get("snapshot") not in (None, False, "false")
+    in_snapshot = offset.get("snapshot") not in (None, False, "false", INCREMENTAL)
     completed = not in_snapshot or bool(offset.get("last_snapshot_record")) or bool(offset.get("snapshot_completed"))
     position = _parse_position(offset, in_snapshot=in_snapshot)
     state = None if completed else offset.get(SNAPSHOT_STATE)

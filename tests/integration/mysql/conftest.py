@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,20 @@ class MariaDbRunningSource(RunningSource):
         for (number,) in self.sql("select id from information_schema.processlist where command = 'Binlog Dump'"):
             with contextlib.suppress(pymysql.OperationalError):  # it has ended meanwhile
                 self.sql(f"kill {number}")
+
+    def purge_log(self) -> None:
+        """Removes the files of the log with everything until now, once no connection reads them any more."""
+        self.sql("flush binary logs")
+        self.sql("set global slave_connections_needed_for_purge = 0")
+        try:
+            ((file, *_),) = self.sql("show master status")
+            deadline = time.monotonic() + 20
+            while self.sql("show binary logs")[0][0] != file:
+                assert time.monotonic() < deadline, "the server keeps a file that a connection reads"
+                self.kill_readers()
+                self.sql(f"purge binary logs to '{file}'")
+        finally:
+            self.sql("set global slave_connections_needed_for_purge = 1")
 
     def begin(self, **changes: str) -> None:
         """Starts to stream from now on."""

@@ -116,22 +116,6 @@ def test_task_continues_after_the_server_is_restarted(source: MariaDbRunningSour
     assert [shown(r)[3] for r in source.read(1)] == [{"id": 2}]
 
 
-def _purge(source: MariaDbRunningSource) -> None:
-    """Removes the files of the log that have what comes after the stored offset, once no connection reads them any more."""
-    source.sql("flush binary logs")
-    source.sql("insert into t values (2)", "flush binary logs")
-    source.sql("set global slave_connections_needed_for_purge = 0")
-    try:
-        ((file, *_),) = source.sql("show master status")
-        deadline = time.monotonic() + 20
-        while source.sql("show binary logs")[0][0] != file:
-            assert time.monotonic() < deadline, "the server keeps a file that a connection reads"
-            source.kill_readers()
-            source.sql(f"purge binary logs to '{file}'")
-    finally:
-        source.sql("set global slave_connections_needed_for_purge = 1")
-
-
 @pytest.mark.parametrize("by", list(_BY))
 def test_position_that_was_purged_is_named(source: MariaDbRunningSource, by: str) -> None:
     source.sql("create table t(id int primary key)")
@@ -140,7 +124,8 @@ def test_position_that_was_purged_is_named(source: MariaDbRunningSource, by: str
     (record,) = source.read(1)
     source.store(record)
     source.kill()
-    _purge(source)
+    source.sql("flush binary logs", "insert into t values (2)")
+    source.purge_log()
     source.start()
     with pytest.raises(PositionLostError, match=r"removed.*snapshot\.mode=when_needed"):
         source.read(1)
@@ -154,7 +139,8 @@ def test_new_snapshot_replaces_a_purged_position_when_needed(source: MariaDbRunn
     (record,) = source.read(1)
     source.store(record)
     source.kill()
-    _purge(source)
+    source.sql("flush binary logs", "insert into t values (2)")
+    source.purge_log()
     source.start(snapshot_mode="when_needed")
     assert [shown(r)[1:] for r in source.read(2)] == [("r", None, {"id": 1}), ("r", None, {"id": 2})]
     source.until("streaming")

@@ -82,6 +82,31 @@ def test_snapshot_continues_after_the_worker_was_killed(source: MariaDbRunningSo
     assert SNAPSHOT_STATE not in rest[-1].source_offset
 
 
+def test_rows_that_are_deleted_before_an_offset_is_stored_do_not_stay_in_topics(source: MariaDbRunningSource) -> None:
+    create_tables(source)
+    source.start()
+    records = source.read_before_failure(700)
+    assert reads(records, "a")[7]
+    source.kill()
+    source.sql("delete from a where id = 7", "delete from b where id = 7")
+    source.start()
+    rest = source.until("streaming")
+    assert_equal(source, records + rest)
+    assert any(record.value is not None and record.value["op"] == "d" for record in rest)
+
+
+def test_snapshot_starts_over_if_the_log_of_one_without_an_offset_is_gone(source: MariaDbRunningSource) -> None:
+    create_tables(source)
+    source.start()
+    source.read_before_failure(700)
+    source.kill()
+    source.sql("insert into a values (-1, 'new')")
+    source.purge_log()
+    source.start()
+    records = source.until("streaming")
+    assert_equal(source, records)
+
+
 def test_snapshot_continues_after_a_lost_connection(source: MariaDbRunningSource) -> None:
     create_tables(source)
     source.start(retriable_restart_connector_wait_ms="100")

@@ -12,7 +12,7 @@ from typing import Any
 from connect import crash_points
 from connect.source import OwnedTopic, OwnedTopicSettings
 from connectors.mysql.history_keys import FILE, MEMORY, HistorySettings
-from connectors.mysql.offsets import has_other_files, is_at_or_before
+from connectors.mysql.offsets import SNAPSHOT, has_other_files, is_at_or_before
 from connectors.mysql.schema.ddl import DdlContext, TableDdlChange, UnparsedDdlError, apply, apply_changes
 from connectors.mysql.schema.ddl.changes import Change
 from connectors.mysql.schema.history.ddl_selection import compile_ddl_filter
@@ -103,6 +103,17 @@ class SchemaHistory:
                 crash_points.point("mysql.history")
         finally:
             self._buffer = None
+
+    def last_snapshot(self, since_ms: int) -> Mapping[str, Any] | None:
+        """Returns the position of the snapshot that stored the last record, if it did so after this time."""
+        last: HistoryRecord | None = None
+        for data in self._store.read() if self._store.exists() else ():
+            record = decode_record(data)
+            if record is not None and dict(record.source) == self._source:
+                last = record
+        if last is None or not last.position.get(SNAPSHOT) or (last.ts_ms or 0) < since_ms:
+            return None
+        return last.position
 
     def recover(self, position: Mapping[str, Any], context: DdlContext) -> RecoveredTables:
         """Returns the tables at a stored offset, from the records at or before it.

@@ -43,6 +43,7 @@ def test_offsets_of_debezium_releases() -> None:
     assert parse_offset(older).position == StreamPosition(80, xid=777, event_lsn=95)
     assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": False}).snapshot_completed is False
     assert parse_offset({"lsn": 95, "snapshot": True, "last_snapshot_record": True}).snapshot_completed is True
+    assert parse_offset({"lsn": 95, "snapshot": "INCREMENTAL", "snapshot_completed": False}).snapshot_completed is True
     assert parse_offset({"lsn": 95, "txId": 1, "snapshot": "INITIAL", "snapshot_completed": True}) == parse_offset(
         snapshot_offset(95, 1, 2, last=True)
     )
