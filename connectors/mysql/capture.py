@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,6 @@ from connectors.mysql.incremental.chunks import FollowedStream
 from connectors.mysql.offsets import (
     BinlogPosition,
     StoredBinlogOffset,
-    parse_offset,
     with_server,
 )
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
@@ -46,11 +44,6 @@ from connectors.mysql.streaming.structure_changes import StructureChanges
 from connectors.mysql.task_position import MySqlTaskPosition
 
 log = logging.getLogger(__name__)
-
-_READS_ROWS = ("initial", "when_needed", "always")
-"""Snapshot modes whose first start reads rows, and then streams."""
-_FIRST_OFFSET_MS = 3_600_000
-"""The first offset of a snapshot is stored long before this time. An older snapshot had one, which was removed on purpose."""
 
 
 class MySqlCapture:
@@ -90,7 +83,6 @@ class MySqlCapture:
         self.signals.load({} if stored is None else stored.extras)
         self._offsets: StoredOffsetTracker[str] = StoredOffsetTracker(source_partition(settings.topic_prefix), with_server)
         self._snapshot: MySqlSnapshotSession | None = None
-        self._is_first_start = True
         self.state = CaptureState.STARTING
 
     def _load_contracts(self, extras: Mapping[str, Any]) -> None:
@@ -190,9 +182,7 @@ class MySqlCapture:
         check_server(sql, server)
         self._server = server
         self._structures.set_server(server)
-        if self._is_first_start:
-            self._is_first_start = False
-            self._find_snapshot_without_offset()
+        self._position.find_unstored_snapshot(self._structures.history, self._settings.snapshot.mode)
         known = self._position.known(self._stream.position, self._offsets.server)
         lost = None
         if known is not None:
@@ -211,16 +201,6 @@ class MySqlCapture:
         if server.uuid is not None:
             self._offsets.set_server(server.uuid)
         self._start(plan.action, server, known)
-
-    def _find_snapshot_without_offset(self) -> None:
-        """Continues a snapshot that an earlier start has begun, and that ended before an offset was stored: the topics may have
-        rows that were deleted since then, which a new snapshot alone would leave there forever."""
-        if self._position.stored is not None or self._settings.snapshot.mode not in _READS_ROWS:
-            return
-        found = self._structures.history.last_snapshot(time.time_ns() // 1_000_000 - _FIRST_OFFSET_MS)
-        if found is not None:
-            self._position.stored = parse_offset(found)
-            log.info("continuing from %s: an earlier start has taken a snapshot there, and stored no offset", dict(found))
 
     def _mode(self) -> str:
         """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""

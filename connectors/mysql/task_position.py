@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from connectors.mysql.offsets import SNAPSHOT, SNAPSHOT_COMPLETED, SNAPSHOT_STATE, BinlogPosition, StoredBinlogOffset
+from connectors.mysql.offsets import (
+    SNAPSHOT,
+    SNAPSHOT_COMPLETED,
+    SNAPSHOT_STATE,
+    BinlogPosition,
+    StoredBinlogOffset,
+    parse_offset,
+)
+from connectors.mysql.schema.history.history import SchemaHistory
+
+log = logging.getLogger(__name__)
+
+_READS_ROWS = ("initial", "when_needed", "always")
+"""Snapshot modes whose first start reads rows, and then streams."""
+_FIRST_OFFSET_MS = 3_600_000
+"""The first offset of a snapshot is stored long before this time. An older snapshot had one, which was removed on purpose."""
 
 
 class MySqlTaskPosition:
@@ -20,6 +37,20 @@ class MySqlTaskPosition:
         """What an interrupted snapshot has completed; None if the next one starts over."""
         self.structure_is_current = False
         """Whether the structure of the tables is known as of the position of the stream."""
+        self._is_started = False
+
+    def find_unstored_snapshot(self, history: SchemaHistory, mode: str) -> None:
+        """At the first start, continues a snapshot that ended before an offset was stored, if the history has its position.
+
+        The topics may have rows that were deleted since then, which a new snapshot alone would leave there forever.
+        """
+        started, self._is_started = self._is_started, True
+        if started or self.stored is not None or mode not in _READS_ROWS:
+            return
+        found = history.last_snapshot(time.time_ns() // 1_000_000 - _FIRST_OFFSET_MS)
+        if found is not None:
+            self.stored = parse_offset(found)
+            log.info("continuing from %s: an earlier start has taken a snapshot there, and stored no offset", dict(found))
 
     @property
     def misses_snapshot(self) -> bool:
