@@ -41,6 +41,7 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
+from connectors.mysql.system_checks import check_reselection
 from connectors.mysql.task_position import MySqlTaskPosition
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,9 @@ class MySqlCapture:
     def check(self) -> None:
         """Connects and checks the server and the filters. Raises ConfigError."""
         sql = self.sessions.catalog()
-        check_server(sql, read_server(sql))
+        server = read_server(sql)
+        check_server(sql, server)
+        check_reselection(sql, server, self._settings)
         self._check_tables()
 
     def _check_tables(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable
 
 from connect.errors import ConfigError
@@ -13,6 +14,8 @@ from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.server import ServerInfo, check_server, read_position, read_server
 
+log = logging.getLogger(__name__)
+
 _MOST_NAMED = 5
 
 
@@ -20,9 +23,24 @@ def check_on_server(connection: MySqlConnection, settings: MySqlConfig, filters:
     """Raises ConfigError for the first problem."""
     server = read_server(connection)
     check_server(connection, server)
+    check_reselection(connection, server, settings)
     read_position(connection, server)  # names a missing privilege
     check_captured_tables(read_tables(connection), settings, filters)
     return server
+
+
+def check_reselection(connection: MySqlConnection, server: ServerInfo, settings: MySqlConfig) -> None:
+    """Raises ConfigError if events lack values that ``post.processors`` should read again. With complete row images there are
+    none, and only nulls could be newer."""
+    if settings.reselection is None:
+        return
+    if server.row_image != "FULL":
+        raise ConfigError(
+            f"this source does not read values again that the log lacks, and {connection.address.where} has "
+            f"binlog_row_image={server.row_image}: set it to FULL, or remove post.processors",
+            key="post.processors",
+        )
+    log.warning("post.processors has no effect: with binlog_row_image=FULL, the log has all values; nulls are not read again")
 
 
 def check_captured_tables(tables: Iterable[TableInfo], settings: MySqlConfig, filters: Filters) -> list[TableInfo]:

@@ -47,6 +47,17 @@ def test_wrong_kind_of_server_and_wrong_password_are_named(source: MariaDbRunnin
     assert "wrong" not in message.replace("wrong password", "")
 
 
+def test_values_that_the_log_lacks_cannot_be_read_again(source: MariaDbRunningSource, settings: Callable[..., None]) -> None:
+    source.config |= {
+        "post.processors": "again",
+        "post.processors.again.type": "io.debezium.processors.reselect.ReselectColumnsPostProcessor",
+    }
+    assert errors_of(source) == {}
+    settings(binlog_row_image="'NOBLOB'")
+    (message,) = errors_of(source)["post.processors"]
+    assert "has binlog_row_image=NOBLOB: set it to FULL, or remove post.processors" in message
+
+
 def test_lists_that_match_no_table_name_similar_ones(source: MariaDbRunningSource) -> None:
     source.sql("create table customers(id int primary key)")
     (message,) = errors_of(source, table_include_list=f"{source.database}[.]customer")["table.include.list"]
