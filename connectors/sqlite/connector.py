@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.errors import BadRequestError, ConfigError, ConnectError
@@ -14,6 +14,9 @@ from connectors.sqlite.config_keys import config_def
 from connectors.sqlite.offsets import SEQUENCE, parse_offset
 from connectors.sqlite.task import SqliteSourceTask
 from connectors.sqlite.unsupported_keys import OPEN_PREFIXES, check_dynamic_keys
+
+if TYPE_CHECKING:
+    from connect.external_system import ExternalSystem
 
 
 class SqliteSource(ChangeSource):
@@ -52,6 +55,11 @@ class SqliteSource(ChangeSource):
         finally:
             capture.disconnect()
             capture.sessions.interrupt.close()
+
+    def external_system(self, config: Mapping[str, str]) -> ExternalSystem:
+        from connectors.sqlite.external_system import SqliteSystem
+
+        return SqliteSystem(config)
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
