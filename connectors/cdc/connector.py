@@ -15,6 +15,7 @@ from connect.version import sluice_version
 from connectors.cdc.errors import WaitInterrupted
 from connectors.cdc.offsets import CONTRACTS, PARTITION_KEY
 from connectors.cdc.schema.contracts import parse_contracts
+from connectors.cdc.source_settings import SourceSettings
 
 MAX_VALIDATION_S = 10.0
 """How long the validation waits for a server."""
@@ -39,7 +40,7 @@ class ChangeSource(SourceConnector):
         self._config: dict[str, str] = {}
 
     @abstractmethod
-    def require_valid(self, config: Mapping[str, str]) -> None:
+    def parse(self, config: Mapping[str, str]) -> SourceSettings:
         """Raises ConfigError for the first key that is missing, invalid, or not supported."""
 
     @abstractmethod
@@ -50,8 +51,12 @@ class ChangeSource(SourceConnector):
     def check_on_server(self, config: Mapping[str, str]) -> None:
         """Connects and checks the server. Raises ConfigError for what the configuration or the server must change."""
 
+    @abstractmethod
+    def check_offset(self, offset: Mapping[str, Any]) -> None:
+        """Raises ConnectError for a new offset that the task cannot read."""
+
     def start(self, config: Mapping[str, str]) -> None:
-        self.require_valid(config)
+        self.parse(config)
         self._config = dict(config)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -89,23 +94,20 @@ class ChangeSource(SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.SUPPORTED
 
-
-def check_given_offset(
-    partition: tuple[tuple[str, Any], ...] | None, offset: Mapping[str, Any] | None, topic_prefix: str
-) -> bool:
-    """Checks what a new offset has in common with those of other connectors; returns whether it is one, and not a removal.
-
-    Raises BadRequestError for another source partition.
-    """
-    if offset is None:
-        return False
-    given = dict(partition or ())
-    if given != {PARTITION_KEY: topic_prefix}:
-        raise BadRequestError(
-            f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{topic_prefix}"}}'
-        )
-    try:
-        parse_contracts(offset.get(CONTRACTS))
-    except ConnectError as e:
-        raise BadRequestError(e.message) from e
-    return True
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
+    ) -> bool:
+        prefix = self.parse(config).topic_prefix
+        for partition, offset in offsets.items():
+            if offset is None:
+                continue
+            if (given := dict(partition or ())) != {PARTITION_KEY: prefix}:
+                raise BadRequestError(
+                    f'source partition {given} is not this connector\'s, which is {{"{PARTITION_KEY}": "{prefix}"}}'
+                )
+            try:
+                parse_contracts(offset.get(CONTRACTS))
+                self.check_offset(offset)
+            except ConnectError as e:
+                raise BadRequestError(e.message) from e
+        return True

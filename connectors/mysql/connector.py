@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from connect.config.definition import ConfigDef, ConfigValue
-from connect.errors import BadRequestError, ConnectError
-from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource, check_given_offset
+from connect.errors import BadRequestError
+from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters
-from connectors.mysql.config import parse_config
+from connectors.mysql.config import MySqlConfig, parse_config
 from connectors.mysql.config_keys import config_def
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.offsets import parse_offset
@@ -31,8 +31,8 @@ class MySqlSource(ChangeSource):
     is_mariadb: ClassVar[bool] = False
     open_prefixes = OPEN_PREFIXES
 
-    def require_valid(self, config: Mapping[str, str]) -> None:
-        parse_config(config, is_mariadb=self.is_mariadb)
+    def parse(self, config: Mapping[str, str]) -> MySqlConfig:
+        return parse_config(config, is_mariadb=self.is_mariadb)
 
     def task_class(self) -> type[MySqlSourceTask]:
         return MySqlSourceTask
@@ -61,24 +61,13 @@ class MySqlSource(ChangeSource):
 
         return MySqlSystem(config, is_mariadb=self.is_mariadb)
 
-    def alter_offsets(
-        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
-    ) -> bool:
-        """Checks new offsets: they need a file and a position, and GTIDs that can be read. The server decides at the start
-        whether it still has the log after them."""
-        prefix = parse_config(config, is_mariadb=self.is_mariadb).topic_prefix
-        for partition, offset in offsets.items():
-            if not check_given_offset(partition, offset, prefix):
-                continue
-            assert offset is not None
-            position = offset.get("pos")
-            if not isinstance(position, int) or isinstance(position, bool) or position < 4:
-                raise BadRequestError("pos of the offset must be an integer of 4 or more: the position in the file")
-            try:
-                parse_offset(offset)
-            except ConnectError as e:
-                raise BadRequestError(e.message) from e
-        return True
+    def check_offset(self, offset: Mapping[str, Any]) -> None:
+        """It needs a file and a position, and GTIDs that can be read. The server decides at the start whether it still has the
+        log after them."""
+        position = offset.get("pos")
+        if not isinstance(position, int) or isinstance(position, bool) or position < 4:
+            raise BadRequestError("pos of the offset must be an integer of 4 or more: the position in the file")
+        parse_offset(offset)
 
 
 class MariaDbSource(MySqlSource):

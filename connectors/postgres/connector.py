@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from connect.config.definition import ConfigDef, ConfigValue
 from connect.errors import BadRequestError, ConfigError, ConnectError
 from connectors.cdc.config.signal_keys import CONSUMER_PREFIX
-from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource, check_given_offset
+from connectors.cdc.connector import MAX_VALIDATION_S, ChangeSource
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import Address, PostgresConfig, parse_config
@@ -37,8 +37,8 @@ class PostgresSource(ChangeSource):
 
     open_prefixes = (CONSUMER_PREFIX, "column.mask.", "column.truncate.", "snapshot.select.statement.overrides.")
 
-    def require_valid(self, config: Mapping[str, str]) -> None:
-        parse_config(config)
+    def parse(self, config: Mapping[str, str]) -> PostgresConfig:
+        return parse_config(config)
 
     def task_class(self) -> type[PostgresSourceTask]:
         return PostgresSourceTask
@@ -63,22 +63,14 @@ class PostgresSource(ChangeSource):
 
         return PostgresVerification(config)
 
-    def alter_offsets(
-        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
-    ) -> bool:
-        """Checks new offsets. The server cannot go back before the confirmed position: an earlier offset starts at the slot."""
-        prefix = parse_config(config).topic_prefix
-        for partition, offset in offsets.items():
-            if not check_given_offset(partition, offset, prefix):
-                continue
-            assert offset is not None
-            wrong = [
-                name for name in _POSITIONS if not isinstance(offset.get(name, 0) or 0, int) or isinstance(offset.get(name), bool)
-            ]
-            if wrong or not offset.get("lsn"):
-                raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
-            parse_offset(offset)
-        return True
+    def check_offset(self, offset: Mapping[str, Any]) -> None:
+        """The server cannot go back before the confirmed position: an earlier offset starts at the slot."""
+        wrong = [
+            name for name in _POSITIONS if not isinstance(offset.get(name, 0) or 0, int) or isinstance(offset.get(name), bool)
+        ]
+        if wrong or not offset.get("lsn"):
+            raise BadRequestError(f"{wrong[0] if wrong else 'lsn'} of the offset must be an integer (the 64 bits of an LSN)")
+        parse_offset(offset)
 
 
 def _check_primary(address: Address, interrupt: Interrupt) -> None:

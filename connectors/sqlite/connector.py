@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from connect.config.definition import ConfigDef, ConfigValue
-from connect.errors import BadRequestError, ConfigError, ConnectError
-from connectors.cdc.connector import ChangeSource, check_given_offset
+from connect.errors import BadRequestError, ConfigError
+from connectors.cdc.connector import ChangeSource
 from connectors.sqlite.capture import SqliteCapture
-from connectors.sqlite.config import parse_config
+from connectors.sqlite.config import SqliteConfig, parse_config
 from connectors.sqlite.config_keys import config_def
 from connectors.sqlite.offsets import SEQUENCE, parse_offset
 from connectors.sqlite.task import SqliteSourceTask
@@ -25,8 +25,8 @@ class SqliteSource(ChangeSource):
     open_prefixes = OPEN_PREFIXES
     server_key = "database.file"
 
-    def require_valid(self, config: Mapping[str, str]) -> None:
-        parse_config(config)
+    def parse(self, config: Mapping[str, str]) -> SqliteConfig:
+        return parse_config(config)
 
     def task_class(self) -> type[SqliteSourceTask]:
         return SqliteSourceTask
@@ -61,19 +61,7 @@ class SqliteSource(ChangeSource):
 
         return SqliteSystem(config)
 
-    def alter_offsets(
-        self, config: Mapping[str, str], offsets: Mapping[tuple[tuple[str, Any], ...], Mapping[str, Any] | None]
-    ) -> bool:
-        """Checks new offsets. Changes before the stored offset are deleted, so only a later or the same change can be set."""
-        prefix = parse_config(config).topic_prefix
-        for partition, offset in offsets.items():
-            if not check_given_offset(partition, offset, prefix):
-                continue
-            assert offset is not None
-            try:
-                position = parse_offset(offset).position
-            except ConnectError as e:
-                raise BadRequestError(e.message) from e
-            if position is None:
-                raise BadRequestError(f"{SEQUENCE} of the offset is missing")
-        return True
+    def check_offset(self, offset: Mapping[str, Any]) -> None:
+        """Changes before the stored offset are deleted, so only a later or the same change can be set."""
+        if parse_offset(offset).position is None:
+            raise BadRequestError(f"{SEQUENCE} of the offset is missing")
