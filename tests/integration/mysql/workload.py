@@ -115,7 +115,9 @@ class Workload:
         for session in self._sessions:
             if session.is_open:
                 self._end(session)
-        ((gtid,),) = self._sessions[0].run("SELECT @@gtid_binlog_pos")
+        ((domain, last),) = self._sessions[0].run("SELECT @@gtid_domain_id, @@gtid_binlog_pos")
+        # The log may have transactions of other domains, of other tests.
+        (gtid,) = (one for one in last.split(",") if one.startswith(f"{domain}-"))
         self.states[gtid] = self.tables()
 
     def run_big_transaction(self) -> None:
