@@ -36,6 +36,7 @@ def test_column_types_match_whole_names_in_any_case() -> None:
         ("column.types", "main.t.c:money", "expected <schema.table.column"),
         ("column.types", "(:any", "not a regular expression"),
         ("provide.transaction.metadata", "true", "do not see where a transaction begins and ends"),
+        ("notification.enabled.channels", "log", "this source sends no notifications"),
         ("post.processors", "reselect", "none is read again"),
         ("capture.name", "Two-1", "lowercase letters and digits"),
         ("capture.loss.mode", "ignore", "fail, reread, truncate"),
