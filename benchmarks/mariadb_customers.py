@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluice.embedded.mariadb import EmbeddedMariaDB
+
+_END = 0xFE
+"""The first byte of the packet behind the last one."""
+
+
+def read_packets(connection: Any) -> Iterator[bytes]:
+    """Yields the packets of a result or of the binary log as PyMySQL receives them, by its methods without types."""
+    while (packet := connection._read_packet().get_all_data())[0] != _END:
+        yield packet
 
 
 def create_customers(server: EmbeddedMariaDB, rows: int) -> None:

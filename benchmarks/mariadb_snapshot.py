@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.environment import JSON, BenchmarkEnvironment, environment, produce_values
-from benchmarks.mariadb_customers import create_customers, mariadb_source_config
+from benchmarks.mariadb_customers import create_customers, mariadb_source_config, read_packets
 from benchmarks.measure import Measured, measure_here, report
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
@@ -21,8 +21,7 @@ def _baseline(here: BenchmarkEnvironment, server: EmbeddedMariaDB, topic: str) -
 def _bare_rows(server: EmbeddedMariaDB) -> Iterator[bytes]:
     with server.connect() as connection:
         connection.query("SELECT * FROM customers", unbuffered=True)
-        while (packet := connection._read_packet().get_all_data())[0] != 0xFE:  # type: ignore[no-untyped-call]
-            yield packet
+        yield from read_packets(connection)
 
 
 def main() -> None:

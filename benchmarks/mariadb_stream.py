@@ -7,10 +7,11 @@ A second part commits single rows at 1,000 a second for ten seconds and reports 
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from benchmarks.change_stream import LOG_APPEND_TIME, at_rate, latencies_ms, running_stream, spread_ms
 from benchmarks.environment import environment
-from benchmarks.mariadb_customers import changed_us, create_customers, mariadb_source_config
+from benchmarks.mariadb_customers import changed_us, create_customers, mariadb_source_config, read_packets
 from benchmarks.measure import measure_here, report
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
@@ -20,12 +21,13 @@ _DUMP, _NON_BLOCKING = 0x12, 0x01
 
 def _baseline(server: EmbeddedMariaDB, file: str, position: int) -> None:
     """Receives the events as packets of PyMySQL."""
+    connection: Any
     with server.connect() as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET @master_binlog_checksum = 'CRC32', @mariadb_slave_capability = 4")
         request = struct.pack("<IHI", position, _NON_BLOCKING, 7002) + file.encode()
-        connection._execute_command(_DUMP, request)  # type: ignore[attr-defined]
-        while connection._read_packet().get_all_data()[0] != 0xFE:  # type: ignore[no-untyped-call]
+        connection._execute_command(_DUMP, request)
+        for _ in read_packets(connection):
             pass
 
 

@@ -129,8 +129,6 @@ def test_up_runs_until_down_and_continues_after_a_restart(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(120)
 def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
-    if sys.platform != "linux":
-        pytest.skip("only Linux kills children with their parent")
     process = start("demo", "--small", home=tmp_path)
     assert process.stderr is not None
     for line in process.stderr:

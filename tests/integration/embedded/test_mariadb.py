@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +209,5 @@ def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: E
     assert not (own.data_dir / "tmp" / "#sql-1").exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedMariaDB) -> None:
     assert_exits_with_killed_parent(own)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -156,6 +155,5 @@ def test_incomplete_cluster_is_recreated(own: EmbeddedPostgres) -> None:
     assert own.answers()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_server_ends_when_its_parent_is_killed(own: EmbeddedPostgres) -> None:
     assert_exits_with_killed_parent(own)

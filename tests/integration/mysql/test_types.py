@@ -693,4 +693,6 @@ def test_values_that_do_not_fit_name_the_column(mariadb: EmbeddedMariaDB, mariad
 
 
 def test_schema_is_required_for_columns_that_are_not_null() -> None:
-    assert column_type(Column("c", 1, "INT", "INT", 4, optional=False), _DEFAULT).schema == Schema.INT32  # type: ignore[union-attr]
+    found = column_type(Column("c", 1, "INT", "INT", 4, optional=False), _DEFAULT)
+    assert found is not None
+    assert found.schema == Schema.INT32

@@ -153,8 +153,6 @@ def test_the_publication_decides_about_roots_rows_and_columns(source: Any, show:
 
 def test_generated_columns_follow_the_publication(source: Any) -> None:
     with source.sql() as db:
-        if db.info.server_version < 180000:
-            pytest.skip("publish_generated_columns needs PostgreSQL 18")
         db.execute("create table t(id int primary key, n int generated always as (id * 2) stored); insert into t values (1)")
         db.execute("create publication sluice for table t with (publish_generated_columns = stored)")
         source.start(publication_autocreate_mode="disabled")
