@@ -12,6 +12,7 @@ from connect.external_system import (
     MAX_COLLECTIONS,
     ConnectionStep,
     DataCollection,
+    check_step,
     error_finding,
     parse_leniently,
     regex_entry,
@@ -128,11 +129,7 @@ def _is_of_connection(key: str) -> bool:
 
 
 def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    """Runs a check, which returns what it found."""
-    try:
-        return ConnectionStep(name, check())
-    except ConnectError as e:
-        return ConnectionStep(name, findings=(_finding(e),))
+    return check_step(name, check, _finding)
 
 
 def _finding(error: ConnectError, path: str | None = None) -> Finding:

@@ -87,7 +87,7 @@ class Workload:
                         seconds = time.monotonic() - started + self.seconds / 2
                     self._run_transaction(session)
                     self._stop.wait(self.pause_s)
-        except self.shop.errors() as e:
+        except self.shop.errors as e:
             self.error = e
 
     def _run_transaction(self, session: ShopSession) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pymysql
 
-from sluice.demo.shops.shop import SCHEMA, Sizes
+from sluice.demo.shops.shop import SCHEMA, Shop, Sizes
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 if TYPE_CHECKING:
@@ -28,18 +28,15 @@ _IS_READY = "SELECT 1 FROM information_schema.views WHERE table_schema = %s AND 
 _FETCHED_ROWS = 20_000
 
 
-class MariaDbShop:
+class MariaDbShop(Shop):
     """A shop in an embedded MariaDB."""
 
-    kind, product, source_file = "mariadb", "MariaDB", "mariadb-source.properties"
+    kind = scheme = "mariadb"
+    errors = pymysql.MySQLError
+    server: EmbeddedMariaDB
 
     def __init__(self, home: Path, *, dies_with_parent: bool) -> None:
-        self.server = EmbeddedMariaDB(home, dies_with_parent=dies_with_parent)
-
-    @property
-    def url(self) -> str:
-        server = self.server
-        return f"mariadb://{server.user}@{server.host}:{server.port}/{SCHEMA}"
+        super().__init__(EmbeddedMariaDB(home, dies_with_parent=dies_with_parent))
 
     def start(self, sizes: Sizes) -> None:
         self.server.start()
@@ -59,18 +56,12 @@ class MariaDbShop:
         cursor.execute("CREATE VIEW ready AS SELECT 1")
 
     def source_settings(self, *, uses_kafka: bool) -> dict[str, str]:
-        server = self.server
-        settings = {
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-        }
+        settings = super().source_settings(uses_kafka=uses_kafka)
         if uses_kafka:
             return settings
         return settings | {
             "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-            "schema.history.internal.file.filename": str(server.data_dir.parent / "schema-history.jsonl"),
+            "schema.history.internal.file.filename": str(self.server.data_dir.parent / "schema-history.jsonl"),
         }
 
     @contextmanager
@@ -93,9 +84,6 @@ class MariaDbShop:
     def has_read(self, progress: Mapping[str, Any], log_end: tuple[str, int]) -> bool:
         # Files have numbers of a fixed width.
         return (str(progress.get("file") or ""), int(progress.get("pos") or 0)) >= log_end
-
-    def errors(self) -> type[Exception]:
-        return pymysql.MySQLError
 
 
 class MariaDbShopSession:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 from psycopg import sql
 
-from sluice.demo.shops.shop import SCHEMA, Sizes
+from sluice.demo.shops.shop import SCHEMA, Shop, Sizes
 from sluice.embedded.postgres import EmbeddedPostgres
 
 _COLUMNS = """
@@ -30,18 +30,15 @@ _PLAIN_TYPES = {
 _TIMES = ("timestamp without time zone", "timestamp with time zone", "time without time zone")
 
 
-class PostgresShop:
+class PostgresShop(Shop):
     """A shop in an embedded PostgreSQL."""
 
-    kind, product, source_file = "postgres", "PostgreSQL", "postgres-source.properties"
+    kind, scheme = "postgres", "postgresql"
+    errors = psycopg.Error
+    server: EmbeddedPostgres
 
     def __init__(self, home: Path, *, dies_with_parent: bool) -> None:
-        self.server = EmbeddedPostgres(home, dies_with_parent=dies_with_parent)
-
-    @property
-    def url(self) -> str:
-        server = self.server
-        return f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
+        super().__init__(EmbeddedPostgres(home, dies_with_parent=dies_with_parent))
 
     def start(self, sizes: Sizes) -> None:
         self.server.start()
@@ -62,14 +59,7 @@ class PostgresShop:
             connection.execute(script)
 
     def source_settings(self, *, uses_kafka: bool) -> dict[str, str]:
-        server = self.server
-        return {
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.user,
-            "database.password": server.password,
-            "database.dbname": server.database,
-        }
+        return super().source_settings(uses_kafka=uses_kafka) | {"database.dbname": self.server.database}
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(self.server.dsn(), autocommit=True, options=f"-c search_path={SCHEMA}")
@@ -92,9 +82,6 @@ class PostgresShop:
 
     def has_read(self, progress: Mapping[str, Any], log_end: int) -> bool:
         return _parse_lsn(progress.get("lsn")) >= log_end
-
-    def errors(self) -> type[Exception]:
-        return psycopg.Error
 
 
 class PostgresShopSession:

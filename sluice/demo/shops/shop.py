@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sluice.demo.compare import DatabaseTable
 from sluice.embedded.server import EmbeddedDatabase
@@ -69,56 +70,61 @@ class ShopSession(Protocol):
         ...
 
 
-class Shop(Protocol):
-    """A database with the shop."""
+class Shop(ABC):
+    """An embedded database with the shop."""
 
-    @property
-    def kind(self) -> str:
-        """What SLUICE_DEMO_DATABASE names it."""
-        ...
+    kind: ClassVar[str]
+    """What SLUICE_DEMO_DATABASE names it."""
+    scheme: ClassVar[str]
+    """That of its URLs."""
+    errors: ClassVar[type[Exception]]
+    """The base class of the driver's errors."""
+
+    def __init__(self, server: EmbeddedDatabase) -> None:
+        self.server = server
 
     @property
     def product(self) -> str:
         """The database's name, for messages."""
-        ...
+        return self.server.name
 
     @property
     def source_file(self) -> str:
         """The file in ``configs/`` of the source."""
-        ...
-
-    @property
-    def server(self) -> EmbeddedDatabase: ...
+        return f"{self.kind}-source.properties"
 
     @property
     def url(self) -> str:
         """The database's URL without the password."""
-        ...
+        server = self.server
+        return f"{self.scheme}://{server.user}@{server.host}:{server.port}/{server.database}"
 
+    @abstractmethod
     def start(self, sizes: Sizes) -> None:
         """Starts the server and creates the shop, unless it exists."""
-        ...
 
     def source_settings(self, *, uses_kafka: bool) -> dict[str, str]:
         """Returns what the file in ``configs/`` does not have: the address, and the password."""
-        ...
+        server = self.server
+        return {
+            "database.hostname": server.host,
+            "database.port": str(server.port),
+            "database.user": server.user,
+            "database.password": server.password,
+        }
 
+    @abstractmethod
     def session(self) -> AbstractContextManager[ShopSession]:
         """Opens a connection for changes, with autocommit."""
-        ...
 
+    @abstractmethod
     def table(self, name: str) -> AbstractContextManager[DatabaseTable]:
         """Opens a table for a comparison."""
-        ...
 
+    @abstractmethod
     def log_end(self) -> Any:
         """Returns the end of the database's log."""
-        ...
 
+    @abstractmethod
     def has_read(self, progress: Mapping[str, Any], log_end: Any) -> bool:
         """Returns whether a source with this progress has read the log up to there."""
-        ...
-
-    def errors(self) -> type[Exception]:
-        """Returns the base class of the driver's errors."""
-        ...

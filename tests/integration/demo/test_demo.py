@@ -147,7 +147,7 @@ def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
 def test_slow_workload_still_adds_its_column_and_uses_it(monkeypatch: pytest.MonkeyPatch, slow_step: str) -> None:
     shop, session = create_autospec(PostgresShop, instance=True), create_autospec(PostgresShopSession, instance=True)
     shop.session.return_value.__enter__.return_value = session
-    shop.errors.return_value = OSError
+    shop.errors = OSError
     steps: list[str] = []
 
     def change(self: Workload, _: object) -> None:
@@ -174,4 +174,5 @@ def test_every_file_of_configs_is_run_by_a_test() -> None:
     cluster = {"connect-distributed.properties"}  # tests/integration/cluster_security
     jdbc = {"jdbc-source.properties", "jdbc-sink.properties", "jdbc-debezium-sink.properties"}  # tests/integration/jdbc
     here = {path.name for path in configs_dir().glob("*.properties")}
-    assert here == quickstart | cluster | jdbc | set(SINK_FILES.values()) | {PostgresShop.source_file, MariaDbShop.source_file}
+    sources = {f"{shop.kind}-source.properties" for shop in (PostgresShop, MariaDbShop)}
+    assert here == quickstart | cluster | jdbc | set(SINK_FILES.values()) | sources
