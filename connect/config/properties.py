@@ -1,7 +1,8 @@
 """Reads and writes Java ``.properties`` files; knows the line of every entry.
 
 The format is that of ``java.util.Properties``. Java reads such files as ISO-8859-1 with escapes such as ``\\u00e9``. Here, a
-file that is valid UTF-8 is read as UTF-8, because that is what people write, and any other file as ISO-8859-1. Escapes work in both.
+file that is valid UTF-8 is read as UTF-8, because that is what people write, and any other file as ISO-8859-1. Escapes work in
+both.
 """
 
 from __future__ import annotations
