@@ -8,8 +8,8 @@ from typing import Any
 
 from connect.record import SourceRecord
 from connect.source import OwnedTopic, OwnedTopicSettings
-from connect.text_records import LazyRecords
 from connect.version import sluice_version
+from connectors.cdc.capture import LogCapture
 from connectors.cdc.config.signal_keys import BACKFILL_ALL
 from connectors.cdc.errors import PositionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
@@ -47,8 +47,13 @@ from connectors.mysql.task_position import MySqlTaskPosition
 log = logging.getLogger(__name__)
 
 
-class MySqlCapture:
-    """Captures the changes of the databases of a server. See :class:`connectors.cdc.task.TaskCapture`."""
+class MySqlCapture(LogCapture):
+    """Captures the changes of the databases of a server."""
+
+    sessions: MySqlSessions
+    _settings: MySqlConfig
+    _stream: BinlogStream
+    _snapshot: MySqlSnapshotSession | None
 
     def __init__(
         self,
@@ -108,66 +113,28 @@ class MySqlCapture:
         check_collection_count(len(captured), settings.tables_max, settings.tables_limit_action)
         check_table_topics(captured, settings.topic_naming)
 
-    def read(self) -> Sequence[SourceRecord]:
-        """Returns the next records; connects first if necessary, and waits for changes a short time."""
-        records: Sequence[SourceRecord] = ()
-        if self.state is CaptureState.DONE:
-            self.sessions.interrupt.wait(self._settings.poll_interval_s)
-        elif self._stream.is_open:
-            records = self._read_stream()
-        elif self.signals.blocking.session is not None:
-            records = self._read_blocking_snapshot(self.signals.blocking.session)
-        elif self._snapshot is not None and not self._position.snapshot_done:
-            records = self._read_snapshot(self._snapshot)
-        else:
-            self._open()
-        self._polled(records)
-        return records
+    def _note_offset(self, offset: Mapping[str, Any]) -> None:
+        self._position.polled(offset)
 
     @property
-    def has_more(self) -> bool:
-        return self._stream.has_more or self.state is CaptureState.SNAPSHOT
+    def _is_snapshot_done(self) -> bool:
+        return self._position.snapshot_done
 
-    def take_records(self) -> Sequence[SourceRecord]:
-        self._polled(records := self._stream.take_records())
-        return records
+    def _complete_snapshot(self) -> None:
+        self._position.snapshot_completed()
 
-    def _polled(self, records: Sequence[SourceRecord]) -> None:
-        latest = None
-        if records:
-            # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
-            self._position.polled(latest)
-        self._offsets.polled(latest, self._stream.position_offset() if self._is_streaming() else None)
+    def _continue_behind(self, snapshot: MySqlSnapshotSession) -> None:
+        self._stream.skip_to(snapshot.position)
 
     def _is_streaming(self) -> bool:
-        """Whether the stream's position says everything: no snapshot is missing."""
         return self.state in (CaptureState.STREAMING, CaptureState.RECONNECTING) and not self._position.misses_snapshot
-
-    def is_loaded(self) -> bool:
-        return self._position.snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
-
-    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
-        return self._offsets.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
         self._offsets.offsets_stored(offsets)
         return False  # the server keeps its log as long as it is configured to
 
     def progress(self) -> Mapping[str, Any]:
-        snapshot = self.signals.blocking.session or self._snapshot
-        found = {} if snapshot is None else snapshot.progress()
-        return {"phase": self.state.value, **found, **self._stream.progress(), **self.signals.progress()}
-
-    def disconnect(self) -> None:
-        self._stream.disconnect()
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self.signals.note_steps(self._snapshot)
-            if not self._position.snapshot_done:
-                self._snapshot = None
-        self.signals.close()
-        self.sessions.close_catalog()
+        return {"phase": self.state.value, **self.snapshot_progress(), **self._stream.progress(), **self.signals.progress()}
 
     def close(self) -> None:
         """Closes everything, for ever."""
@@ -299,24 +266,6 @@ class MySqlCapture:
 
     # --- snapshot and stream --------------------------------------------------------------------------------------------------
 
-    def _read_blocking_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
-        records = self.signals.note_snapshot(snapshot, self.signals.blocking.read())
-        if self.signals.blocking.session is None:
-            self._stream.skip_to(snapshot.position)
-            self.state = CaptureState.SNAPSHOT_COMPLETED
-        return records
-
-    def _read_snapshot(self, snapshot: MySqlSnapshotSession) -> Sequence[SourceRecord]:
-        records = self.signals.note_snapshot(snapshot, snapshot.read())
-        if snapshot.done:
-            self._position.snapshot_completed()
-            if self._settings.snapshot.mode == "initial_only":
-                self.state = CaptureState.DONE
-            else:
-                self._stream.skip_to(snapshot.position)
-                self.state = CaptureState.SNAPSHOT_COMPLETED
-        return records
-
     def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             if self.state is CaptureState.STREAMING:
@@ -328,6 +277,7 @@ class MySqlCapture:
             log.warning("%s; taking a new snapshot", e.message)
             records = self._stream.take_records()
             self._stream.forget()
+            self._close_snapshot()
             self._start_over()
             self.state = CaptureState.STARTING
             return records
@@ -335,7 +285,7 @@ class MySqlCapture:
         if self._stream.is_at_stop:
             snapshot = self.signals.blocking.session or self._snapshot
             assert snapshot is not None
-            self._stream.skip_to(snapshot.position)
+            self._continue_behind(snapshot)
             snapshot.restart_clock()
             self._require_snapshot(False)
             self.state = CaptureState.SNAPSHOT

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from connect.pending_work import PendingWork
 from connect.record import SourceRecord
-from connect.text_records import LazyRecords
 from connect.version import sluice_version
+from connectors.cdc.capture import LogCapture
 from connectors.cdc.errors import ConnectionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.contracts import parse_contracts
@@ -48,9 +48,14 @@ from connectors.postgres.streaming.session import CatchUpComplete, StreamingSess
 log = logging.getLogger(__name__)
 
 
-class ChangeCapture:
-    """Captures the changes of a database. Every method that talks to the server may raise ConnectionLostError; then call
-    ``disconnect`` and ``read`` again later."""
+class ChangeCapture(LogCapture):
+    """Captures the changes of a PostgreSQL database."""
+
+    sessions: DatabaseSessions
+    _settings: PostgresConfig
+    _stream: StreamingSession
+    _offsets: FlushTracker
+    _snapshot: SnapshotSession | None
 
     def __init__(self, settings: PostgresConfig, stored: StoredOffset | None, pending: PendingWork) -> None:
         extras = stored.extras if stored is not None else {}
@@ -60,14 +65,14 @@ class ChangeCapture:
         self._filters = Filters(settings.capture)
         self.sessions = DatabaseSessions(settings)
         self._tables = CapturedTables(settings, self._filters, self.sessions.catalog)
-        self._flush_tracker = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
+        self._offsets = FlushTracker(source_partition(settings.topic_prefix), confirms_idle=settings.slot.confirms_idle)
         version = sluice_version()
         self.signals = create_signals(settings, self._filters, self._tables, self.sessions, version)
         self.signals.load(extras)
         observers = self.signals.observers
         self._tables.contracts.load(contracts, lambda text: observers.set_offset_extras(self._tables, {CONTRACTS: text}))
-        stream = StreamingSession(settings, self._tables, self.sessions, self._flush_tracker, version, observers)
-        self._streaming = stream
+        stream = StreamingSession(settings, self._tables, self.sessions, self._offsets, version, observers)
+        self._stream = stream
         self._publication = publications.PublicationUpdater(settings.slot, self._filters, self.sessions.writer)
         watched = MonitoredTask(stream.read_position, self._tables.oids, stream.end_stream, self._is_streaming, pending)
         self.monitor = SourceMonitor(settings, watched, parse_state(extras.get(PUBLICATION)))
@@ -94,74 +99,41 @@ class ChangeCapture:
         # Noted between reads: an offset with a table that joined also has the request to read its rows.
         if (publication := self.monitor.publication.text) is not None:
             self.signals.observers.set_offset_extras(self.monitor, {PUBLICATION: publication})
-        records: Sequence[SourceRecord] = ()
-        if self.state is CaptureState.DONE:
-            self.sessions.interrupt.wait(self._settings.poll_interval_s)
-        elif self._streaming.is_open:
-            records = self._read_stream()
-        elif self.signals.blocking.session is not None:
-            records = self._read_blocking_snapshot(self.signals.blocking.session)
-        elif self._snapshot is not None and not self._snapshot_done:
-            records = self._read_snapshot(self._snapshot)
-        else:
-            self._open()
-        self._polled(records)
-        return records
+        return super().read()
+
+    def _note_offset(self, offset: Mapping[str, Any]) -> None:
+        self._snapshot_state = offset.get(SNAPSHOT_STATE)
 
     @property
-    def has_more(self) -> bool:
-        """Whether the next read returns records without waiting."""
-        return self._streaming.has_more or self.state is CaptureState.SNAPSHOT
+    def _is_snapshot_done(self) -> bool:
+        return self._snapshot_done
 
-    def take_records(self) -> Sequence[SourceRecord]:
-        """Returns the records that were read before an error."""
-        self._polled(records := self._streaming.take_records())
-        return records
+    def _complete_snapshot(self) -> None:
+        self._snapshot_done = True
 
-    def _polled(self, records: Sequence[SourceRecord]) -> None:
-        latest = None
-        if records:
-            # Looking at one of these records would create all of them.
-            latest = (records if isinstance(records, LazyRecords) else records[-1]).source_offset or {}
-            self._snapshot_state = latest.get(SNAPSHOT_STATE)
-        self._flush_tracker.polled(latest, self._streaming.position_offset() if self._is_streaming() else None)
+    def _continue_behind(self, snapshot: SnapshotSession) -> None:
+        self._stream.skip_to(snapshot.lsn)
 
     def _is_streaming(self) -> bool:
         """Whether the stream's position says everything: no snapshot is missing."""
         states = CaptureState.STREAMING, CaptureState.RECONNECTING, CaptureState.WAITING_FOR_SLOT
         return self.state in states and (self._snapshot_done or not self._wants_snapshot())
 
-    def is_loaded(self) -> bool:
-        """Whether the snapshot is complete, or none is required."""
-        return self._snapshot_done or self.state is CaptureState.DONE or self._is_streaming()
-
-    def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs:
-        return self._flush_tracker.update_offsets(offsets)
-
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
         """Offsets are durable. Returns whether the server may discard more WAL, which it is told."""
-        if not self._flush_tracker.offsets_stored(offsets):
+        if not self._offsets.offsets_stored(offsets):
             return False
         with contextlib.suppress(ConnectionLostError):  # the next read reports it
-            self._streaming.confirm()
+            self._stream.confirm()
         return True
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self.signals.blocking.session or self._snapshot
-        found = {**({} if snapshot is None else snapshot.progress()), **self._streaming.progress(self.monitor.wal_end)}
+        found = {**self.snapshot_progress(), **self._stream.progress(self.monitor.wal_end)}
         return {"phase": self.state.value, **found, **self.monitor.progress(), **self.signals.progress()}
 
     def disconnect(self) -> None:
-        """Closes all connections. The position remains; of a snapshot that is not complete, what it has completed."""
         self.monitor.task_disconnected()
-        self._streaming.disconnect()
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self.signals.note_steps(self._snapshot)
-            if not self._snapshot_done:
-                self._snapshot = None
-        self.signals.close()
-        self.sessions.close_catalog()
+        super().disconnect()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
 
@@ -176,7 +148,7 @@ class ChangeCapture:
                 self.state = CaptureState.DONE
             return
         sql = self.sessions.catalog()
-        is_reconnect = self._streaming.position() is not None
+        is_reconnect = self._stream.position() is not None
         replication = self.sessions.open(replication=True)
         try:
             server = identify_system(replication)
@@ -231,13 +203,13 @@ class ChangeCapture:
                 self._catch_up(replication)
             case StartAction.CREATE_SLOT:
                 created = standby.create_slot(settings, replication, settings.slot.name, export=False)
-                self._flush_tracker.start(server.timeline, created.consistent_lsn)
-                self._streaming.start_at_slot(created.consistent_lsn)
-                self._stream(replication, CaptureState.STREAMING)
+                self._offsets.start(server.timeline, created.consistent_lsn)
+                self._stream.start_at_slot(created.consistent_lsn)
+                self._start_stream(replication, CaptureState.STREAMING)
             case StartAction.STREAM if self.signals.blocking.is_requested:
                 self._catch_up_for_signal(replication)
             case StartAction.STREAM:
-                self._stream(replication, CaptureState.STREAMING)
+                self._start_stream(replication, CaptureState.STREAMING)
 
     def _wants_snapshot(self) -> bool:
         stored = self._stored
@@ -245,8 +217,8 @@ class ChangeCapture:
         return not self._snapshot_done and needs_snapshot(self._settings.snapshot.mode, snapshot_completed=completed)
 
     def _known_position(self) -> TaskPosition | None:
-        if (position := self._streaming.position()) is not None and position.done_lsn:
-            return TaskPosition(position, self._flush_tracker.server)
+        if (position := self._stream.position()) is not None and position.done_lsn:
+            return TaskPosition(position, self._offsets.server)
         return TaskPosition(self._stored.position, self._stored.server) if self._stored is not None else None
 
     def _set_position(
@@ -255,15 +227,15 @@ class ChangeCapture:
         """Sets where to stream from and which WAL the server may discard."""
         if slot is None or known is None or plan.position != known.position or slot.confirmed_lsn > known.position.done_lsn:
             self._snapshot_state = None  # the stream lacks changes of rows that the snapshot has completed
-        tracked = self._flush_tracker.confirmed_lsn if self._streaming.position() is not None else None
+        tracked = self._offsets.confirmed_lsn if self._stream.position() is not None else None
         lsn = confirmable_at_start(self._settings, plan, known, slot, tracked)
         if plan.position is None:
             self._stored = None
             self.signals.load({})  # the snapshot reads all tables
-            self._streaming.start_at_slot(lsn)
+            self._stream.start_at_slot(lsn)
         else:
-            self._streaming.continue_from(plan.position, self._stored)
-        self._flush_tracker.start(server.timeline, lsn)
+            self._stream.continue_from(plan.position, self._stored)
+        self._offsets.start(server.timeline, lsn)
 
     def _captured_tables(self) -> list[CapturedTable]:
         return publications.require_captured_tables(self.sessions.catalog(), self._settings, self._filters)
@@ -284,8 +256,8 @@ class ChangeCapture:
         created = standby.create_slot(self._settings, replication, slot.name)
         self._start_snapshot(created)
         replication.close()
-        self._flush_tracker.start(server.timeline, created.consistent_lsn)
-        self._streaming.continue_from(StreamPosition(created.consistent_lsn, created.consistent_lsn))
+        self._offsets.start(server.timeline, created.consistent_lsn)
+        self._stream.continue_from(StreamPosition(created.consistent_lsn, created.consistent_lsn))
         self.state = CaptureState.SNAPSHOT
 
     def _catch_up(self, replication: Connection) -> None:
@@ -295,7 +267,7 @@ class ChangeCapture:
         snapshot = self._start_snapshot(standby.create_snapshot_slot(self._settings, replication))
         replication.close()  # drops the temporary slot; the imported snapshot stays valid
         log.info("slot %s already exists; streaming from it up to %s before the snapshot", slot.name, format_lsn(snapshot.lsn))
-        self._stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
+        self._start_stream(self.sessions.open(replication=True), CaptureState.CATCHING_UP, snapshot.lsn)
 
     def _catch_up_for_signal(self, replication: Connection) -> None:
         """Streams up to the point of a snapshot that a signal has requested."""
@@ -303,46 +275,28 @@ class ChangeCapture:
         snapshot = self.signals.blocking.start(standby.create_snapshot_slot(self._settings, replication))
         replication.close()
         state = CaptureState.STREAMING if snapshot is None else CaptureState.CATCHING_UP
-        self._stream(self.sessions.open(replication=True), state, None if snapshot is None else snapshot.lsn)
+        self._start_stream(self.sessions.open(replication=True), state, None if snapshot is None else snapshot.lsn)
 
-    def _read_blocking_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
-        records = self.signals.note_snapshot(snapshot, self.signals.blocking.read())
-        if self.signals.blocking.session is None:
-            self._streaming.skip_to(snapshot.lsn)
-            self.state = CaptureState.SNAPSHOT_COMPLETED
-        return records
-
-    def _read_snapshot(self, snapshot: SnapshotSession) -> Sequence[SourceRecord]:
-        records = self.signals.note_snapshot(snapshot, snapshot.read())
-        if snapshot.done:
-            self._snapshot_done = True
-            if self._settings.snapshot.mode == "initial_only":
-                self.state = CaptureState.DONE
-            else:
-                self._streaming.skip_to(snapshot.lsn)
-                self.state = CaptureState.SNAPSHOT_COMPLETED
-        return records
-
-    def _stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
+    def _start_stream(self, connection: Connection, state: CaptureState, stop_lsn: int | None = None) -> None:
         requires_snapshot = stop_lsn is not None and self.signals.blocking.session is None
-        self._streaming.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
+        self._stream.start(connection, stop_lsn, self._snapshot_state, requires_snapshot=requires_snapshot)
         self.state = state
 
     def _read_stream(self) -> Sequence[SourceRecord]:
         try:
             if self.state is CaptureState.STREAMING:
                 self.signals.advance()
-            self._streaming.read()
+            self._stream.read()
         except CatchUpComplete:
-            self._streaming.disconnect()
+            self._stream.disconnect()
             if (snapshot := self.signals.blocking.session or self._snapshot) is not None:
-                self._streaming.skip_to(snapshot.lsn)
+                self._continue_behind(snapshot)
                 snapshot.restart_clock()
             self.state = CaptureState.SNAPSHOT
         if added := self._publication.update_if_due():
             self.signals.backfill(added, at_start=False)
             self.monitor.check_publication(self.sessions.catalog())
-        records = self._streaming.take_records()
+        records = self._stream.take_records()
         if self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
-            self._streaming.disconnect()
-        return self.signals.add_notifications(records, self._streaming.position_offset)
+            self._stream.disconnect()
+        return self.signals.add_notifications(records, self._stream.position_offset)
