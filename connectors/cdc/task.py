@@ -127,8 +127,10 @@ class CaptureTask(SourceTask):
         except WaitInterrupted:
             return None
         except self.retried as e:
+            # Before the connection is closed: the position behind them remains.
+            records = capture.take_records()
             self._reconnect_later(capture, e)
-            return capture.take_records() or None
+            return records or None
         except ConnectError as e:
             if not (records := capture.take_records()):
                 raise

@@ -11,6 +11,8 @@ from connectors.mysql.connection import MySqlConnection, quote_name, quote_value
 from connectors.mysql.errors import MySqlServerError
 
 _MOST_IN_QUERY: Final = 500
+_MISSING: Final = (1049, 1146)
+"""Unknown database or table."""
 _UNKNOWN_COLUMN: Final = 1054
 """MariaDB before 10.10."""
 
@@ -90,9 +92,14 @@ def read_collations(connection: MySqlConnection) -> dict[int, str]:
     return {int(row[0]): row[1] for row in rows if row[0] is not None and row[1] is not None}
 
 
-def read_create_table(connection: MySqlConnection, database: str, name: str) -> str:
-    """Returns the statement that creates a table. Raises MySqlServerError if it does not exist."""
-    return str(connection.query(f"SHOW CREATE TABLE {quote_name(database, name)}")[0][1])
+def read_create_table(connection: MySqlConnection, database: str, name: str) -> str | None:
+    """Returns the statement that creates a table; None if there is no such table."""
+    try:
+        return str(connection.query(f"SHOW CREATE TABLE {quote_name(database, name)}")[0][1])
+    except MySqlServerError as e:
+        if e.number in _MISSING:
+            return None
+        raise
 
 
 def _list(names: Iterable[str]) -> str:

@@ -44,10 +44,12 @@ class MySqlTaskPosition:
 
         The topics may have rows that were deleted since then, which a new snapshot alone would leave there forever.
         """
-        started, self._is_started = self._is_started, True
-        if started or self.stored is not None or mode not in _READS_ROWS:
+        if self._is_started:
             return
-        found = history.last_snapshot(time.time_ns() // 1_000_000 - _FIRST_OFFSET_MS)
+        found = None
+        if self.stored is None and mode in _READS_ROWS:
+            found = history.last_snapshot(time.time_ns() // 1_000_000 - _FIRST_OFFSET_MS)
+        self._is_started = True
         if found is not None:
             self.stored = parse_offset(found)
             log.info("continuing from %s: an earlier start has taken a snapshot there, and stored no offset", dict(found))

@@ -203,6 +203,7 @@ class SqliteCapture:
             self._snapshot.start_initial(connection, captured, is_new=self._is_fresh)
         self._stored = parse_offset(stream.position_offset())
         self.state = CaptureState.STREAMING if self._snapshot.next_kind is None else CaptureState.SNAPSHOT
+        self._is_fresh = self._is_fresh and self.state is CaptureState.SNAPSHOT
 
     def _find_position(self, connection: SqliteConnection) -> SequencePosition | None:
         """The position to continue from; None to start over. Raises DatabaseReplacedError if the database does not have it."""
@@ -256,6 +257,7 @@ class SqliteCapture:
         stream = self._stream
         if not stream.is_current(connection):
             connection.end_read()
+            self._is_fresh = False  # changes of tables that were created since then must be read
             if stream.is_positioned:
                 stream.follow_schema()
             else:
@@ -269,15 +271,17 @@ class SqliteCapture:
 
     def _read_in_transaction(self, connection: SqliteConnection) -> None:
         """Reads changes up to what the transaction sees, then rows."""
-        stream, snapshot, kind = self._stream, self._snapshot, self._snapshot.next_kind
+        stream, snapshot = self._stream, self._snapshot
         self.state = CaptureState.SNAPSHOT
-        if not stream.catch_up(connection):
+        is_caught_up = stream.catch_up(connection)
+        kind = snapshot.next_kind  # a signal among the changes may have ended or paused it
+        if not is_caught_up:
             self.state = CaptureState.CATCHING_UP
         elif kind is not None:
             # In the call that has caught up, so that a busy writer does not keep the snapshot from reading.
             is_as_of_start = self._deadline.is_as_of_start
             snapshot.read(connection, stream.captures.current, stream.position, out=stream.out, is_as_of_start=is_as_of_start)
-        if kind is not JobKind.INCREMENTAL and snapshot.next_kind is kind and self._keeps_transactions:
+        if kind not in (None, JobKind.INCREMENTAL) and snapshot.next_kind is kind and self._keeps_transactions:
             return
         connection.end_read()
         if snapshot.next_kind is None:

@@ -170,7 +170,7 @@ def _with_kept_secrets(wanted: dict[str, str], before: Mapping[str, str]) -> dic
     }
 
 
-def _shown_pair(key: str, before: str | None, after: str | None, secret_keys: set[str]) -> tuple[str | None, str | None]:
+def _shown_pair(key: str, before: str | None, after: str | None, secret_keys: set[str] | None) -> tuple[str | None, str | None]:
     return shown_value(key, before, secret_keys), shown_value(key, after, secret_keys)
 
 
@@ -178,14 +178,14 @@ def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in config.items() if value is not None}
 
 
-def _validate(client: ConnectClient, config: Mapping[str, str]) -> tuple[list[tuple[str, str]], set[str]]:
-    """Returns the errors by key, and the keys of type PASSWORD."""
+def _validate(client: ConnectClient, config: Mapping[str, str]) -> tuple[list[tuple[str, str]], set[str] | None]:
+    """Returns the errors by key, and the keys of type PASSWORD; None if they are unknown."""
     try:
         found = client.validate(config)
     except UnreachableError:
         raise
     except ConnectError as e:
-        return [(_CLASS, e.message)], set()
+        return [(_CLASS, e.message)], None
     configs = found.get("configs", ())
     errors = [(str(one["value"]["name"]), str(text)) for one in configs for text in one["value"].get("errors", ())]
     secret_keys = {str(one["definition"]["name"]) for one in configs if one.get("definition", {}).get("type") == "PASSWORD"}

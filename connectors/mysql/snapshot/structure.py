@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from connect.data.struct import Struct
 from connect.record import SourceRecord
@@ -17,7 +17,6 @@ from connectors.cdc.offsets import source_partition
 from connectors.mysql.catalog import DatabaseInfo, TableInfo, read_create_table, read_databases, read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
-from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.schema import source_block as block
 from connectors.mysql.schema.ddl import Change, DdlKind, TableDdlChange, UnparsedDdlError, parse_create_table
@@ -30,8 +29,6 @@ log = logging.getLogger(__name__)
 
 _AUTO_INCREMENT = re.compile(r" AUTO_INCREMENT=\d+")
 """Changes with each row, and is no part of the structure."""
-_MISSING: Final = (1049, 1146)
-"""Unknown database or table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +65,11 @@ class StructureReader:
         for id in infos:
             if not self._is_wanted(id):
                 continue
-            try:
-                statements[id] = read_create_table(connection, *id)
-            except MySqlServerError as e:
-                if e.number not in _MISSING:
-                    raise
-                if self._captures_table(id):
-                    raise TablesChangedError(f"table {id} was dropped at the start of the snapshot") from e
+            statement = read_create_table(connection, *id)
+            if statement is not None:
+                statements[id] = statement
+            elif self._captures_table(id):
+                raise TablesChangedError(f"table {id} was dropped at the start of the snapshot")
         used = {id.database for id in statements}
         databases = tuple(database for database in read_databases(connection) if database.name in used)
         return CatalogTables(databases, statements, infos)

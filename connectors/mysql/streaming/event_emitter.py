@@ -150,7 +150,8 @@ class BinlogEventEmitter:
         if event.header.timestamp:
             self.event_time_s = event.header.timestamp
         was_in_transaction = tracker.is_in_transaction
-        if not tracker.is_completed:
+        # The text of a statement concerns all of its rows, of which some may not be completed.
+        if not tracker.is_completed or isinstance(event, RowsQuery):
             self._on_other(event)
         tracker.track(event)
         if was_in_transaction is not tracker.is_in_transaction:
@@ -174,7 +175,7 @@ class BinlogEventEmitter:
                     self._emission.reset_values()
             case Incident():
                 self._lose(f"the server reports that its binary log lacks changes: {event.message or event.number}", event.header)
-            case LoadedData():
+            case LoadedData() if self._emission.transaction.is_read:
                 self._lose("LOAD DATA is logged as a statement", event.header)
             case OtherEvent() if not event.is_known and not event.header.is_ignorable:
                 raise DataError(
@@ -240,7 +241,7 @@ class BinlogEventEmitter:
                 self._on_ddl(query, sql)
 
     def _on_row_statement(self, query: Query, sql: str) -> None:
-        if is_generated(sql):
+        if is_generated(sql) or not self._emission.transaction.is_read:
             return
         table = changed_table(query, sql)
         if table is None or self._tables.captures(table):

@@ -11,13 +11,19 @@ from connectors.mysql.schema.model import TableId
 
 _ALTER_STARTS, _ALTER_FAILS = 2, 8
 """Flags of MariaDB: an ALTER in two phases begins, or is rolled back. Only the event in between says that it happened."""
-_COMMENTS: Final = r"(?:\s|/\*(?![!M]).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
+_COMMENTS: Final = r"(?:\s|/\*(?![!M]).*?\*/|#[^\n]*\n|--(?=\s)[^\n]*\n)*"
 _FIRST_WORD = re.compile(_COMMENTS + r"([A-Za-z]+)", re.DOTALL)
 _NAME: Final = r"(?:`((?:[^`]|``)+)`|([\w$]+))"
-_ROW_CHANGE = re.compile(
-    _COMMENTS + r"(?:INSERT|REPLACE|UPDATE|DELETE)\b(?:\s+(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|QUICK|IGNORE|INTO|FROM))*\s+"
-    rf"{_NAME}(?:\s*\.\s*{_NAME})?",
-    re.IGNORECASE | re.DOTALL,
+_TABLE: Final = rf"\s+{_NAME}(?:\s*\.\s*{_NAME})?"
+_WORDS: Final = r"(?:\s+(?:LOW_PRIORITY|DELAYED|HIGH_PRIORITY|QUICK|IGNORE{more}))*"
+# What follows the name shows that no other table is changed. Anything else is not obvious.
+_ROW_CHANGES: Final = tuple(
+    re.compile(_COMMENTS + pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"(?:INSERT|REPLACE)\b" + _WORDS.format(more="|INTO") + _TABLE,
+        r"UPDATE\b" + _WORDS.format(more="") + _TABLE + r"(?:\s+(?:AS\s+)?(?!SET\b)[\w$`]+)?\s+SET\b",
+        r"DELETE\b" + _WORDS.format(more="") + r"\s+FROM" + _TABLE + r"\s*(?:$|;|(?:WHERE|ORDER|LIMIT|RETURNING|PARTITION)\b)",
+    )
 )
 _XA_ROLLBACK = re.compile(_COMMENTS + r"XA\s+ROLLBACK\b", re.IGNORECASE | re.DOTALL)
 _ROW_WORDS: Final = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "DO", "SELECT", "WITH"})
@@ -53,7 +59,7 @@ def statement_kind(query: Query, sql: str) -> StatementKind:
 
 def changed_table(query: Query, sql: str) -> TableId | None:
     """Returns the table whose rows a statement changes; None if it is not obvious."""
-    found = _ROW_CHANGE.match(sql)
+    found = next(filter(None, (pattern.match(sql) for pattern in _ROW_CHANGES)), None)
     if found is None:
         return None
     first, second = (_unquoted(found, at) for at in (1, 3))

@@ -16,7 +16,6 @@ from connectors.mysql.binlog import Query, TableMap
 from connectors.mysql.catalog import read_collations, read_create_table
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.ddl import (
     Change,
@@ -105,9 +104,8 @@ class StructureChanges:
 
     def _read_table(self, id: TableId) -> MySqlTable | None:
         """Reads a table from the server, where it may be newer; None if it does not exist any more."""
-        try:
-            text = read_create_table(self._connect(), *id)
-        except MySqlServerError:
+        text = read_create_table(self._connect(), *id)
+        if text is None:
             return None
         return parse_create_table(text, id.database, self.structures.context())
 

@@ -147,11 +147,12 @@ class ChunkReader:
             bounds = [up_to(order, scan.maximum)]
             if scan.end is not None:
                 bounds.insert(0, after(order, scan.end))
-            limit = f"FETCH FIRST {size} ROWS WITH TIES" if collection.surrogate_key else f"LIMIT {size}"
+            # Rows with equal values cannot be divided.
+            is_unique = bool(rows.table.key) and set(rows.table.key) <= set(names)
+            limit = f"LIMIT {size}" if is_unique else f"FETCH FIRST {size} ROWS WITH TIES"
             columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
             where = " AND ".join([*source.conditions, *bounds])
-            # A surrogate key need not be unique: rows with one value cannot be divided.
-            max_bytes = math.inf if collection.surrogate_key else self._settings.max_batch_bytes
+            max_bytes = self._settings.max_batch_bytes if is_unique else math.inf
             select = f"SELECT {columns} FROM {source.table} WHERE {where} ORDER BY {order_by(list(order))} {limit}"
             lines, traits = _copy(connection, select, max_bytes)
         window, end = _window(rows, lines, traits, list(order))

@@ -19,7 +19,7 @@ class CopyWindow(ChunkWindow[str, TableRows, Insert | Update | Delete]):
         self.table = table
         self._key_columns = tuple(key_columns)
         indexes = {column.name: i for i, column in enumerate(table.columns)}
-        self._cells = [(indexes[name], table.columns[indexes[name]].type.decode) for name in key_columns]
+        self._cells = [(indexes[name], table.columns[indexes[name]].key_type.decode) for name in key_columns]
 
     def add_line(self, line: str, cells: Sequence[str | None]) -> None:
         """Adds a line of COPY; ``cells`` are its columns."""
@@ -48,7 +48,9 @@ class CopyWindow(ChunkWindow[str, TableRows, Insert | Update | Delete]):
             if column is None or column.source_index >= len(sent):
                 return None
             value = _sent(sent, old, column.source_index)
-            key.append(value if not isinstance(value, bytes) else comparable(column.type.decode(value.decode())))
+            if value is pgoutput.UNCHANGED:
+                return None
+            key.append(value if not isinstance(value, bytes) else comparable(column.key_type.decode(value.decode())))
         return tuple(key)
 
 

@@ -286,8 +286,10 @@ class Installation:
         return until < end
 
     def uninstall(self, connection: SqliteConnection) -> None:
-        """Drops all triggers and tables of the connector."""
+        """Drops all triggers and tables of the connector. Raises ConfigError if they are those of another one."""
         with connection.writing("drop triggers"):
+            if self.database_id(connection) is None:
+                return
             for sql in self._drop_statements(connection):
                 connection.execute(sql)
         log.info("dropped triggers and %s in %s", self.names.changes, connection.path)

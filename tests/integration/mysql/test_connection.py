@@ -184,7 +184,9 @@ def test_state_and_catalog_are_read(rig: Rig) -> None:
     assert [(table.name, table.engine) for table in tables] == [("t", "InnoDB"), ("two`keys", "InnoDB")]
     keys = read_primary_keys(rig.sql, [(table.database, table.name) for table in tables])
     assert keys == {(rig.database, "t"): ("id",), (rig.database, "two`keys"): ("a", "b")}
-    assert read_create_table(rig.sql, rig.database, "two`keys").startswith("CREATE TABLE `two``keys` (")
+    assert (read_create_table(rig.sql, rig.database, "two`keys") or "").startswith("CREATE TABLE `two``keys` (")
+    assert read_create_table(rig.sql, rig.database, "none") is None
+    assert read_create_table(rig.sql, "no_database", "none") is None
     databases = {database.name: database.charset for database in read_databases(rig.sql)}
     assert databases[rig.database] == "utf8mb4"
     assert "mysql" not in databases

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError, ConnectError
-from connectors.sqlite import SqliteSource
+from connect.testing import MemoryOffsets, SourceHarness
+from connectors.sqlite import SqliteSource, SqliteSourceTask
 from connectors.sqlite.errors import DatabaseReplacedError
 from tests.integration.sqlite.conftest import SqliteCase, events
 
@@ -193,6 +194,19 @@ def test_triggers_are_dropped_when_the_task_stops(case: SqliteCase) -> None:
     case.stop()
     assert case.writer.execute(before).fetchall() == []
     case.run("INSERT INTO items VALUES (2, 'b')")
+
+
+def test_triggers_of_another_connector_are_not_dropped(case: SqliteCase, tmp_path: Path) -> None:
+    names = "SELECT name FROM sqlite_master WHERE name LIKE '%sluice%' ORDER BY 1"
+    _start(case)
+    before = case.writer.execute(names).fetchall()
+    harness = SourceHarness(
+        SqliteSourceTask(), {**case.config, "topic.prefix": "other", "capture.drop.on.stop": "true"}, MemoryOffsets()
+    ).start()
+    with pytest.raises(ConfigError, match=r"belongs to the connector with topic\.prefix=shop"):
+        harness.poll()
+    harness.stop()
+    assert case.writer.execute(names).fetchall() == before
 
 
 def test_dropped_triggers_are_a_lost_position(case: SqliteCase) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connect.errors import BadRequestError
+from connect.errors import BadRequestError, ConfigError
 from connect.record import SourceRecord
 from tests.integration.sqlite.conftest import SqliteCase, events, sources
 from tests.support.replayed_events import plain
@@ -207,6 +207,56 @@ def test_incremental_snapshot_can_be_paused_and_stopped(case: SqliteCase) -> Non
     task.signal("4", "stop-snapshot", json.dumps({"data-collections": ["main.items"]}))
     case.poll_until(lambda records: task.progress()["phase"] == "streaming")
     assert case.events() == []
+
+
+@pytest.mark.parametrize("type_", ["stop-snapshot", "pause-snapshot"])
+def test_signal_in_the_table_ends_or_pauses_an_incremental_snapshot(case: SqliteCase, type_: str) -> None:
+    _fill(case, 3000)
+    case.run("CREATE TABLE signals(id TEXT PRIMARY KEY, type TEXT, data TEXT)")
+    case.start(
+        snapshot_mode="no_data", signal_data_collection="main.signals", incremental_snapshot_chunk_size="100",
+        signal_poll_interval_ms="1",
+    )  # fmt: skip
+    case.read_all()
+    data = json.dumps({"data-collections": ["main.items"]})
+    case.writer.execute("INSERT INTO signals VALUES ('1', 'execute-snapshot', ?)", [data])
+    case.poll_until(lambda records: len(records) >= 200)
+    case.writer.execute("INSERT INTO signals VALUES ('2', ?, ?)", [type_, data])
+    assert case.harness is not None
+    task = case.harness.task
+    found = case.poll_until(lambda records: task.progress()["phase"] == "streaming")
+    assert len(found) < 2500
+    case.run("DELETE FROM items WHERE id = 1")
+    assert [op for op, _, _ in case.events()] == ["d"]
+
+
+def test_changes_before_a_requested_snapshot_are_emitted(case: SqliteCase) -> None:
+    _fill(case, 5)
+    case.start(snapshot_mode="no_data")
+    case.read_all()
+    assert case.harness is not None
+    case.run("DELETE FROM items WHERE id = 2", "DELETE FROM items WHERE id = 3")
+    case.harness.task.signal("1", "execute-snapshot", json.dumps({"data-collections": ["main.items"]}))
+    found = case.poll_until(lambda records: len([r for r in records if r.topic == "shop.main.items"]) >= 5)
+    assert [op for op, _, _ in events(found)] == ["d", "d", "r", "r", "r"]
+
+
+@pytest.mark.parametrize("key", ["TEXT PRIMARY KEY", "TEXT"])
+def test_override_of_a_table_with_a_hidden_rowid_reads_all_rows(case: SqliteCase, key: str) -> None:
+    case.run(
+        f"CREATE TABLE t(k {key}, n)",
+        "WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 10000) INSERT INTO t SELECT 'k' || i, i FROM s",
+    )
+    name = "snapshot.select.statement.overrides"
+    case.config |= {name: "main.t", f"{name}.main.t": "SELECT rowid, * FROM t"}
+    case.start()
+    assert len(case.read_all()) == 10_000
+    case.stop()
+    case.offsets = type(case.offsets)()
+    case.config[f"{name}.main.t"] = "SELECT * FROM t"
+    case.start()
+    with pytest.raises(ConfigError, match="must select all columns of the table, and rowid"):
+        case.read_all()
 
 
 def test_signal_with_a_wrong_filter_does_not_fail_the_task(case: SqliteCase) -> None:

@@ -63,6 +63,7 @@ class FakeCapture:
 
     def disconnect(self) -> None:
         self.disconnects += 1
+        self.left = []
 
 
 class FakeContext:

@@ -35,6 +35,7 @@ def query(sql: str, flags: int | None = None) -> Query:
         ("ALTER TABLE t ADD c INT", StatementKind.OTHER),
         ("/*!40000 ALTER TABLE t ENABLE KEYS */", StatementKind.OTHER),
         ("  create table t (id int)", StatementKind.OTHER),
+        ("--\nALTER TABLE t ALTER c\nSET DEFAULT 5", StatementKind.OTHER),
     ],
 )
 def test_kind_follows_from_the_first_word(sql: str, kind: StatementKind) -> None:
@@ -57,6 +58,15 @@ def test_only_the_commit_of_an_alter_in_two_phases_counts() -> None:
         ("/* c */ DELETE QUICK FROM other . t WHERE 1", TableId("other", "t")),
         ("LOAD DATA INFILE 'x' INTO TABLE t", None),
         ("CALL p()", None),
+        ("UPDATE t AS x SET a = 1", TableId("shop", "t")),
+        ("UPDATE other x SET a = 1", TableId("shop", "other")),
+        ("DELETE FROM t", TableId("shop", "t")),
+        ("UPDATE other, t SET t.a = 1", None),
+        ("UPDATE other JOIN t ON 1 SET t.a = 1", None),
+        ("UPDATE other x JOIN t SET t.a = 1", None),
+        ("DELETE x FROM t AS x WHERE 1", None),
+        ("DELETE FROM other, t USING other JOIN t", None),
+        ("DELETE FROM x USING t AS x", None),
     ],
 )
 def test_table_of_a_change_of_rows(sql: str, table: TableId | None) -> None:
