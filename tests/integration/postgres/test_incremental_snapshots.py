@@ -271,6 +271,37 @@ def test_tables_without_a_key_need_a_surrogate_key(source: Any, table: Any, capl
     assert {r.key for r in records} == {None}
 
 
+def test_rows_with_equal_record_keys_are_all_read(source: Any, table: Any) -> None:
+    table.execute("create table n(id int primary key, grp int); alter table n replica identity full")
+    table.execute("insert into n select i, i / 10 from generate_series(1, 200) i")
+    source.start(
+        snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="7",
+        message_key_columns="public.n:grp",
+    )  # fmt: skip
+    source.until("streaming")
+    execute(table, "public.n")
+    records = [r for r in source.read(200) if r.topic.endswith(".n")]
+    assert sorted(r.value["after"]["id"] for r in records) == list(range(1, 201))
+
+
+def test_change_of_a_row_replaces_no_others_with_the_same_masked_key(source: Any, table: Any) -> None:
+    table.execute("create table n(id text primary key, v int)")
+    table.execute("insert into n select 'key' || i, i from generate_series(1, 50) i")
+    source.start(
+        snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="1000",
+        column_mask_with_3_chars="public.n.id",
+    )  # fmt: skip
+    source.until("streaming")
+    with source.sql() as db:
+        execute(db, "public.n")
+        stop = time.monotonic() + 20
+        seen: set[int] = set()
+        while len(seen) < 50 and time.monotonic() < stop:
+            db.execute("update n set v = v where id = 'key7'")
+            seen |= {r.value["after"]["v"] for r in source.poll() if r.topic.endswith(".n") and r.value is not None}
+    assert seen == set(range(1, 51))
+
+
 @pytest.mark.parametrize(
     ("type_", "first"),
     [

@@ -146,6 +146,18 @@ def test_plan_shows_what_apply_then_does(sluice: Sluice, herder: Herder, tmp_pat
     assert (again.code, json.loads(again.out)["summary"]) == (0, {"create": 0, "update": 0, "delete": 0, "unchanged": 3})
 
 
+def test_plan_hides_values_if_the_worker_does_not_know_the_keys(
+    sluice: Sluice, herder: Herder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(plugin: str, config: Mapping[str, Any]) -> dict[str, Any]:
+        raise BadRequestError("no such class")
+
+    monkeypatch.setattr(herder, "validate", refuse)
+    shown = sluice("plan", write(tmp_path / "files", "new", **{"mytransform.pin": SECRET}))
+    assert SECRET not in shown.out + shown.err
+    assert "mytransform.pin = [hidden]" in shown.out
+
+
 def test_nothing_is_changed_if_the_worker_refuses_a_value(sluice: Sluice, herder: Herder, tmp_path: Path) -> None:
     good, bad = write(tmp_path, "good"), write(tmp_path, "wrong", topic="bad")
     for command in ("plan", "apply"):
