@@ -1,8 +1,8 @@
-"""What takes the record key out of a row: functions, code, and cells of templates."""
+"""What identifies a row, and what takes the record key out of it: functions, code, and cells of templates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from connect.generated_code import define_functions
@@ -11,6 +11,17 @@ from connectors.cdc.schema.column_mapping import RowColumn, key_value
 
 KeyOf = Callable[[Sequence[Any]], list[Any] | None]
 """Returns the key's values of a row's values; None for a table without a key."""
+
+
+def identifying_columns(key: Sequence[str], captured: Sequence[str]) -> tuple[str, ...]:
+    """Returns the columns whose values tell which row a change replaces: the table's own ``key`` if all of it is captured, else
+    all captured columns, which several rows may share. The record key does not count: several rows may have the same."""
+    return tuple(key) if contains_key(key, captured) else tuple(captured)
+
+
+def contains_key(key: Sequence[str], columns: Collection[str]) -> bool:
+    """Whether some columns contain the table's own ``key``: no two rows have the same values of them. False without a key."""
+    return bool(key) and set(key) <= set(columns)
 
 
 def key_code(columns: Sequence[RowColumn], index: int, name: str) -> str:

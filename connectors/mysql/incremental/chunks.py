@@ -14,6 +14,7 @@ from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped,
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.incremental.keyset import order_by
+from connectors.cdc.schema.row_keys import contains_key
 from connectors.databases.mysql.row_decoder import Decode
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
@@ -195,7 +196,7 @@ class BinlogChunkReader:
             if column is None:
                 raise unusable_order_column(rows.table, name)
             order.append(column)
-        is_unique = bool(rows.table.key) and set(rows.table.key) <= {column.key.name for column in order}
+        is_unique = contains_key(rows.table.key, [column.key.name for column in order])
         conditions = [f"({collection.condition})"] if collection.condition else []
         return _ChunkQuery(rows, order, conditions, is_unique)
 
@@ -218,8 +219,8 @@ class BinlogChunkReader:
     ) -> Chunk[RowWindow, BinlogMark]:
         rows = query.table
         scan, bounds = self._continue(connection, query, scan)
-        # Without a key, a change does not say which row it replaces, but the rows are exact.
-        is_exact = contents.position is not None and not rows.key
+        # Of equal rows, a change does not say which one it replaces, but the rows are exact.
+        is_exact = contents.position is not None and not contains_key(rows.table.key, [column.name for column in rows.columns])
         window = RowWindow(rows, lambda: self._current_version(rows.id), is_exact=is_exact)
         end, count, is_last = None, 0, True
         if scan.maximum is not None:
@@ -310,8 +311,3 @@ def _read_rows(connection: MySqlConnection, sql: str, decode: Decode, max_bytes:
         return rows, stream.ended
     finally:
         connection.stop(stream)
-
-
-def _bytes(text: str | None) -> bytes | None:
-    """The bytes of a value that :meth:`MySqlConnection.query` has returned."""
-    return None if text is None else text.encode("utf-8", "surrogateescape")

@@ -22,9 +22,8 @@ class RowWindow(ChunkWindow[list[Any], MySqlTableRows, RowChange]):
         self.table = table
         self._current_version = current_version
         self._is_exact = is_exact
-        # Without a key, only all columns identify a row.
-        self._indexes = table.key_indexes or tuple(range(len(table.columns)))
         columns = table.row_columns
+        self._indexes = tuple(i for i, column in enumerate(columns) if column.name in table.identity)
         self._cells = [(i, columns[i].type.decode, columns[i].null_value) for i in self._indexes]
 
     @property

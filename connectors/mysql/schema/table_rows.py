@@ -16,7 +16,7 @@ from connectors.cdc.schema.contracts import Judgment
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
-from connectors.cdc.schema.row_keys import key_getter
+from connectors.cdc.schema.row_keys import identifying_columns, key_getter
 from connectors.mysql.binlog import ColumnReader
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
@@ -88,10 +88,17 @@ class MySqlTableRows:
         self.judgment = Judgment() if judgment is None else judgment
         self.topic = settings.topic_naming.topic(table.database, table.name)
         self.key = filters.key_columns(table.database, table.name) or table.key
-        self.columns = [
-            column
-            for column in _captured_columns(table, self.key, settings, filters)
+        captured = [
+            (index, column, mapped)
+            for index, column, mapped in _captured_columns(table, self.key, settings, filters)
             if column.name not in self.judgment.left_out
+        ]
+        self.identity = identifying_columns(table.key, [column.name for _, column, _ in captured])
+        """The names of the columns that tell which row a change replaces."""
+        keyed = {*self.key, *self.identity}
+        self.columns = [
+            _captured(column, index, mapped, table, settings, in_key=column.name in self.key, keeps_value=column.name in keyed)
+            for index, column, mapped in captured
         ]
         by_name = {column.name: i for i, column in enumerate(self.columns)}
         if missing := [name for name in self.key if name not in by_name]:
@@ -153,24 +160,32 @@ def _type_text(column: Column) -> str:
 
 def _captured_columns(
     table: MySqlTable, key: tuple[str, ...], settings: MySqlConfig, filters: Filters
-) -> list[CapturedMySqlColumn]:
-    found: list[CapturedMySqlColumn] = []
+) -> list[tuple[int, Column, MySqlColumnType]]:
+    """The columns that are captured, with their places among all columns, and their types."""
+    found: list[tuple[int, Column, MySqlColumnType]] = []
     for index, column in enumerate(table.columns):
-        in_key = column.name in key
-        if not in_key and not filters.captures_column(table.database, table.name, column.name):
+        if column.name not in key and not filters.captures_column(table.database, table.name, column.name):
             continue
         mapped = column_type(column, settings.types, table.charset)
         if mapped is None:
             log.warning("column %s.%s of type %s is not supported and is not captured", table, column.name, column.type_name)
             continue
-        found.append(_captured(column, index, mapped, table, settings, in_key=in_key))
+        found.append((index, column, mapped))
     return found
 
 
 def _captured(
-    column: Column, index: int, mapped: MySqlColumnType, table: MySqlTable, settings: MySqlConfig, *, in_key: bool
+    column: Column,
+    index: int,
+    mapped: MySqlColumnType,
+    table: MySqlTable,
+    settings: MySqlConfig,
+    *,
+    in_key: bool,
+    keeps_value: bool,
 ) -> CapturedMySqlColumn:
-    text, raw = (_ruled(column, index, type_, table, settings, in_key=in_key) for type_ in (mapped.text, mapped.raw()))
+    """``in_key``: it is part of the record key. ``keeps_value``: a mask must keep the value for comparisons of rows."""
+    text, raw = (_ruled(column, index, type_, table, settings, keeps_value) for type_ in (mapped.text, mapped.raw()))
     mode = settings.events.converting_mode
     lenient = lenient_column(raw, str(table), mode, in_key=in_key)
     reader = (mapped if raw.schema == mapped.schema else mapped.under(raw.schema)).reader
@@ -180,10 +195,12 @@ def _captured(
     return CapturedMySqlColumn(text, reader, lenient.type.decode, mapped.select, mapped.is_bytes, column.type_name)
 
 
-def _ruled(column: Column, index: int, type_: ColumnType, table: MySqlTable, settings: MySqlConfig, *, in_key: bool) -> RowColumn:
+def _ruled(
+    column: Column, index: int, type_: ColumnType, table: MySqlTable, settings: MySqlConfig, keeps_value: bool
+) -> RowColumn:
     """Applies the rule of a column, if it has one."""
     schema = type_.schema
     plain = RowColumn(column.name, type_, schema, index, type_, type_.zero if schema.default is None else schema.default)
     source = source_type(column)
     rule = find_rule(settings.events.column_rules, str(table), column.name, source)
-    return plain if rule is None else map_column(plain, rule, str(table), source, in_key=in_key)
+    return plain if rule is None else map_column(plain, rule, str(table), source, keeps_value=keeps_value)

@@ -13,6 +13,7 @@ from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped,
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.schema.row_keys import contains_key
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
@@ -148,7 +149,7 @@ class ChunkReader:
             if scan.end is not None:
                 bounds.insert(0, after(order, scan.end))
             # Rows with equal values cannot be divided.
-            is_unique = bool(rows.table.key) and set(rows.table.key) <= set(names)
+            is_unique = contains_key(rows.table.key, names)
             limit = f"LIMIT {size}" if is_unique else f"FETCH FIRST {size} ROWS WITH TIES"
             columns = ", ".join(quote_identifier(column.name) for column in rows.columns)
             where = " AND ".join([*source.conditions, *bounds])
@@ -237,7 +238,7 @@ def _copy(connection: Connection, select: str, max_bytes: float) -> tuple[list[s
 def _window(rows: TableRows, lines: Sequence[str], traits: Traits, order: Sequence[str]) -> tuple[CopyWindow, Position | None]:
     """The rows by key, and the position of the last."""
     indexes = {column.name: i for i, column in enumerate(rows.columns)}
-    window = CopyWindow(rows, rows.key or tuple(order))
+    window = CopyWindow(rows)
     end: Position | None = None
     for line, cells in zip(lines, split_rows(lines, traits), strict=True):
         window.add_line(line, cells)

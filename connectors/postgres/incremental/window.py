@@ -6,24 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from connectors.cdc.incremental.window import ChunkWindow, Key, comparable
+from connectors.cdc.schema.column_mapping import RowColumn
+from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.schema.row_keys import identifying_columns
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
 
 
 class CopyWindow(ChunkWindow[str, TableRows, Insert | Update | Delete]):
-    """Lines of one table by the values of ``key_columns``."""
+    """Lines of one version of a table."""
 
-    def __init__(self, table: TableRows, key_columns: Sequence[str]) -> None:
+    def __init__(self, table: TableRows) -> None:
         super().__init__()
         self.table = table
-        self._key_columns = tuple(key_columns)
-        indexes = {column.name: i for i, column in enumerate(table.columns)}
-        self._cells = [(indexes[name], table.columns[indexes[name]].key_type.decode) for name in key_columns]
+        self._identity = identifying_columns(table.table.key, [column.name for column in table.columns])
+        self._cells = [(i, column) for i, column in enumerate(table.columns) if column.name in self._identity]
 
     def add_line(self, line: str, cells: Sequence[str | None]) -> None:
         """Adds a line of COPY; ``cells`` are its columns."""
-        self.add(tuple(None if (text := cells[i]) is None else comparable(decode(text)) for i, decode in self._cells), line)
+        self.add(tuple(_comparable_value(column, cells[i]) for i, column in self._cells), line)
 
     def is_of(self, table: TableRows) -> bool:
         own = self.table.table
@@ -36,22 +38,40 @@ class CopyWindow(ChunkWindow[str, TableRows, Insert | Update | Delete]):
         new = None if isinstance(change, Delete) else change.new
         if keeps_same and isinstance(change, Update) and _is_unchanged(table, change):
             return
+        if not isinstance(change, Insert) and not self._is_identified(change, table):
+            self.remove(None)
+            return
         for sent in (old, new):
             if sent is not None:
                 self.remove(self._key(table, sent, old))
 
+    def _is_identified(self, change: Update | Delete, table: TableRows) -> bool:
+        """Whether the server has sent all that identifies the old row: the whole row, or the key that it has, or keeps."""
+        is_whole = change.old is not None and not change.old_is_key
+        return is_whole or set(self._identity) <= set(table.table.key)
+
     def _key(self, table: TableRows, sent: pgoutput.Tuple, old: pgoutput.Tuple | None) -> Key | None:
         by_name = {column.name: column for column in table.columns}
         key: list[Any] = []
-        for name in self._key_columns:
-            column = by_name.get(name)
+        for _, known in self._cells:
+            column = by_name.get(known.name)
             if column is None or column.source_index >= len(sent):
                 return None
             value = _sent(sent, old, column.source_index)
             if value is pgoutput.UNCHANGED:
                 return None
-            key.append(value if not isinstance(value, bytes) else comparable(column.key_type.decode(value.decode())))
+            key.append(_comparable_value(column, value.decode() if isinstance(value, bytes) else None))
         return tuple(key)
+
+
+def _comparable_value(column: RowColumn, text: str | None) -> Any:
+    """The value of a column, unmasked. One that cannot be converted is its text: it is reported when it is emitted."""
+    if text is None:
+        return None
+    try:
+        return comparable(column.key_type.decode(text))
+    except CONVERSION_ERRORS:
+        return text
 
 
 def _sent(sent: pgoutput.Tuple, old: pgoutput.Tuple | None, index: int) -> pgoutput.Value:

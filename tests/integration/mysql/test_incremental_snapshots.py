@@ -215,7 +215,8 @@ def test_tables_without_a_key_need_a_surrogate_key(table: SignaledSource, caplog
     assert {r.key for r in rows} == {None}
 
 
-def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: SignaledSource) -> None:
+@pytest.mark.parametrize("key", ["", ":a"])
+def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: SignaledSource, key: str) -> None:
     """Nothing says which row a change replaces, so the events are replayed as a multiset of whole rows."""
     table.execute("CREATE TABLE n (a INT NOT NULL, b VARCHAR(40), INDEX (a))")
     table.execute("INSERT INTO n SELECT seq DIV 3, 'old' FROM seq_1_to_900")
@@ -223,7 +224,8 @@ def test_rows_without_a_key_that_change_are_neither_lost_nor_old(table: Signaled
     def change(db: Any, rng: random.Random) -> None:
         db.execute("UPDATE n SET b = %s WHERE a = %s LIMIT 1", (f"new{rng.randrange(5)}", rng.randrange(300)))
 
-    table.start(incremental_snapshot_chunk_size="50", read_only="true")
+    keys = {"message_key_columns": f"{table.database}.n{key}"} if key else {}
+    table.start(incremental_snapshot_chunk_size="50", read_only="true", **keys)
     with Workload(table, change):
         table.request("n", **{"surrogate-key": "a"})
         records = table.until_read()

@@ -75,6 +75,28 @@ def test_without_a_key_only_equal_rows_are_removed() -> None:
     assert window.rows() == [["1", "b"], ["1", None]]
 
 
+def test_rows_with_the_same_record_key_stay() -> None:
+    table = table_of("CREATE TABLE t (id INT PRIMARY KEY, grp INT)", **{"message.key.columns": "d.t:grp"})
+    window = window_of(table, ["1", "5"], ["2", "5"])
+    window.on_change(RowChange([2, 5], [2, 6]), table, keeps_same=False)
+    assert window.rows() == [["1", "5"]]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "changes"),
+    [
+        ("CREATE TABLE t (name VARCHAR(9), grp INT)", {}),
+        ("CREATE TABLE t (name VARCHAR(9) PRIMARY KEY, grp INT)", {"message.key.columns": "d.t:grp"}),
+    ],
+)
+def test_masked_columns_that_identify_rows_are_compared_unmasked(ddl: str, changes: dict[str, str]) -> None:
+    table = table_of(ddl, **{"column.mask.with.5.chars": "d.t.name", **changes})
+    window = window_of(table, ["a", "5"], ["b", "5"])
+    read = table.columns[0].text.type.decode
+    window.on_change(RowChange(None, [read("a"), 5]), table, keeps_same=False)
+    assert window.rows() == [["b", "5"]]
+
+
 def test_masked_keys_are_compared_unmasked() -> None:
     table = table_of("CREATE TABLE t (name VARCHAR(9) PRIMARY KEY)", **{"column.mask.with.5.chars": "d.t.name"})
     window = window_of(table, ["a"], ["b"])
