@@ -47,6 +47,12 @@ class ChunkWindow(ABC, Generic[RowT, TableT_contra, ChangeT_contra]):
         else:
             self._rows.pop(key, None)
 
+    def keep(self, old: Key | None, new: Key | None) -> None:
+        """Keeps the row of a change that is not emitted. If the chunk has it with the key ``old``, later changes would miss it:
+        the chunk must be read again. None if a key is not known."""
+        if old is None or (old != new and old in self._rows):
+            self.remove(None)
+
     def clear(self) -> None:
         """Removes all rows: the table is truncated."""
         self._rows.clear()
@@ -57,8 +63,8 @@ class ChunkWindow(ABC, Generic[RowT, TableT_contra, ChangeT_contra]):
 
     @abstractmethod
     def on_change(self, change: ChangeT_contra, table: TableT_contra, *, keeps_same: bool) -> None:
-        """Removes the rows of a change. ``table`` is its version in the stream. With ``keeps_same``, an update that changes no
-        captured column is not emitted, so its row stays."""
+        """Removes the rows of a change. ``table`` is its version in the stream. With ``keeps_same``, an update that changes
+        nothing (:func:`connectors.cdc.schema.row_keys.changes_nothing`) is not emitted, so its row stays."""
 
 
 def comparable(value: Any) -> Any:

@@ -24,6 +24,11 @@ def contains_key(key: Sequence[str], columns: Collection[str]) -> bool:
     return bool(key) and set(key) <= set(columns)
 
 
+def changes_nothing(before: Sequence[Any], after: Sequence[Any], key_of: KeyOf) -> bool:
+    """Whether an update changes no captured value, nor the record key: a mask may hide that a value of it has changed."""
+    return before == after and key_of(before) == key_of(after)
+
+
 def key_code(columns: Sequence[RowColumn], index: int, name: str) -> str:
     """The code of the value for the record key of a column whose value is in the variable ``name``; it may use ``key_value``."""
     return f"key_value({name})" if columns[index].has_key_values else name

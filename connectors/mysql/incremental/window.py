@@ -8,6 +8,7 @@ from typing import Any
 from connectors.cdc.incremental.window import ChunkWindow, Key, comparable
 from connectors.cdc.schema.column_mapping import key_value
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.schema.row_keys import changes_nothing
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.streaming.observers import RowChange
 
@@ -45,10 +46,13 @@ class RowWindow(ChunkWindow[list[Any], MySqlTableRows, RowChange]):
 
     def on_change(self, change: RowChange, table: MySqlTableRows, *, keeps_same: bool) -> None:
         before, after = change
-        if self.is_empty or self._is_exact or (keeps_same and before is not None and before == after):
+        if self.is_empty or self._is_exact:
             return
         if (before is None and after is None) or table is not self.table:
             self.remove(None)
+            return
+        if keeps_same and before is not None and after is not None and changes_nothing(before, after, table.key_of):
+            self.keep(self._key(before), self._key(after))
             return
         for values in (before, after):
             if values is not None:

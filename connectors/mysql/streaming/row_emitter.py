@@ -11,6 +11,7 @@ from connect.errors import ConnectError, DataError
 from connect.record import SourceRecord
 from connectors.cdc.schema.contracts import ContractError
 from connectors.cdc.schema.errant_rows import errant_record
+from connectors.cdc.schema.row_keys import changes_nothing
 from connectors.mysql.binlog import RowsEvent, RowsKind, TableMap
 from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
@@ -151,7 +152,7 @@ class RowEmitter:
         before, after = change
         values, rows = self._emission.values(event.header), bound.rows
         if before is not None and after is not None:
-            if self._settings.skip_unchanged and before == after:
+            if self._settings.skip_unchanged and changes_nothing(before, after, rows.key_of):
                 return
             old_key, new_key = rows.key_of(before), rows.key_of(after)
             if old_key is not None and new_key is not None and old_key != new_key:

@@ -8,7 +8,7 @@ from typing import Any
 from connectors.cdc.incremental.window import ChunkWindow, Key, comparable
 from connectors.cdc.schema.column_mapping import RowColumn
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
-from connectors.cdc.schema.row_keys import identifying_columns
+from connectors.cdc.schema.row_keys import changes_nothing, identifying_columns
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.pgoutput import Delete, Insert, Update
@@ -37,6 +37,8 @@ class CopyWindow(ChunkWindow[str, TableRows, Insert | Update | Delete]):
         old = None if isinstance(change, Insert) else change.old
         new = None if isinstance(change, Delete) else change.new
         if keeps_same and isinstance(change, Update) and _is_unchanged(table, change):
+            assert old is not None
+            self.keep(self._key(table, old, old), self._key(table, change.new, old))
             return
         if not isinstance(change, Insert) and not self._is_identified(change, table):
             self.remove(None)
@@ -80,10 +82,20 @@ def _sent(sent: pgoutput.Tuple, old: pgoutput.Tuple | None, index: int) -> pgout
 
 
 def _is_unchanged(table: TableRows, update: pgoutput.Update) -> bool:
+    """Whether the stream does not emit an update if it skips those that change nothing."""
     old = update.old
-    return old is not None and not update.old_is_key and _values(table, update.new, old) == _values(table, old, old)
+    if old is None or update.old_is_key:
+        return False
+    try:
+        return changes_nothing(_values(table, old, old), _values(table, update.new, old), table.key_of)
+    except CONVERSION_ERRORS:  # it is reported in its place
+        return False
 
 
 def _values(table: TableRows, sent: pgoutput.Tuple, old: pgoutput.Tuple) -> list[Any]:
-    values = [(column, _sent(sent, old, column.source_index)) for column in table.columns]
-    return [comparable(column.type.decode(value.decode())) if isinstance(value, bytes) else value for column, value in values]
+    """The values as events have them: a mask hides nulls, too."""
+    found: list[Any] = []
+    for column in table.columns:
+        value = _sent(sent, old, column.source_index)
+        found.append(comparable(column.type.decode(value.decode())) if isinstance(value, bytes) else column.null_value)
+    return found

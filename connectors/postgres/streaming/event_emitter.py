@@ -15,6 +15,7 @@ from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connect.text_records import MixedTextRecords
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
+from connectors.cdc.schema.row_keys import changes_nothing
 from connectors.cdc.streaming.transaction_metadata import MESSAGES, TransactionMetadata
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.offsets import StoredOffset, StreamPosition
@@ -289,7 +290,7 @@ class ChangeEventEmitter:
         else:
             new = _decoded(rows.decode_before_fill, data, skip_tuple(data, _MARKER_AT + 1) + 3)
             rows.fill_unchanged(new, old)
-        if self._settings.skip_unchanged and marker != KEY_TUPLE and old == new:
+        if self._settings.skip_unchanged and marker != KEY_TUPLE and changes_nothing(old, new, rows.key_of):
             return
         old_key, new_key = rows.key_of(old), rows.key_of(new)
         if new_key is None or old_key is None or old_key == new_key:

@@ -87,6 +87,36 @@ def test_masked_columns_are_compared_unmasked() -> None:
     assert window.rows() == ["1", "2"]
 
 
+def test_a_row_stays_if_its_change_is_not_emitted() -> None:
+    """What the stream skips, the chunk has to have; a mask hides the change, also that of a null, but not of the record key."""
+    masked = table_of(column_mask_with_5_chars="public.t.name")
+    window = window_of(masked, ["1", "a", "5"])
+    for old, new in ((b"a", b"a"), (b"a", b"x"), (None, b"x")):
+        change = Update(1, row(b"1", old, b"5"), False, row(b"1", new, b"5"))
+        window.on_change(change, masked, keeps_same=True)
+        assert (window.rows(), window.is_stale) == (["0"], False)
+    window.on_change(change, masked, keeps_same=False)
+    assert window.is_empty
+
+
+@pytest.mark.parametrize(("key", "left", "is_stale"), [("", [], False), ("public.t:id", ["0"], True)])
+def test_a_masked_key_that_changes_does_not_stay(key: str, left: list[str], is_stale: bool) -> None:
+    """With another record key, the change is skipped, but later ones would not find the row."""
+    table = table_of(("name",), column_mask_with_5_chars="public.t.name", message_key_columns=key)
+    window = window_of(table, ["1", "a", "5"])
+    window.on_change(Update(1, row(b"2", b"b", b"5"), False, row(b"2", b"x", b"5")), table, keeps_same=True)
+    assert (window.rows(), window.is_stale) == (["0"], False)
+    window.on_change(Update(1, row(b"1", b"a", b"5"), False, row(b"1", b"x", b"5")), table, keeps_same=True)
+    assert (window.rows(), window.is_stale) == (left, is_stale)
+
+
+def test_a_change_that_cannot_be_converted_is_reported_so_its_row_goes() -> None:
+    table = table_of()
+    window = window_of(table, ["1", "a", "5"])
+    window.on_change(Update(1, row(b"1", b"a", b"?"), False, row(b"1", b"a", b"6")), table, keeps_same=True)
+    assert window.is_empty
+
+
 @pytest.mark.parametrize(
     "change",
     [

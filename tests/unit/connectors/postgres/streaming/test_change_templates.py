@@ -273,7 +273,7 @@ def expected_events(
         if configured.tombstones and old_key is not None:
             events.append((rows.topic, old_key, None, headers))
         return events
-    if configured.skip_unchanged and before is not None and before == after:
+    if configured.skip_unchanged and before is not None and before == after and old_key == new_key:
         return []
     if old_key is not None and old_key != new_key:
         gone = ["__debezium.newkey", *headers]
@@ -327,6 +327,17 @@ def test_records_are_not_created_to_be_written(monkeypatch: pytest.MonkeyPatch) 
         "__debezium.context.connectorLogicalName",
         "__debezium.context.taskId",
     ]
+
+
+def test_an_update_is_not_skipped_if_a_mask_hides_the_change_of_its_key() -> None:
+    stream = simple_stream(**{"skip.messages.without.change": "true", "column.mask.with.3.chars": r"public\.t0\.c3"})
+    other: list[Value] = [*PLAIN[:3], "another", *PLAIN[4:]]
+    stream.change(b"U", 0, (b"O", PLAIN), PLAIN)
+    stream.change(b"U", 0, (b"O", PLAIN), other)
+    records = list(stream.emitter.take_records())
+    assert [record.value and record.value["op"] for record in records] == ["d", None, "c"]
+    assert [record.key["c3"] for record in records] == ["a name", "a name", "another"]
+    assert {record.value[at]["c3"] for record, at in zip(records[::2], ("before", "after"), strict=True)} == {"***"}
 
 
 def test_a_null_in_a_required_column_makes_it_optional() -> None:
