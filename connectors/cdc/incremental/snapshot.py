@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
 from connect import crash_points
+from connect.backoff import Backoff
 from connect.record import SourceRecord
 from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, ChunkSource, TableSkipped, WindowT
 from connectors.cdc.incremental.context import DataCollection, IncrementalContext
@@ -28,7 +29,7 @@ _REQUESTS = "incremental_snapshot_requests"
 """Our own key in offsets: signals whose tables are not known yet."""
 _BACKFILL = "backfill"
 """Takes the place of a signal's ID."""
-_RETRY_S = 0.05
+_FIRST_RETRY_S, _MAX_RETRY_S = 0.05, 1.0
 _LOG_DELAY_S = 10.0
 
 
@@ -43,8 +44,9 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
         notifier: Notifier,
         *,
         skips_unchanged: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``skips_unchanged``: updates that change no captured column are not emitted."""
+        """``skips_unchanged``: updates that change no captured column are not emitted. ``clock`` returns seconds."""
         self._source = source
         self._observers = observers
         self._watermarks = watermarks
@@ -53,7 +55,7 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
         self._context = IncrementalContext(source.java_keys)
         self._requests: list[SnapshotRequest] = []
         self._chunk: Chunk[WindowT, MarkT] | None = None
-        self._delay = _Delay()
+        self._delay = _Delay(clock)
         self._rows = 0
         self._has_started = False
         observers.add(self)
@@ -114,6 +116,7 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
         log.info("incremental snapshot: stopping %s", ", ".join(map(str, stopped)) or "no table")
         if stopped and stopped[0] is context.current:
             self._drop_chunk()
+            self._delay.reset()
             self._rows = 0
         signal = context.signal_id or signal_id
         context.remove(stopped)
@@ -178,9 +181,8 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
 
     def _read_chunk(self, collection: DataCollection) -> None:
         self._has_started = True
-        self._watermarks.open(collection)
-        chunk = self._source.read(collection, self._context.scan)
-        self._watermarks.close()
+        with self._watermarks.window(collection):
+            chunk = self._source.read(collection, self._context.scan)
         if chunk.scan != self._context.scan:
             self._context.start_scan(chunk.scan)
             if chunk.scan.end is None and chunk.scan.maximum is not None:
@@ -216,6 +218,7 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
         self._notifier.table_completed(context, self._rows, status)
         signal_id = context.signal_id
         context.complete_table()
+        self._delay.reset()
         self._rows = 0
         if not context.is_running:
             self._notifier.completed(signal_id)
@@ -249,18 +252,20 @@ class IncrementalSnapshot(Generic[WindowT, MarkT]):
 class _Delay:
     """Waits between two attempts to read a chunk, and warns once if there are many."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._backoff = Backoff(_FIRST_RETRY_S, _MAX_RETRY_S)
         self._started: float | None = None
         self._next = 0.0
         self._is_logged = False
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self._next
+        return self._clock() >= self._next
 
     def start(self, reason: str) -> None:
-        now = time.monotonic()
-        self._next = now + _RETRY_S
+        now = self._clock()
+        self._next = now + self._backoff.next_delay_s()
         if self._started is None:
             self._started = now
         elif not self._is_logged and now - self._started > _LOG_DELAY_S:
@@ -268,6 +273,7 @@ class _Delay:
             log.warning("%s", reason)
 
     def reset(self) -> None:
+        self._backoff.reset()
         self._started, self._next, self._is_logged = None, 0.0, False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from connect.record import SourceRecord
+from connect.testing import ManualClock
 from connectors.cdc.config.signal_keys import NotificationSettings
-from connectors.cdc.errors import RejectedStatementError
+from connectors.cdc.errors import ConnectionLostError, RejectedStatementError
 from connectors.cdc.incremental.chunks import Chunk, ChunkDelayed, TableSkipped, continue_scan
 from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import JavaKeys
@@ -36,6 +38,7 @@ _CONFIG = {
     "schema.history.internal.kafka.bootstrap.servers": "k:9092",
     "signal.data.collection": "d.signals",
 }
+OPEN, CLOSE = "snapshot-window-open", "snapshot-window-close"
 Table = tuple[str, str]
 Change = tuple[int | None, int | None]
 """The keys before and after a change."""
@@ -98,19 +101,21 @@ class ScriptedSource:
 
 
 class Writer:
-    """Keeps the IDs of the rows of the signal table."""
+    """Keeps what was written to the signal table, and the types of its rows by their IDs."""
 
     def __init__(self) -> None:
-        self.types: list[str] = []
+        self.written: list[str] = []
+        self.rows: dict[str, str] = {}
         self.refuses = False
 
     def insert(self, signal_id: str, signal_type: str, data: str) -> None:
         if self.refuses:
             raise RejectedStatementError("read-only")
-        self.types.append(signal_type)
+        self.written.append(signal_type)
+        self.rows[signal_id] = signal_type
 
     def delete(self, signal_id: str) -> None:
-        self.types.pop()
+        self.written.append(f"delete {self.rows.pop(signal_id)}")
 
 
 class Rig:
@@ -123,7 +128,10 @@ class Rig:
         values = settings(**changes)
         notifier = Notifier(NotificationSettings(frozenset(), None), "shop")
         watermarks = Watermarks(values, self.writer)
-        self.snapshot = IncrementalSnapshot(source, self.observers, watermarks, notifier, skips_unchanged=False)
+        self.clock = ManualClock()
+        self.snapshot = IncrementalSnapshot(
+            source, self.observers, watermarks, notifier, skips_unchanged=False, clock=self.clock.monotonic
+        )
         for table in source.rows:
             self.observers.bind(table, table)
 
@@ -154,7 +162,7 @@ def test_chunks_are_emitted_at_their_positions_until_the_table_is_read() -> None
     rig.snapshot.advance()
     rig.snapshot.advance()
     assert rig.source.finished == 1
-    assert rig.writer.types == ["snapshot-window-open", "snapshot-window-close"] * 2
+    assert rig.writer.written == [OPEN, CLOSE] * 2
 
 
 def test_changes_replace_rows_and_unknown_ones_the_whole_chunk() -> None:
@@ -185,16 +193,45 @@ def test_truncate_removes_the_rows_and_a_lost_connection_the_chunk() -> None:
     assert rig.reach() == [3]
 
 
-def test_a_delayed_chunk_is_read_later_and_a_table_that_cannot_be_read_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.cdc.incremental.snapshot._RETRY_S", 0.0)
-    source = ScriptedSource({_T: [1, 2], _U: [5]}, [ChunkDelayed("wait"), TableSkipped("NO_PRIMARY_KEY", "no key")])
+def test_a_delayed_chunk_is_read_later_and_a_table_that_cannot_be_read_is_skipped() -> None:
+    delays = [ChunkDelayed("wait") for _ in range(7)]
+    source = ScriptedSource({_T: [1, 2], _U: [5]}, [*delays, TableSkipped("NO_PRIMARY_KEY", "no key"), ChunkDelayed("wait")])
     rig = Rig(source)
     rig.execute(r"d\..*")
-    rig.snapshot.advance()
+    for wait_s in (0, 0.05, 0.1, 0.2, 0.4, 0.8, 1, 1):
+        left = len(source.problems)
+        if wait_s:
+            rig.clock.advance(wait_s * 0.9)
+            rig.snapshot.advance()
+            assert len(source.problems) == left
+        rig.clock.advance(wait_s * 0.2)
+        rig.snapshot.advance()
+        assert len(source.problems) == left - 1
     assert not rig.observers.awaits_mark
-    rig.snapshot.advance()  # skips t
+    rig.snapshot.advance()  # the next table, whose first attempt waits for nothing
+    assert source.problems == []
+    rig.clock.advance(0.05)
     rig.snapshot.advance()
     assert rig.reach() == [5]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "written"), [("insert_insert", [OPEN, CLOSE, OPEN]), ("insert_delete", [OPEN, f"delete {OPEN}", OPEN])]
+)
+@pytest.mark.parametrize(
+    "problem", [ChunkDelayed("wait"), TableSkipped("NO_PRIMARY_KEY", "no key"), ConnectionLostError("the server is gone")]
+)
+def test_the_window_of_a_chunk_that_is_not_read_is_closed(problem: Exception, strategy: str, written: list[str]) -> None:
+    rig = Rig(ScriptedSource({_T: [1], _U: [1]}, [problem]), incremental_snapshot_watermarking_strategy=strategy)
+    rig.execute(r"d\..*")
+    with contextlib.suppress(ConnectionLostError):
+        rig.snapshot.advance()
+    is_lost = isinstance(problem, ConnectionLostError)
+    assert rig.writer.written == (written[:1] if is_lost else written[:2])
+    rig.clock.advance(1)
+    rig.snapshot.advance()
+    assert rig.writer.written[:3] == written
+    assert len(rig.writer.written) == 4
 
 
 def test_watermarks_that_are_rejected_are_not_written_again() -> None:
@@ -206,19 +243,24 @@ def test_watermarks_that_are_rejected_are_not_written_again() -> None:
     assert rig.reach() == [1, 2]
     rig.snapshot.advance()
     assert rig.reach() == [3]
-    assert rig.writer.types == []
+    assert rig.writer.written == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "types"),
-    [({"read_only": "true"}, []), ({"incremental_snapshot_watermarking_strategy": "insert_delete"}, [])],
+    ("changes", "written"),
+    [
+        ({"read_only": "true"}, []),
+        ({"signal_data_collection": ""}, []),
+        ({"incremental_snapshot_watermarking_strategy": "insert_delete"}, [OPEN, f"delete {OPEN}"]),
+    ],
 )
-def test_watermarks_are_not_written_or_are_deleted(changes: dict[str, str], types: list[str]) -> None:
+def test_watermarks_are_not_written_or_are_deleted(changes: dict[str, str], written: list[str]) -> None:
     rig = Rig(ScriptedSource({_T: [1]}), **changes)
     rig.execute("d.t")
     rig.snapshot.advance()
     assert rig.reach() == [1]
-    assert rig.writer.types == types
+    assert rig.writer.written == written
+    assert rig.writer.rows == {}
 
 
 def test_an_offset_continues_behind_the_last_chunk() -> None:
