@@ -18,6 +18,7 @@ from connectors.mysql.binlog import GtidSet
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
 from connectors.mysql.server import ServerInfo, read_executed
+from connectors.mysql.snapshot.point import read_snapshot_position
 from connectors.mysql.streaming.observers import is_place_at_or_before
 
 
@@ -66,12 +67,5 @@ def start_transaction(connection: MySqlConnection, server: ServerInfo) -> Snapsh
     if not server.is_mariadb and server.uses_gtids:
         executed = read_executed(connection, server)
     connection.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-    position = _read_snapshot_position(connection) if server.is_mariadb else None
+    position = read_snapshot_position(connection) if server.is_mariadb else None
     return SnapshotContents(position, executed if isinstance(executed, GtidSet) else None)
-
-
-def _read_snapshot_position(connection: MySqlConnection) -> BinlogPosition | None:
-    """Reads MariaDB's position of the transaction's snapshot; None if it has none, such as with Galera."""
-    status = {str(name).lower(): value for name, value in connection.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")}
-    file, position = status.get("binlog_snapshot_file"), status.get("binlog_snapshot_position")
-    return BinlogPosition(file, int(position)) if file and position else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from connect.errors import ConfigError
@@ -55,34 +56,36 @@ def _start_once(connections: Sequence[MySqlConnection], server: ServerInfo, *, i
         before = read_position(connections[0], server)
     for connection in connections:
         connection.execute(_START)
-    places = [_snapshot_place(connection) for connection in connections]
-    first = places[0]
+    positions = [read_snapshot_position(connection) for connection in connections]
+    first = positions[0]
     if first is not None:
-        if not is_locked and any(place != first for place in places):
+        if not is_locked and any(position != first for position in positions):
             return None
-        return _position(connections[0], server, *first)
+        return _with_gtids(connections[0], server, first)
     position = read_position(connections[0], server)
     return position if is_locked or position == before else None
 
 
-def _snapshot_place(connection: MySqlConnection) -> tuple[str, int] | None:
-    """File and position of the connection's consistent snapshot; None if the server does not report them."""
-    rows = connection.query("SHOW STATUS LIKE 'binlog_snapshot_%'")
-    found = {str(name).lower(): value for name, value in rows}
-    file, position = found.get("binlog_snapshot_file"), found.get("binlog_snapshot_position")
-    return (file, int(position)) if file and position else None
+def read_snapshot_position(connection: MySqlConnection) -> BinlogPosition | None:
+    """Reads the position of the connection's consistent snapshot, with the GTIDs that Percona Server reports; None if the server
+    reports none, such as MySQL, and MariaDB with Galera."""
+    rows = connection.query("SHOW STATUS LIKE 'binlog\\_snapshot\\_%'")
+    status = {str(name).lower(): value for name, value in rows}
+    file, position = status.get("binlog_snapshot_file"), status.get("binlog_snapshot_position")
+    gtids = status.get("binlog_snapshot_gtid_executed")
+    return BinlogPosition(file, int(position), gtids or None) if file and position else None
 
 
-def _position(connection: MySqlConnection, server: ServerInfo, file: str, position: int) -> BinlogPosition:
-    if server.is_mariadb:
-        text = connection.query("SELECT BINLOG_GTID_POS(%s, %s)", (file, position))[0][0]
-        if text is None:
-            raise ConfigError(
-                f"{connection.address.where} has no GTIDs for its own position {file}:{position}: its binary log is not readable",
-                key="database.hostname",
-            )
-        gtids = parse_gtids(text)
-        return BinlogPosition(file, position, None if gtids is None else str(gtids))
-    found = connection.query("SHOW STATUS LIKE 'binlog_snapshot_gtid_executed'")
-    text = found[0][1] if found and server.uses_gtids else None
-    return BinlogPosition(file, position, str(GtidSet.parse(text)) if text else None)
+def _with_gtids(connection: MySqlConnection, server: ServerInfo, found: BinlogPosition) -> BinlogPosition:
+    if not server.is_mariadb:
+        text = found.gtids if server.uses_gtids else None
+        return replace(found, gtids=str(GtidSet.parse(text)) if text else None)
+    text = connection.query("SELECT BINLOG_GTID_POS(%s, %s)", (found.file, found.position))[0][0]
+    if text is None:
+        raise ConfigError(
+            f"{connection.address.where} has no GTIDs for its own position {found.file}:{found.position}: its binary log is not "
+            "readable",
+            key="database.hostname",
+        )
+    gtids = parse_gtids(text)
+    return replace(found, gtids=None if gtids is None else str(gtids))

@@ -444,7 +444,7 @@ def no_position(connection: Any) -> None:
 
 
 def test_without_a_position_of_the_snapshot_watermarks_make_rows_visible(table: SignaledSource, monkeypatch: Any) -> None:
-    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    monkeypatch.setattr("connectors.mysql.incremental.visibility.read_snapshot_position", no_position)
     table.start(incremental_snapshot_chunk_size="100")
     replayed = ReplayedTopic("t")
     with Workload(table, change_anything):
@@ -455,7 +455,7 @@ def test_without_a_position_of_the_snapshot_watermarks_make_rows_visible(table: 
 
 
 def test_without_a_position_and_watermarks_the_table_is_skipped(table: SignaledSource, monkeypatch: Any, caplog: Any) -> None:
-    monkeypatch.setattr("connectors.mysql.incremental.visibility._read_snapshot_position", no_position)
+    monkeypatch.setattr("connectors.mysql.incremental.visibility.read_snapshot_position", no_position)
     table.start(read_only="true")
     table.request("t")
     assert not any(map(is_read, table.source.quiet()))

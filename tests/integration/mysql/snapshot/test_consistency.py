@@ -282,7 +282,7 @@ def test_connection_that_is_lost_is_replaced_by_the_others(source: SnapshotSourc
 def as_mysql(source: SnapshotSource, monkeypatch: pytest.MonkeyPatch) -> SnapshotSource:
     """The server is taken for MySQL, which does not report the position of a consistent snapshot."""
     create_tables(source)
-    monkeypatch.setattr(point, "_snapshot_place", lambda connection: None)
+    monkeypatch.setattr(point, "read_snapshot_position", lambda connection: None)
     monkeypatch.setattr(rig, "read_server", lambda sql: replace(read_server(sql), is_mariadb=False, version=(8, 0, 36)))
     return source
 
