@@ -23,7 +23,7 @@ from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.incremental.events import IncrementalRowEvents
 from connectors.mysql.incremental.order_columns import OrderColumn, order_column, position_of, rows_after, rows_up_to
 from connectors.mysql.incremental.signal_writer import MySqlSignalWriter
-from connectors.mysql.incremental.visibility import FollowedPosition, SnapshotContents, start_transaction
+from connectors.mysql.incremental.visibility import FollowedPosition, SnapshotContents, check_visibility, start_transaction
 from connectors.mysql.incremental.window import RowWindow
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.model import TableId
@@ -133,7 +133,7 @@ class BinlogChunkReader:
         query = self._query(self._tables.snapshot_rows(rows.table), collection)
         try:
             with _transaction(connection, self._stream.server()) as contents:
-                self._check_visibility(contents)
+                check_visibility(contents, self._stream.position(), has_watermark=self._writer.has_written)
                 chunk = self._read(connection, query, scan, contents)
         except MySqlServerError as e:
             if e.number in (_LOCKED, _TABLE_CHANGED):
@@ -199,18 +199,6 @@ class BinlogChunkReader:
         is_unique = contains_key(rows.table.key, [column.key.name for column in order])
         conditions = [f"({collection.condition})"] if collection.condition else []
         return _ChunkQuery(rows, order, conditions, is_unique)
-
-    def _check_visibility(self, contents: SnapshotContents) -> None:
-        if contents.contains(self._stream.position()):
-            return
-        if contents.position is not None or contents.executed is not None:
-            raise ChunkDelayed("a streamed transaction is not visible yet")
-        if not self._writer.has_written:
-            raise TableSkipped(
-                "SQL_EXCEPTION",
-                "the server does not say which transactions a snapshot has: enable GTIDs (gtid_mode=ON), or let the connector "
-                "write to a signal table (signal.data.collection, read.only=false)",
-            )
 
     # --- rows -------------------------------------------------------------------------------------------------------------------
 

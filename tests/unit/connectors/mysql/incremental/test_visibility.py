@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from connectors.cdc.incremental.chunks import ChunkDelayed, TableSkipped
 from connectors.mysql.binlog import GtidSet
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.incremental.visibility import SnapshotContents, start_transaction
+from connectors.mysql.incremental.visibility import SnapshotContents, check_visibility, start_transaction
 from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.server import ServerInfo
 from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
@@ -34,7 +35,8 @@ def between(file: str, position: int, gtids: str | None = None) -> At:
 
 def inside(event_position: int, gtid: str | None = None) -> At:
     """In a transaction that begins at 100."""
-    return At(BinlogPosition("binlog.000002", 100, events=2), event_position=event_position, gtid=gtid, is_in_transaction=True)
+    begin = BinlogPosition("binlog.000002", 100, f"{UUID}:1-4", events=2)
+    return At(begin, event_position=event_position, gtid=gtid, is_in_transaction=True)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +62,34 @@ def test_exact_snapshots_must_not_be_behind_the_stream(stream: At, contains: boo
         (between("binlog.000002", 500, f"{UUID}:1-6"), False),
         (inside(200, f"{UUID}:5"), True),
         (inside(200, f"{UUID}:6"), False),
-        (between("binlog.000002", 500), True),
+        (inside(200), None),
+        (between("binlog.000002", 500), None),
     ],
 )
-def test_executed_transactions_must_have_those_of_the_stream(stream: At, contains: bool) -> None:
+def test_executed_transactions_must_have_those_of_the_stream(stream: At, contains: bool | None) -> None:
     assert SnapshotContents(None, GtidSet.parse(f"{UUID}:1-5")).contains(stream) is contains
 
 
-def test_a_server_that_says_nothing_proves_nothing() -> None:
-    assert not SnapshotContents(None, None).contains(between("binlog.000001", 4))
+@pytest.mark.parametrize(
+    ("contents", "stream"),
+    [
+        (SnapshotContents(None, None), between("binlog.000001", 4)),
+        (SnapshotContents(None, None), between("binlog.000001", 4, f"{UUID}:1-5")),
+        (SnapshotContents(None, GtidSet.parse(f"{UUID}:1-5")), between("binlog.000001", 4)),
+    ],
+)
+def test_without_gtids_only_a_watermark_proves_anything(contents: SnapshotContents, stream: At) -> None:
+    """The server has none, or the offset with which the stream began. Waiting would not help."""
+    check_visibility(contents, stream, has_watermark=True)
+    with pytest.raises(TableSkipped, match=r"enable GTIDs \(gtid_mode=ON\) .* or let the connector write to a signal table"):
+        check_visibility(contents, stream, has_watermark=False)
+
+
+def test_a_watermark_does_not_replace_what_the_server_says() -> None:
+    contents = SnapshotContents(None, GtidSet.parse(f"{UUID}:1-5"))
+    check_visibility(contents, between("binlog.000001", 4, f"{UUID}:1-5"), has_watermark=False)
+    with pytest.raises(ChunkDelayed, match="not visible yet"):
+        check_visibility(contents, between("binlog.000001", 4, f"{UUID}:1-6"), has_watermark=True)
 
 
 class ScriptedConnection(MySqlConnection):
