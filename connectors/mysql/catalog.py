@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,15 +68,41 @@ def read_tables(connection: MySqlConnection, databases: Collection[str] | None =
 def read_primary_keys(connection: MySqlConnection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Reads the columns of the primary keys of tables (database, name), in their order; tables without one are missing."""
     found: dict[tuple[str, str], list[str]] = {}
-    for start in range(0, len(tables), _MOST_IN_QUERY):
-        part = tables[start : start + _MOST_IN_QUERY]
-        pairs = ", ".join(f"({quote_value(database)}, {quote_value(name)})" for database, name in part)
+    for named in _named(tables):
         for database, name, column in connection.query(
             "SELECT table_schema, table_name, column_name FROM information_schema.statistics WHERE index_name = 'PRIMARY' "
-            f"AND (table_schema, table_name) IN ({pairs}) ORDER BY table_schema, table_name, seq_in_index"
+            f"AND {named} ORDER BY table_schema, table_name, seq_in_index"
         ):
             found.setdefault((str(database), str(name)), []).append(str(column))
     return {table: tuple(columns) for table, columns in found.items()}
+
+
+def read_column_orders(
+    connection: MySqlConnection, tables: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, tuple[str, ...]]]:
+    """Reads on what the order of columns depends besides their types, by table (database, name) and column: the character set and
+    the collation, and for ENUM and SET the declaration with its values. Columns without any of it are missing."""
+    found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
+    for named in _named(tables):
+        for database, name, column, *order in connection.query(
+            "SELECT table_schema, table_name, column_name, character_set_name, collation_name, "
+            "IF(data_type IN ('enum', 'set'), column_type, '') FROM information_schema.columns "
+            f"WHERE collation_name IS NOT NULL AND {named}"
+        ):
+            found.setdefault((str(database), str(name)), {})[str(column)] = tuple(text or "" for text in order)
+    return found
+
+
+def _named(tables: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """SQL conditions for tables, each for as many as a query may have. MariaDB opens no others for that of a single table."""
+    if len(tables) == 1:
+        ((database, name),) = tables
+        yield f"table_schema = {quote_value(database)} AND table_name = {quote_value(name)}"
+        return
+    for start in range(0, len(tables), _MOST_IN_QUERY):
+        part = tables[start : start + _MOST_IN_QUERY]
+        pairs = ", ".join(f"({quote_value(database)}, {quote_value(name)})" for database, name in part)
+        yield f"(table_schema, table_name) IN ({pairs})"
 
 
 def read_collations(connection: MySqlConnection) -> dict[int, str]:

@@ -96,19 +96,20 @@ def continue_scan(
     scan: TableScan,
     columns: tuple[str, ...],
     types: tuple[str, ...],
+    orders: tuple[str, ...],
     read_maximum: Callable[[], Position | None],
 ) -> TableScan:
-    """Returns how far a table is read, from its start if other columns order its rows now, or these have other types.
+    """Returns how far a table is read, from its start if other columns order its rows now, or these have other types or orders.
 
     ``read_maximum`` reads the highest position; None if there are no rows.
     """
-    is_same = scan.columns in ((), columns) and scan.types in ((), types)
+    is_same = scan.columns in ((), columns) and scan.types in ((), types) and scan.orders in ((), orders)
     if not is_same or (scan.end is not None and len(scan.end) != len(columns)):
         log.warning("incremental snapshot: the key of %s has changed; reading the table from its start", table)
         scan = TableScan()
     if scan.maximum is None:
-        return TableScan(columns, types, None, read_maximum())
-    return scan if scan.columns else TableScan(columns, types, scan.end, scan.maximum)
+        return TableScan(columns, types, None, read_maximum(), orders)
+    return TableScan(columns, types, scan.end, scan.maximum, orders)
 
 
 class SignalTableWriter(Protocol):

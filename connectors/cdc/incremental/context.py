@@ -43,15 +43,17 @@ class DataCollection:
 
 @dataclass(frozen=True, slots=True)
 class TableScan:
-    """How far a table is read: up to ``end``, of at most ``maximum``. ``columns`` order the rows; ``types`` are their types.
+    """How far a table is read: up to ``end``, of at most ``maximum``. ``columns`` order the rows; ``types`` are their types, and
+    ``orders`` says what else their order depends on, such as collations.
 
-    ``columns`` is empty if an offset of Debezium does not say.
+    ``columns`` is empty if an offset of Debezium does not say, ``orders`` also if an earlier release has stored it.
     """
 
     columns: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     end: Position | None = None
     maximum: Position | None = None
+    orders: tuple[str, ...] = ()
 
 
 class IncrementalContext:
@@ -155,6 +157,8 @@ class IncrementalContext:
         stored[_COLLECTIONS] = _json([_stored_collection(c) for c in self._collections])
         stored[_CORRELATION_ID] = self._signal_id
         chunk: dict[str, Any] = {"columns": scan.columns, "types": scan.types, "end": scan.end, "maximum": scan.maximum}
+        if any(scan.orders):
+            chunk["orders"] = scan.orders
         if self._is_paused:
             chunk["paused"] = True
         stored[_CHUNK] = _json(chunk)
@@ -170,7 +174,8 @@ class IncrementalContext:
             chunk = json.loads(offset[_CHUNK])
             self._is_paused = bool(chunk.get("paused"))
             end, maximum = (None if chunk[name] is None else tuple(chunk[name]) for name in ("end", "maximum"))
-            self._scan = TableScan(tuple(chunk["columns"]), tuple(chunk["types"]), end, maximum)
+            orders = tuple(chunk.get("orders", ()))
+            self._scan = TableScan(tuple(chunk["columns"]), tuple(chunk["types"]), end, maximum, orders)
             return
         try:
             end, maximum = self._keys.parse(offset.get(_PRIMARY_KEY)), self._keys.parse(offset.get(_MAXIMUM_KEY))

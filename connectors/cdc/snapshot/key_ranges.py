@@ -7,6 +7,8 @@ Debezium and earlier releases ignore the field, and start the snapshot over.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,11 @@ MAX_TEXT = 256 << 10
 
 Key = tuple[str, ...]
 """The texts of a row's key columns, as the server prints them."""
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """Returns a short text that differs if the parts do, which are values of JSON."""
+    return base64.b64encode(hashlib.sha256(orjson.dumps(parts)).digest()[:6]).decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.incremental.keyset import order_by
 from connectors.cdc.schema.row_keys import contains_key
+from connectors.cdc.snapshot.key_ranges import fingerprint_of
 from connectors.databases.mysql.row_decoder import Decode
-from connectors.mysql.catalog import read_tables
+from connectors.mysql.catalog import read_column_orders, read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
 from connectors.mysql.errors import MySqlServerError
@@ -221,17 +222,19 @@ class BinlogChunkReader:
         """Returns how far the table is read, and the conditions for the rows that are left."""
         table, order = query.table.table, query.order
         columns, types = tuple(column.key.name for column in order), tuple(column.type_name for column in order)
+        found = read_column_orders(connection, [table.id]).get(table.id, {})
+        orders = tuple(fingerprint_of(*found[name]) if name in found else "" for name in columns)
 
         def read_maximum() -> Position | None:
             return query.position(connection, [], " LIMIT 1", descending=True)
 
         if not scan.columns and not all(column.has_java_value for column in order):
             scan = TableScan()  # Debezium's texts are not ours
-        scan = continue_scan(table, scan, columns, types, read_maximum)
+        scan = continue_scan(table, scan, columns, types, orders, read_maximum)
         try:
             return scan, _bounds(order, scan)
         except ValueError:  # Debezium's offset has a text that is none of this type
-            scan = continue_scan(table, TableScan(), columns, types, read_maximum)
+            scan = continue_scan(table, TableScan(), columns, types, orders, read_maximum)
             return scan, _bounds(order, scan)
 
     def _fill(

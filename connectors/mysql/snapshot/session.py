@@ -15,6 +15,7 @@ from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
 from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
 from connectors.cdc.snapshot.reader import SnapshotReader
 from connectors.cdc.snapshot.table_read import TableRead
+from connectors.mysql.catalog import read_column_orders
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.offsets import BinlogPosition, snapshot_offset
@@ -169,7 +170,8 @@ class MySqlSnapshotSession:
             self._recorder.settle(found, self._offset(last=False))
         if not found:
             log.warning("the snapshot reads no rows: no table on %s is captured", self._settings.address.where)
-        plans = [self._plan_table(table, catalog) for table in found.values()]
+        orders = read_column_orders(self._sessions.catalog(), list(found))
+        plans = [self._plan_table(table, catalog, orders.get(id, {})) for id, table in found.items()]
         self._check_access(plans)
         state = SnapshotState.parse(request.state)
         state.keep({str(plan.rows.table): plan.fingerprint for plan in plans})
@@ -212,13 +214,14 @@ class MySqlSnapshotSession:
     def _create_offset(self, last: bool, state: str | None) -> Mapping[str, Any]:
         return snapshot_offset(self.position, int(time.time()), last=last, state=state)
 
-    def _plan_table(self, table: MySqlTable, catalog: CatalogTables) -> MySqlTablePlan:
+    def _plan_table(self, table: MySqlTable, catalog: CatalogTables, orders: Mapping[str, Sequence[str]]) -> MySqlTablePlan:
         info = catalog.infos[table.id]
         snapshot = self._settings.snapshot
         reads_ranges = snapshot.resumes or (snapshot.max_threads > 1 and not snapshot.table_per_thread)
         return plan_table(
             self._tables.snapshot_rows(table),
             self._settings,
+            orders,
             estimated_rows=info.rows or 0,
             size_bytes=info.size_bytes,
             has_full_images=reads_ranges and self._server.row_image == "FULL",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import orjson
-
-from connectors.cdc.snapshot.key_ranges import EVERYTHING, Key, KeyRange, split_range
+from connectors.cdc.snapshot.key_ranges import EVERYTHING, Key, KeyRange, fingerprint_of, split_range
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection, quote_identifier, quote_name
 from connectors.mysql.schema.table_rows import MySqlTableRows
@@ -36,11 +32,20 @@ class MySqlTablePlan:
 
 
 def plan_table(
-    rows: MySqlTableRows, settings: MySqlConfig, *, estimated_rows: int, size_bytes: int, has_full_images: bool
+    rows: MySqlTableRows,
+    settings: MySqlConfig,
+    orders: Mapping[str, Sequence[str]],
+    *,
+    estimated_rows: int,
+    size_bytes: int,
+    has_full_images: bool,
 ) -> MySqlTablePlan:
-    """Plans a table. ``has_full_images``: the log has all values of changed rows."""
+    """Plans a table. ``orders`` are those of :func:`connectors.mysql.catalog.read_column_orders`.
+
+    ``has_full_images``: the log has all values of changed rows.
+    """
     key = _range_key(rows, settings) if has_full_images else ()
-    return MySqlTablePlan(rows, _fingerprint(rows, settings), key, estimated_rows, size_bytes)
+    return MySqlTablePlan(rows, _fingerprint(rows, settings, orders), key, estimated_rows, size_bytes)
 
 
 def _range_key(rows: MySqlTableRows, settings: MySqlConfig) -> tuple[MySqlKeyColumn, ...]:
@@ -64,14 +69,12 @@ def _range_key(rows: MySqlTableRows, settings: MySqlConfig) -> tuple[MySqlKeyCol
     return tuple(found)
 
 
-def _fingerprint(rows: MySqlTableRows, settings: MySqlConfig) -> str:
+def _fingerprint(rows: MySqlTableRows, settings: MySqlConfig, orders: Mapping[str, Sequence[str]]) -> str:
     table = rows.table
     columns = [
-        (column.name, column.type_name, column.length, column.scale, column.charset, column.enum_values)
-        for column in table.columns
+        (column.name, column.type_name, column.length, column.scale, orders.get(column.name, ())) for column in table.columns
     ]
-    parts = orjson.dumps([str(table), columns, table.key, rows.key, select_statement(rows, settings)])
-    return base64.b64encode(hashlib.sha256(parts).digest()[:6]).decode()
+    return fingerprint_of(str(table), columns, table.key, rows.key, select_statement(rows, settings))
 
 
 def select_statement(rows: MySqlTableRows, settings: MySqlConfig, conditions: Sequence[str] = (), order: str = "") -> str:

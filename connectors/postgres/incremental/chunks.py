@@ -14,6 +14,7 @@ from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.incremental.java_keys import Position
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.row_keys import contains_key
+from connectors.cdc.snapshot.key_ranges import fingerprint_of
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.errors import ServerError
@@ -35,6 +36,13 @@ _LOCK_TIMEOUT_MS = 200
 _LOCK_NOT_AVAILABLE = "55P03"
 _LSN = "select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end"
 _PAGE_SIZE, _PAGE_HEADERS = 8192, (24, 40)
+# On what the order of columns depends besides their types: collations and the labels of enums.
+_ORDERS = """
+select a.attname, l.collname, (select json_agg(e.enumlabel order by e.enumsortorder)::text from pg_enum e
+                               where e.enumtypid in (t.oid, t.typbasetype))
+from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_collation l on l.oid = a.attcollation
+where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped
+"""
 
 
 class ChunkReader:
@@ -140,7 +148,8 @@ class ChunkReader:
     ) -> Chunk[CopyWindow, int]:
         order = _order_columns(collection, rows)
         source, names = _source(rows, collection), tuple(order)
-        scan = continue_scan(rows.table, scan, names, _type_names(rows, names), lambda: _maximum(connection, source, names))
+        types, orders = _type_names(rows, names), _read_orders(connection, rows.table, names)
+        scan = continue_scan(rows.table, scan, names, types, orders, lambda: _maximum(connection, source, names))
         lines: list[str] = []
         traits = Traits.of(b"")
         size = self._settings.incremental.chunk_size
@@ -214,6 +223,12 @@ def _type_names(rows: TableRows, columns: Sequence[str]) -> tuple[str, ...]:
             type_ = rows.types[type_.base_oid]
         names.append(type_.name)
     return tuple(names)
+
+
+def _read_orders(connection: Connection, table: CapturedTable, columns: Sequence[str]) -> tuple[str, ...]:
+    """Reads on what the order of columns depends besides their types, as short texts; empty ones for nothing."""
+    found = {name: order for name, *order in connection.query(_ORDERS, [table.oid])}
+    return tuple(fingerprint_of(*found[name]) if any(found[name]) else "" for name in columns)
 
 
 def _maximum(connection: Connection, source: _Source, columns: Sequence[str]) -> Position | None:

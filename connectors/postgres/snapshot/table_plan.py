@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 
-from connectors.cdc.snapshot.key_ranges import EVERYTHING, Key, KeyRange, split_range
+from connectors.cdc.snapshot.key_ranges import EVERYTHING, Key, KeyRange, fingerprint_of, split_range
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection, quote_identifier
 from connectors.postgres.schema.catalog import CapturedTable
@@ -43,7 +41,8 @@ group by r.oid
 # Columns that equal texts find again: rows that differ in a nondeterministic collation may be equal in an index.
 _COLUMNS = """
 select c.oid, a.attname, format_type(a.atttypid, -1), s.correlation,
-       (select json_agg(e.enumlabel order by e.enumsortorder)::text from pg_enum e where e.enumtypid = a.atttypid)
+       json_build_array(l.collname, (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
+                                     where e.enumtypid = a.atttypid))::text
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -87,8 +86,8 @@ def plan_tables(connection: Connection, tables: Sequence[TableRows], settings: P
     oids = "{" + ",".join(str(rows.table.oid) for rows in tables) + "}"
     files = {int(row[0] or 0): row[1:] for row in connection.query(_FILES, [oids])}
     columns: dict[int, dict[str, tuple[str, float, str]]] = {}
-    for oid, name, type_, correlation, labels in connection.query(_COLUMNS, [oids]):
-        columns.setdefault(int(oid or 0), {})[name or ""] = (type_ or "", abs(float(correlation or 0)), labels or "")
+    for oid, name, type_, correlation, order in connection.query(_COLUMNS, [oids]):
+        columns.setdefault(int(oid or 0), {})[name or ""] = (type_ or "", abs(float(correlation or 0)), order or "")
     unique: dict[int, list[list[str]]] = {}
     for oid, names in connection.query(_KEYS, [oids]):
         unique.setdefault(int(oid or 0), []).append(orjson.loads(names or "[]"))
@@ -124,11 +123,11 @@ def _range_key(rows: TableRows, settings: PostgresConfig, types: dict[str, str])
     return tuple(KeyColumn(name, types[name], places[name]) for name in table.key)
 
 
-def _fingerprint(rows: TableRows, settings: PostgresConfig, files: str, labels: Sequence[str]) -> str:
+def _fingerprint(rows: TableRows, settings: PostgresConfig, files: str, orders: Sequence[str]) -> str:
+    """``orders``: on what the order of the key's columns depends besides their types, collations and the labels of enums."""
     table: CapturedTable = rows.table
     columns = [(column.name, column.type_oid, column.typmod) for column in table.columns]
-    parts = orjson.dumps([table.oid, files, columns, table.key, rows.key, labels, select_statement(rows, settings)])
-    return base64.b64encode(hashlib.sha256(parts).digest()[:6]).decode()
+    return fingerprint_of(table.oid, files, columns, table.key, rows.key, orders, select_statement(rows, settings))
 
 
 def count_ranges(plan: TablePlan, settings: PostgresConfig) -> int:

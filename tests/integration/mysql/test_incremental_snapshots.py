@@ -308,6 +308,34 @@ def test_a_table_may_be_altered_and_truncated(table: SignaledSource) -> None:
 
 
 @pytest.mark.parametrize(
+    ("type_", "value", "changed"),
+    [
+        (
+            "VARCHAR(9) COLLATE utf8mb4_bin",
+            "CONCAT(CHAR(65 + seq % 58 USING latin1), seq)",
+            "VARCHAR(9) COLLATE utf8mb4_general_ci",
+        ),
+        ("ENUM('z','m','a')", "1 + seq % 3", "ENUM('a','m','z')"),
+    ],
+)
+def test_a_table_whose_key_has_another_order_is_read_from_its_start(
+    table: SignaledSource, caplog: Any, type_: str, value: str, changed: str
+) -> None:
+    table.execute(f"CREATE TABLE k (a {type_} NOT NULL, b INT, PRIMARY KEY (a, b))")
+    table.execute(f"INSERT INTO k SELECT {value}, seq FROM seq_1_to_600")
+    table.start(incremental_snapshot_chunk_size="20")
+    table.request("k")
+    replayed = ReplayedTopic("k")
+    while len(replayed.operations) < 200:
+        replayed.apply(table.poll())
+    table.execute(f"ALTER TABLE k MODIFY a {changed} NOT NULL")
+    table.until_read(replayed)
+    replayed.apply(table.source.quiet())
+    assert f"the key of {table.database}.k has changed; reading the table from its start" in caplog.text
+    assert sorted(row["b"] for row in replayed.rows.values()) == list(range(1, 601))
+
+
+@pytest.mark.parametrize(
     "change", ["ADD COLUMN c INT NOT NULL DEFAULT 7", "DROP COLUMN name", "RENAME COLUMN name TO title", "MODIFY name INT"]
 )
 def test_a_chunk_is_read_again_if_the_table_changes_before_its_position(table: SignaledSource, change: str) -> None:

@@ -347,6 +347,21 @@ def test_a_table_may_be_altered_and_truncated(source: Any, table: Any) -> None:
     assert len(replayed.rows) == 3000
 
 
+def test_a_table_whose_key_has_another_order_is_read_from_its_start(source: Any, table: Any, caplog: Any) -> None:
+    table.execute('create table k(a text collate "C" primary key, b int)')
+    table.execute("insert into k select chr(65 + i % 58) || i, i from generate_series(1, 600) i")
+    source.start(snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="20")
+    source.until("streaming")
+    replayed = Replayed("k")
+    execute(table, "public.k")
+    while len(replayed.rows) < 200:
+        replayed.apply(source.poll())
+    table.execute('alter table k alter column a type text collate "default"')
+    until_read(source, replayed)
+    assert "the key of public.k has changed; reading the table from its start" in caplog.text
+    assert sorted(row["b"] for row in replayed.rows.values()) == list(range(1, 601))
+
+
 def test_a_table_that_joins_the_publication_is_backfilled(source: Any, table: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(publications, "UPDATE_INTERVAL_S", 0.1)
     source.start(snapshot_mode="no_data", publication_autocreate_mode="filtered", incremental_snapshot_chunk_size="10")

@@ -244,6 +244,19 @@ def test_changed_tables_are_read_again(source: Any) -> None:
     assert counts == {**dict.fromkeys(CHANGES, 50), "same": 0, "zpartly": 500}
 
 
+def test_a_table_whose_key_has_another_collation_is_read_again(source: Any) -> None:
+    with source.sql() as db:
+        db.execute('create table t(id text collate "C" primary key, v text)')
+        db.execute("insert into t select chr(65 + i % 58) || i, i from generate_series(1, 500) i")
+        source.start()
+        source.store(read_some(source, 200)[-1])
+        source.kill()
+        db.execute('alter table t alter column id type text collate "default"')
+        source.start()
+        rest = source.until("streaming")
+    assert len(reads(rest, "t")) == 500
+
+
 def test_a_lost_slot_or_resume_disabled_starts_over(source: Any) -> None:
     with source.sql() as db:
         db.execute("create table t(id int primary key, v text); insert into t select i from generate_series(1, 1000) i")

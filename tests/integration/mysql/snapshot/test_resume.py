@@ -167,6 +167,29 @@ def test_tables_that_were_altered_are_read_again(source: SnapshotSource) -> None
     assert replay(records + between + rest, "t", "id", "v", "w") == source.rows("t", "id, v, w")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "MODIFY name VARCHAR(9) COLLATE utf8mb4_bin NOT NULL",
+        "MODIFY name VARCHAR(9) CHARACTER SET latin1 NOT NULL",
+        "CONVERT TO CHARACTER SET latin1",
+        "MODIFY kind ENUM('b', 'a') NOT NULL",
+    ],
+)
+def test_tables_whose_key_has_another_order_are_read_again(source: SnapshotSource, change: str) -> None:
+    source.execute(
+        "CREATE TABLE t (name VARCHAR(9), kind ENUM('a', 'b'), id INT, PRIMARY KEY (name, kind)) COLLATE utf8mb4_general_ci",
+        "INSERT INTO t SELECT CONCAT(CHAR(65 + seq % 26 + seq % 2 * 32 USING latin1), seq), 1 + seq % 2, seq FROM seq_1_to_500",
+    )
+    attempt = source.attempt()
+    attempt.snapshot.start()
+    records = attempt.read_some(250)
+    attempt.close()
+    source.execute(f"ALTER TABLE t {change}")
+    again, _ = resume(source, stored(records))
+    assert len(values_of(again.read_all(), "t")) == 500
+
+
 def test_tables_created_and_dropped_meanwhile(source: SnapshotSource) -> None:
     for name in "ab":
         source.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} SELECT seq FROM seq_1_to_300")

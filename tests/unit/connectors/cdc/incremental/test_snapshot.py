@@ -295,16 +295,22 @@ def test_signals_are_inserted_rows_of_the_signal_table() -> None:
     assert [(signal.id, signal.type, signal.data) for signal in found] == [("1", "log", None)]
 
 
+_STARTED = TableScan(("name",), ("text",), None, ("9",), ("C",))
+_CONTINUED = TableScan(("name",), ("text",), ("3",), ("7",), ("C",))
+
+
 @pytest.mark.parametrize(
     ("scan", "expected"),
     [
-        (TableScan(), TableScan(("id",), ("int",), None, ("9",))),
-        (TableScan(("id",), ("int",), ("3",), ("7",)), TableScan(("id",), ("int",), ("3",), ("7",))),
-        (TableScan((), (), ("3",), ("7",)), TableScan(("id",), ("int",), ("3",), ("7",))),
-        (TableScan(("id",), ("text",), ("3",), ("7",)), TableScan(("id",), ("int",), None, ("9",))),
-        (TableScan(("other",), ("int",), ("3",), ("7",)), TableScan(("id",), ("int",), None, ("9",))),
-        (TableScan((), (), ("3", "4"), ("7", "8")), TableScan(("id",), ("int",), None, ("9",))),
+        (TableScan(), _STARTED),
+        (_CONTINUED, _CONTINUED),
+        (TableScan((), (), ("3",), ("7",)), _CONTINUED),
+        (TableScan(("name",), ("text",), ("3",), ("7",)), _CONTINUED),
+        (TableScan(("name",), ("int",), ("3",), ("7",), ("C",)), _STARTED),
+        (TableScan(("name",), ("text",), ("3",), ("7",), ("de",)), _STARTED),
+        (TableScan(("other",), ("text",), ("3",), ("7",), ("C",)), _STARTED),
+        (TableScan((), (), ("3", "4"), ("7", "8")), _STARTED),
     ],
 )
-def test_a_scan_by_other_columns_or_types_starts_over(scan: TableScan, expected: TableScan) -> None:
-    assert continue_scan("d.t", scan, ("id",), ("int",), lambda: ("9",)) == expected
+def test_a_scan_by_other_columns_types_or_orders_starts_over(scan: TableScan, expected: TableScan) -> None:
+    assert continue_scan("d.t", scan, ("name",), ("text",), ("C",), lambda: ("9",)) == expected

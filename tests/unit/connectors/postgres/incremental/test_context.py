@@ -44,7 +44,7 @@ def test_offsets_are_those_of_debezium_and_are_read_back() -> None:
     context = IncrementalContext(JAVA_KEYS)
     assert context.offset() == {}
     context.add([DataCollection("public", "t", "id > 5", "", "s1"), DataCollection("My.Schema", 'a"b')], "s1")
-    context.start_scan(TableScan(("id",), ("int4",), None, ("100",)))
+    context.start_scan(TableScan(("id",), ("int4",), None, ("100",), ("o",)))
     context.complete_chunk(("7",))
     offset = context.offset()
     assert offset["incremental_snapshot_primary_key"] == f"{_INTEGER}00000007"
