@@ -23,7 +23,7 @@ _MAX_POLL_S = 0.5
 
 
 class SnapshotReader(Generic[Stream]):
-    """``read`` returns the next events; ``done`` is set after the last."""
+    """``read`` returns the next events; ``done`` is set after the last. ``progress`` may be read from any thread."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class SnapshotReader(Generic[Stream]):
         self._connections = connections
         self._tables = list(tables)
         self._offsets = offsets
-        self._progress = progress
+        self.progress = progress
         self._tables_total = tables_total
         self._assigned: dict[Stream, RangeRead[Stream]] = {}
         self._last_of_table: PendingRow[Stream] | None = None
@@ -51,7 +51,7 @@ class SnapshotReader(Generic[Stream]):
         readers = self._active_readers()
         if not readers:
             self.done = True
-            self._progress.completed()
+            self.progress.completed()
             return self._take_last_of_table(is_last=True)
         try:
             reader = first_full(readers, self._connections.interrupt, _MAX_POLL_S)
@@ -72,7 +72,7 @@ class SnapshotReader(Generic[Stream]):
             if reader not in self._assigned:
                 self._assign_range(reader)
         tables = {range_.table for range_ in self._assigned.values()}
-        self._progress.tables = tuple(str(table) for table in sorted(tables, key=lambda table: table.index))
+        self.progress.tables = tuple(str(table) for table in sorted(tables, key=lambda table: table.index))
 
     def _assign_range(self, reader: Stream) -> None:
         is_leader = reader is self._connections.leader
@@ -103,7 +103,7 @@ class SnapshotReader(Generic[Stream]):
             return
         table.set_ranges(table.table.split(reader, table.missing))
         table.is_split = True
-        self._progress.table_started(str(table))
+        self.progress.table_started(str(table))
         log.info("snapshot: reading %s (%d of %d)", table, table.index + 1, self._tables_total)
 
     def _give_up(self, reader: Stream, reason: str) -> None:
@@ -127,7 +127,7 @@ class SnapshotReader(Generic[Stream]):
         """The events of a block and of the row before it; the last row of the block is kept back."""
         range_ = self._assigned.pop(reader)
         table = range_.table
-        self._progress.bytes += block.size_bytes
+        self.progress.bytes += block.size_bytes
         records = self._row_events(range_, block) if block.rows else []
         if not block.is_last:
             self._assigned[reader] = range_  # at the end: the next connection to return rows is another one, if it has some
@@ -136,7 +136,7 @@ class SnapshotReader(Generic[Stream]):
             table.range_read(range_)
             if table.is_read:
                 records = self._finish(table, records)
-        self._progress.log_if_due()
+        self.progress.log_if_due()
         return records
 
     def _row_events(self, range_: RangeRead[Stream], block: RowBlock) -> Sequence[SourceRecord]:
@@ -157,7 +157,7 @@ class SnapshotReader(Generic[Stream]):
         if others := len(ready) - (pending is not None):
             table.emitted(range_, ready[-1], others)
         self._offsets.table_emitted(table)
-        self._progress.rows += len(ready)
+        self.progress.rows += len(ready)
         batch = table.table.batch(ready, block, self._offsets.step())
         return [*records, *batch] if records else batch
 
@@ -165,13 +165,13 @@ class SnapshotReader(Generic[Stream]):
         table = range_.table
         table.emitted(range_, row, 1)
         self._offsets.table_emitted(table, is_complete=completes)
-        self._progress.rows += 1
+        self.progress.rows += 1
         return table.table.records([row], marker, self._offsets.step(last=marker == "last"))
 
     def _finish(self, table: TableRead[Stream], records: Sequence[SourceRecord]) -> Sequence[SourceRecord]:
         """A table was read completely. Its last row is kept back until another row follows, or none."""
         self._tables.remove(table)
-        self._progress.table_completed(str(table), table.rows + (table.pending is not None))
+        self.progress.table_completed(str(table), table.rows + (table.pending is not None))
         if table.pending is None:
             self._offsets.table_emitted(table, is_complete=True)
             return records

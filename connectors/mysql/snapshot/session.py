@@ -10,11 +10,10 @@ from typing import Any
 
 from connect.record import SourceRecord
 from connectors.cdc.schema.filters import name_matches
-from connectors.cdc.snapshot.key_ranges import SnapshotState
 from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
-from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
+from connectors.cdc.snapshot.plan import PlannedTable, SnapshotPlan
+from connectors.cdc.snapshot.progress import SnapshotStep
 from connectors.cdc.snapshot.reader import SnapshotReader
-from connectors.cdc.snapshot.table_read import TableRead
 from connectors.mysql.catalog import read_column_orders
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.errors import MySqlServerError
@@ -75,7 +74,6 @@ class MySqlSnapshotSession:
         self._request: _RowsRequest | None = None
         self._events: list[SourceRecord] = []
         self._reader: SnapshotReader[MySqlRowStream] | None = None
-        self._progress: SnapshotProgress | None = None
         self.done = False
         """Whether all events were returned."""
         self.tables: tuple[str, ...] = ()
@@ -173,31 +171,18 @@ class MySqlSnapshotSession:
         orders = read_column_orders(self._sessions.catalog(), list(found))
         plans = [self._plan_table(table, catalog, orders.get(id, {})) for id, table in found.items()]
         self._check_access(plans)
-        state = SnapshotState.parse(request.state)
-        state.keep({str(plan.rows.table): plan.fingerprint for plan in plans})
-        if settings.snapshot.order != "disabled":
-            plans.sort(key=lambda plan: plan.estimated_rows, reverse=settings.snapshot.order == "descending")
-        self.tables = tuple(str(plan.rows.table) for plan in plans)
-        reads: list[TableRead[MySqlRowStream]] = []
-        expected = 0
-        for index, plan in enumerate(plans):
-            if str(plan.rows.table) in state.done:
-                continue
-            events = MySqlTableEvents(plan.rows, self.position, settings, self._version)
-            table = MySqlSnapshotTable(plan, events, settings, connections.leader)
-            reads.append(TableRead(index, table, state.partial.get(table.id)))
-            expected += max(plan.estimated_rows - reads[-1].rows, 0)
-        if state.done or state.partial:
-            log.info(
-                "the snapshot continues: %d of %d tables are completed, and %d in part",
-                len(state.done), len(plans), len(state.partial),
-            )  # fmt: skip
-        self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
+        planned = [PlannedTable(self._table(plan, connections.leader), plan.estimated_rows) for plan in plans]
+        snapshot = SnapshotPlan(planned, settings.snapshot.order, request.state)
+        self.tables = snapshot.tables
         offsets = request.offsets
         if offsets is None:
-            offsets = InitialOffsets(self._create_offset, state if settings.snapshot.resumes else None, self._extras)
-        self._reader = SnapshotReader(connections, reads, offsets, self._progress, len(plans))
+            offsets = InitialOffsets(self._create_offset, snapshot.state if settings.snapshot.resumes else None, self._extras)
+        self._reader = snapshot.reader(connections, offsets)
         return self._reader
+
+    def _table(self, plan: MySqlTablePlan, leader: MySqlRowStream) -> MySqlSnapshotTable:
+        events = MySqlTableEvents(plan.rows, self.position, self._settings, self._version)
+        return MySqlSnapshotTable(plan, events, self._settings, leader)
 
     def _check_access(self, plans: Sequence[MySqlTablePlan]) -> None:
         """Raises ConfigError if the user may not read a table: hours may pass until it is read. Another connection asks, because
@@ -245,19 +230,19 @@ class MySqlSnapshotSession:
 
     def restart_clock(self) -> None:
         """The first row is read now: changes before the snapshot have been streamed."""
-        if self._progress is not None:
-            self._progress.restart_clock()
+        if self._reader is not None:
+            self._reader.progress.restart_clock()
 
     def take_steps(self) -> list[SnapshotStep]:
         """Returns what has happened since the last call."""
-        return [] if self._progress is None else self._progress.take_steps()
+        return [] if self._reader is None else self._reader.progress.take_steps()
 
     def progress(self) -> Mapping[str, Any]:
-        return {} if self._progress is None else self._progress.details()
+        return {} if self._reader is None else self._reader.progress.details()
 
     def close(self) -> None:
         """Closes the connections and releases locks. May be called twice."""
-        if self._progress is not None:
-            self._progress.closed()
+        if self._reader is not None:
+            self._reader.progress.closed()
         if self._started is not None:
             self._started.close()

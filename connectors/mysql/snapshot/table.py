@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from connect.record import SourceRecord
@@ -10,6 +11,7 @@ from connectors.cdc.snapshot.key_ranges import Key, KeyRange
 from connectors.cdc.snapshot.offsets import OffsetStep
 from connectors.cdc.snapshot.row_stream import RowBlock
 from connectors.cdc.snapshot.table_read import TableLockedError
+from connectors.databases.mysql.row_decoder import Decode
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.snapshot.events import MySqlTableEvents, text_decoder
@@ -28,7 +30,10 @@ class MySqlSnapshotTable:
         self._events = events
         self._settings = settings
         self._leader = leader
-        self._decode = text_decoder(plan.rows)
+
+    @cached_property
+    def _decode(self) -> Decode:
+        return text_decoder(self._plan.rows)
 
     def __str__(self) -> str:
         return str(self._plan.rows.table)

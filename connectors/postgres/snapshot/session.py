@@ -13,9 +13,9 @@ from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.cdc.snapshot.connections import SnapshotConnections
 from connectors.cdc.snapshot.key_ranges import SnapshotState
 from connectors.cdc.snapshot.offsets import InitialOffsets, SnapshotOffsets
-from connectors.cdc.snapshot.progress import SnapshotProgress, SnapshotStep
+from connectors.cdc.snapshot.plan import PlannedTable, SnapshotPlan
+from connectors.cdc.snapshot.progress import SnapshotStep
 from connectors.cdc.snapshot.reader import SnapshotReader
-from connectors.cdc.snapshot.table_read import TableRead
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.connection import Connection
 from connectors.postgres.offsets import format_lsn, snapshot_offset
@@ -25,7 +25,7 @@ from connectors.postgres.sessions import DatabaseSessions
 from connectors.postgres.snapshot.copy_stream import CopyStream
 from connectors.postgres.snapshot.events import SnapshotPoint, TableEvents
 from connectors.postgres.snapshot.table import PostgresSnapshotTable
-from connectors.postgres.snapshot.table_plan import plan_tables
+from connectors.postgres.snapshot.table_plan import TablePlan, plan_tables
 from connectors.postgres.snapshot.transaction import export_snapshot, join_snapshot, read_next_transaction_id, start_snapshot
 from connectors.postgres.streaming import publications, slots
 from connectors.postgres.streaming.captured_tables import CapturedTables
@@ -48,7 +48,6 @@ class SnapshotSession:
         leader = CopyStream(sessions.open())
         self._connections = SnapshotConnections(leader, settings.snapshot.max_threads, sessions.interrupt)
         self._reader: SnapshotReader[CopyStream] | None = None
-        self._progress: SnapshotProgress | None = None
         self.tables: tuple[str, ...] = ()
         """The tables of the snapshot, those included that an earlier attempt has read."""
         self.lsn = 0
@@ -77,30 +76,15 @@ class SnapshotSession:
         plans = plan_tables(connection, tables, settings)
         if not resumes and (settings.snapshot.max_threads == 1 or settings.snapshot.table_per_thread):
             plans = [replace(plan, key=()) for plan in plans]
-        state = SnapshotState.parse(before if resumes else None)
-        state.keep({str(plan.rows.table.oid): plan.fingerprint for plan in plans})
-        self.tables = tuple(str(plan.rows.table) for plan in plans)
-        estimates = {plan.rows.table.oid: estimated_rows(connection, plan.rows.table) for plan in plans}
-        if settings.snapshot.order != "disabled":
-            plans.sort(key=lambda plan: estimates[plan.rows.table.oid], reverse=settings.snapshot.order == "descending")
-        reads: list[TableRead[CopyStream]] = []
-        expected = 0
-        for index, plan in enumerate(plans):
-            oid = plan.rows.table.oid
-            if str(oid) in state.done:
-                continue
-            events = TableEvents(plan.rows, point, settings, self._version, self._tables.make_nullable)
-            table = PostgresSnapshotTable(plan, events, settings, self._connections.leader)
-            reads.append(TableRead(index, table, state.partial.get(table.id)))
-            expected += max(estimates[oid] - reads[-1].rows, 0)
-        if state.done or state.partial:
-            log.info(
-                "the snapshot continues: %d of %d tables are completed, and %d in part",
-                len(state.done), len(plans), len(state.partial),
-            )  # fmt: skip
-        self._progress = SnapshotProgress(len(plans), len(plans) - len(reads), expected)
-        offsets = offsets or _initial_offsets(point, state if resumes else None, observers)
-        self._reader = SnapshotReader(self._connections, reads, offsets, self._progress, len(plans))
+        planned = [PlannedTable(self._table(plan, point), estimated_rows(connection, plan.rows.table)) for plan in plans]
+        snapshot = SnapshotPlan(planned, settings.snapshot.order, before if resumes else None)
+        self.tables = snapshot.tables
+        offsets = offsets or _initial_offsets(point, snapshot.state if resumes else None, observers)
+        self._reader = snapshot.reader(self._connections, offsets)
+
+    def _table(self, plan: TablePlan, point: SnapshotPoint) -> PostgresSnapshotTable:
+        events = TableEvents(plan.rows, point, self._settings, self._version, self._tables.make_nullable)
+        return PostgresSnapshotTable(plan, events, self._settings, self._connections.leader)
 
     def _join(self, exported: str) -> CopyStream:
         connection = self._sessions.open()
@@ -127,8 +111,8 @@ class SnapshotSession:
 
     def restart_clock(self) -> None:
         """The first row is read now: changes before the snapshot have been streamed."""
-        if self._progress is not None:
-            self._progress.restart_clock()
+        if self._reader is not None:
+            self._reader.progress.restart_clock()
 
     def read(self) -> Sequence[SourceRecord]:
         """Returns the next events; after the last ones, ``done`` is set and the connections are closed."""
@@ -142,15 +126,15 @@ class SnapshotSession:
 
     def take_steps(self) -> list[SnapshotStep]:
         """Returns what has happened since the last call."""
-        return [] if self._progress is None else self._progress.take_steps()
+        return [] if self._reader is None else self._reader.progress.take_steps()
 
     def progress(self) -> Mapping[str, Any]:
-        return {} if self._progress is None else self._progress.details()
+        return {} if self._reader is None else self._reader.progress.details()
 
     def close(self) -> None:
         """Closes the connections. May be called twice."""
-        if self._progress is not None:
-            self._progress.closed()
+        if self._reader is not None:
+            self._reader.progress.closed()
         self._connections.close()
 
 
