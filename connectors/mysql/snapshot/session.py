@@ -102,7 +102,8 @@ class MySqlSnapshotSession:
         TablesChangedError if tables change meanwhile; then a new session may succeed.
         """
         try:
-            self._start(self._settings.snapshot.max_threads)
+            is_wanted = self._belongs_in_history if records_structure else self._reads_rows_of
+            self._start(self._settings.snapshot.max_threads, is_wanted)
             own_offsets = None if offsets is None else offsets(self.position)
             state = stored_state if self._settings.snapshot.resumes and own_offsets is None else None
             request = self._request = _RowsRequest(state, own_offsets, records_structure)
@@ -117,7 +118,7 @@ class MySqlSnapshotSession:
         """The same for a snapshot of the structure alone. With a stored offset and its position, the history is rebuilt for it
         (``snapshot.mode=recovery``)."""
         try:
-            started = self._start(1)
+            started = self._start(1, self._belongs_in_history)
             if at is not None and offset is not None:
                 started.position = at
                 self._events = self._record(at, offset)
@@ -128,8 +129,8 @@ class MySqlSnapshotSession:
         finally:
             self.close()
 
-    def _start(self, connections: int) -> StartedSnapshot:
-        start = SnapshotStart(self._settings, self._tables, self._sessions, self._server)
+    def _start(self, connections: int, is_wanted: Callable[[TableId], bool]) -> StartedSnapshot:
+        start = SnapshotStart(self._settings, self._tables, self._sessions, self._server, is_wanted)
         self._started = start.open(connections)
         return self._started
 
@@ -142,16 +143,23 @@ class MySqlSnapshotSession:
         assert self._started is not None
         return self._recorder.record(self._started.catalog, position, offset)
 
+    def _belongs_in_history(self, id: TableId) -> bool:
+        """Whether the schema history gets the structure of a table."""
+        history = self._settings.history
+        if self._tables.captures(id):
+            return True
+        if history.only_captured_tables:
+            return False
+        return not history.only_captured_databases or self._tables.filters.captures_schema(id.database)
+
+    def _reads_rows_of(self, id: TableId) -> bool:
+        include = self._settings.snapshot.include
+        is_included = self._tables.captures(id) and (not include or name_matches(include, str(id)))
+        return is_included and not self._tables.filters.is_signal_table(*id)
+
     def _snapshot_tables(self, catalog: CatalogTables, *, history_is_current: bool) -> dict[TableId, MySqlTable]:
         """The captured tables whose rows are read."""
-        include, filters = self._settings.snapshot.include, self._tables.filters
-        ids = [
-            id
-            for id in catalog.statements
-            if self._tables.captures(id)
-            and (not include or name_matches(include, str(id)))
-            and not filters.is_signal_table(id.database, id.name)
-        ]
+        ids = [id for id in catalog.statements if self._reads_rows_of(id)]
         if history_is_current:
             return {id: table for id in ids if (table := self._structures.tables.get(id)) is not None}
         return self._recorder.parse(catalog, ids)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from connectors.cdc.errors import TablesChangedError
-from connectors.cdc.schema.filters import name_matches
 from connectors.cdc.snapshot.connections import SnapshotConnections
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
@@ -61,19 +60,20 @@ class _Point:
 class SnapshotStart:
     """Finds the point in time. Not thread-safe."""
 
-    def __init__(self, settings: MySqlConfig, tables: MySqlCapturedTables, sessions: MySqlSessions, server: ServerInfo) -> None:
-        self._capture = settings.capture
+    def __init__(
+        self,
+        settings: MySqlConfig,
+        tables: MySqlCapturedTables,
+        sessions: MySqlSessions,
+        server: ServerInfo,
+        is_wanted: Callable[[TableId], bool],
+    ) -> None:
+        """``is_wanted``: whether the snapshot needs the structure of a table."""
         self._tables = tables
         self._sessions = sessions
         self._server = server
         self._lock = SnapshotLock(sessions, settings)
-        self._reader = StructureReader(settings, tables.captures, self._captures_database)
-
-    def _captures_database(self, name: str) -> bool:
-        """Whether tables of the database can be captured."""
-        if self._capture.schema_include:
-            return name_matches(self._capture.schema_include, name)
-        return not name_matches(self._capture.schema_exclude, name)
+        self._reader = StructureReader(is_wanted, tables.captures)
 
     def open(self, count: int) -> StartedSnapshot:
         """Starts with ``count`` connections, or fewer if the server is too busy for several without a lock.

@@ -49,17 +49,14 @@ def _without_counters(tables: CatalogTables) -> dict[TableId, str]:
 
 
 class StructureReader:
-    """Reads the structure of the tables that are captured or belong in the history."""
+    """Reads the structure of tables."""
 
-    def __init__(
-        self, settings: MySqlConfig, captures_table: Callable[[TableId], bool], captures_database: Callable[[str], bool]
-    ) -> None:
-        self._history = settings.history
+    def __init__(self, is_wanted: Callable[[TableId], bool], captures_table: Callable[[TableId], bool]) -> None:
+        self._is_wanted = is_wanted
         self._captures_table = captures_table
-        self._captures_database = captures_database
 
     def read(self, connection: MySqlConnection) -> CatalogTables:
-        """Raises TablesChangedError if a captured table is dropped meanwhile."""
+        """Reads the tables that are wanted. Raises TablesChangedError if a captured one is dropped meanwhile."""
         infos = {TableId(info.database, info.name): info for info in read_tables(connection)}
         statements: dict[TableId, str] = {}
         for id in infos:
@@ -73,13 +70,6 @@ class StructureReader:
         used = {id.database for id in statements}
         databases = tuple(database for database in read_databases(connection) if database.name in used)
         return CatalogTables(databases, statements, infos)
-
-    def _is_wanted(self, id: TableId) -> bool:
-        if self._captures_table(id):
-            return True
-        if self._history.only_captured_tables:
-            return False
-        return not self._history.only_captured_databases or self._captures_database(id.database)
 
 
 class StructureRecorder:

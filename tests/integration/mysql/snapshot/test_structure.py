@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from connectors.cdc.errors import TablesChangedError
+from connectors.mysql.catalog import read_create_table
 from connectors.mysql.offsets import parse_offset
 from connectors.mysql.schema.ddl import UnparsedDdlError, parse_create_table
 from connectors.mysql.schema.model import TableId
@@ -174,12 +175,36 @@ def test_tables_that_change_all_the_time_need_a_lock(source: SnapshotSource, mon
 def test_counters_are_no_part_of_the_structure(source: SnapshotSource) -> None:
     source.execute("CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY)")
     attempt = source.attempt()
-    reader = structure.StructureReader(attempt.settings, attempt.tables.captures, lambda name: True)
+    reader = structure.StructureReader(attempt.tables.captures, attempt.tables.captures)
     before = reader.read(source.sql)
     source.execute("INSERT INTO a VALUES (), ()")
     assert reader.read(source.sql).has_structure_of(before)
     source.execute("ALTER TABLE a COMMENT 'x'")
     assert not reader.read(source.sql).has_structure_of(before)
+
+
+def test_only_tables_whose_rows_are_read_are_described_if_the_history_has_the_others(
+    source: SnapshotSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tables(source)
+    source.execute("CREATE TABLE signals (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data VARCHAR(2048))")
+    attempt = source.attempt(
+        signal_data_collection=f"{source.database}.signals", snapshot_include_collection_list=rf"{source.database}\.a"
+    )
+    attempt.snapshot.start()
+    offset = attempt.read_all()[-1].source_offset or {}
+    described: list[str] = []
+
+    def note(connection: Any, database: str, name: str) -> str | None:
+        described.append(name)
+        return read_create_table(connection, database, name)
+
+    monkeypatch.setattr(structure, "read_create_table", note)
+    again = source.attempt()
+    again.structures.recover(offset)
+    again.snapshot.start(records_structure=False)
+    assert len(again.read_all()) == 1
+    assert set(described) == {"a"}
 
 
 def test_statement_that_cannot_be_parsed(source: SnapshotSource, monkeypatch: pytest.MonkeyPatch) -> None:
