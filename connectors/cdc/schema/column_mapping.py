@@ -53,8 +53,8 @@ def find_rule(rules: tuple[ColumnRule, ...], table: str, column: str, source: So
     return None
 
 
-def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceType, *, keeps_value: bool) -> RowColumn:
-    """Applies a rule to a column of ``table``. ``keeps_value``: the record key, or who compares rows, needs its values, too."""
+def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceType, *, in_key: bool) -> RowColumn:
+    """Applies a rule to a column of ``table``. ``in_key``: the record key needs its values, too."""
     mapper: Mapper | None = None
     null_value = None
     match rule.kind:
@@ -82,7 +82,7 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
     is_masked = rule.kind not in (RuleKind.PROPAGATE, RuleKind.PROPAGATE_TYPE)
     if mapper is None:
         return replace(column, type=mapped, schema=schema, is_masked=is_masked)
-    if keeps_value:
+    if in_key:
         mapper = _with_key_value(mapper)
         null_value = None if null_value is None else _keyed(null_value, None)
     placeholder = None if mapped.placeholder is None else mapper(mapped.placeholder)
@@ -94,7 +94,7 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
         schema=schema,
         zero=mapper(column.zero),
         null_value=null_value,
-        has_key_values=keeps_value,
+        has_key_values=in_key,
         is_masked=is_masked,
     )
 

@@ -203,4 +203,4 @@ def _ruled(
     plain = RowColumn(column.name, type_, schema, index, type_, type_.zero if schema.default is None else schema.default)
     source = source_type(column)
     rule = find_rule(settings.events.column_rules, str(table), column.name, source)
-    return plain if rule is None else map_column(plain, rule, str(table), source, keeps_value=keeps_value)
+    return plain if rule is None else map_column(plain, rule, str(table), source, in_key=keeps_value)

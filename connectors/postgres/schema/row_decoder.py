@@ -155,7 +155,7 @@ def _row_column(
     source = source_type(types, column.type_oid, column.typmod, column.default)
     if (rule := find_rule(rules, str(table), column.name, source)) is None:
         return plain
-    return map_column(plain, rule, str(table), source, keeps_value=in_key)
+    return map_column(plain, rule, str(table), source, in_key=in_key)
 
 
 # --- generated code ---------------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def _row_column(column: SqliteColumn, index: int, table: SqliteTable, settings: 
         return plain
     source = source_type(declared)
     rule = find_rule(rules, str(table), column.name, source)
-    return plain if rule is None else map_column(plain, rule, str(table), source, keeps_value=in_key)
+    return plain if rule is None else map_column(plain, rule, str(table), source, in_key=in_key)
 
 
 def _row_decoder(rows: SqliteTableRows, *, key_only: bool = False) -> RowDecoder:

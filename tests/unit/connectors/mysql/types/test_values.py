@@ -142,7 +142,7 @@ def changed(rule: dict[str, str], found: MySqlColumnType, raw: bool, column: Col
     type_ = found.raw() if raw else found.text
     row_column = RowColumn("c", type_, found.schema, 0, type_, type_.zero)
     (parsed,) = parse_column_rules(rule)
-    return map_column(row_column, parsed, "db.t", source_type(column), keeps_value=False)
+    return map_column(row_column, parsed, "db.t", source_type(column), in_key=False)
 
 
 @pytest.mark.parametrize(
