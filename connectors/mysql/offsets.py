@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from connect.errors import DataError
 from connectors.cdc.offsets import INCREMENTAL, TRANSACTION_COUNT, TRANSACTION_ID
@@ -243,6 +243,23 @@ def split_file_name(name: str) -> tuple[str, int] | None:
     """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12). None for a name without a number."""
     found = _FILE.fullmatch(name)
     return None if found is None else (found[1], int(found[2]))
+
+
+class LogPlace(Protocol):
+    """A place in the log of one server."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def position(self) -> int: ...
+
+
+def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
+    """Compares places in the log of one server; False if their files show that they are of different servers."""
+    if one.file == other.file:
+        return one.position <= other.position
+    ours, theirs = split_file_name(one.file), split_file_name(other.file)
+    return ours is not None and theirs is not None and ours[0] == theirs[0] and ours[1] < theirs[1]
 
 
 def _file_order(offset: Mapping[str, Any]) -> tuple[str, int]:

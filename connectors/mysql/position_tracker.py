@@ -21,7 +21,7 @@ from connectors.mysql.binlog import (
     Xid,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids, split_file_name
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before
 
 _MOST_POSITION: Final = 0xFFFFFFFF
 _ENDS: Final = (b"COMMIT", b"ROLLBACK")
@@ -214,19 +214,13 @@ class BinlogPositionTracker:
         """Sets the position between transactions. It stays at the one in progress at the restart until that is passed."""
         if self._in_transaction:
             return
-        if self._start is not None and self._is_behind(self._start):
+        if self._start is not None and not is_place_at_or_before(BinlogPosition(self._file, self._at), self._start):
+            # Its place comes no more: the stream is past it, or reads another server, whose files have other names.
             self._start = None
         if self._start is None:
             self._position = BinlogPosition(self._file, self._at, self._gtids_text())
         else:
             self._position = replace(self._start, gtids=self._gtids_text())
-
-    def _is_behind(self, place: BinlogPosition) -> bool:
-        """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""
-        if self._file == place.file:
-            return self._at > place.position
-        ours, other = split_file_name(self._file), split_file_name(place.file)
-        return ours is None or other is None or ours[0] != other[0] or ours[1] > other[1]
 
     def _position_at(self, events: int, rows: int) -> BinlogPosition:
         begin = self._position

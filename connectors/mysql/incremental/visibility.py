@@ -16,9 +16,8 @@ from typing import Protocol
 
 from connectors.mysql.binlog import GtidSet
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before, parse_gtids
 from connectors.mysql.server import ServerInfo, read_executed
-from connectors.mysql.streaming.observers import is_place_at_or_before
 
 
 class FollowedPosition(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from connectors.cdc.streaming.observers import ChangeObservers
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
-from connectors.mysql.offsets import BinlogPosition, Gtids, has_other_files, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before, parse_gtids
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.table_rows import MySqlTableRows
 
@@ -21,21 +21,6 @@ class RowChange(NamedTuple):
 
     before: Sequence[Any] | None
     after: Sequence[Any] | None
-
-
-class LogPlace(Protocol):
-    """A place in the log of one server."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def position(self) -> int: ...
-
-
-def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
-    """Compares places in the log of one server; False if their files show that they are of different servers."""
-    ours, theirs = (stream_offset(BinlogPosition(place.file, place.position), 0, None) for place in (one, other))
-    return not has_other_files(ours, theirs) and is_at_or_before(ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)

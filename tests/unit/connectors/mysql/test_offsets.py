@@ -9,6 +9,7 @@ from connectors.mysql.binlog import MariaDbGtidPosition
 from connectors.mysql.offsets import (
     BinlogPosition,
     is_at_or_before,
+    is_place_at_or_before,
     is_statement_at,
     parse_gtids,
     parse_offset,
@@ -108,6 +109,21 @@ def test_an_offset_without_a_position_is_rejected(offset: dict[str, Any], messag
 )
 def test_positions_have_debeziums_order(recorded: dict[str, Any], desired: dict[str, Any], expected: bool) -> None:
     assert is_at_or_before(recorded, desired) is expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("b.000010", 4), ("b.000010", 4), True),
+        (("b.000010", 5), ("b.000010", 4), False),
+        (("b.000009", 900), ("b.000010", 4), True),
+        (("b.1000000", 4), ("b.999999", 900), False),
+        (("old.000009", 4), ("new.000010", 4), False),
+        (("b.000009", 4), ("b", 900), False),
+    ],
+)
+def test_places_are_compared_only_in_files_of_one_server(one: tuple[str, int], other: tuple[str, int], expected: bool) -> None:
+    assert is_place_at_or_before(BinlogPosition(*one), BinlogPosition(*other)) is expected
 
 
 def test_sources_that_are_not_read_do_not_count() -> None:
