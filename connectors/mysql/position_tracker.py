@@ -57,6 +57,9 @@ class BinlogPositionTracker:
         self._start = start if start.is_in_transaction else None
         """The transaction in progress at the restart, until it ends or the stream is past it."""
         self._position = replace(start, gtids=self._gtids_text())
+        self._is_placed = False
+        self._sent_at = 0
+        """Up to where the server has sent the current file, as its last heartbeat says."""
         self._in_transaction = self._is_standalone = False
         self._replays = False
         self._events = 0
@@ -66,6 +69,19 @@ class BinlogPositionTracker:
     def position(self) -> BinlogPosition:
         """Where to continue after a restart, if all events that were tracked are completed."""
         return self._position_at(self._events, 0) if self._in_transaction else self._position
+
+    @property
+    def reached(self) -> BinlogPosition | None:
+        """Up to where everything in the log of this server is completed, and the transactions that are.
+
+        None inside a transaction, and until the server has said where it begins: the file that the stream was started with may be
+        one of another server.
+
+        It may be further than ``position``: the server says in heartbeats what it has passed.
+        """
+        if self._in_transaction or not self._is_placed:
+            return None
+        return BinlogPosition(self._file, max(self._at, self._sent_at), self._position.gtids)
 
     @property
     def file(self) -> str:
@@ -118,7 +134,11 @@ class BinlogPositionTracker:
         if isinstance(event, Rotate):
             self._start_file(event)
             return
-        if isinstance(event, HeartbeatEvent) or header.is_artificial:
+        if isinstance(event, HeartbeatEvent):
+            if event.file == self._file:
+                self._sent_at = event.position
+            return
+        if header.is_artificial:
             return
         if isinstance(event, FormatDescription):
             # It is sent again, without a position, at the beginning of a stream.
@@ -160,6 +180,7 @@ class BinlogPositionTracker:
         What was completed of it must not be skipped of another one: the server may even assign its GTID again.
         """
         self._file, self._at, self._event_at = event.file, event.position, event.position
+        self._is_placed, self._sent_at = True, 0
         if self._replays:
             self._start = None
         self._in_transaction = self._replays = False

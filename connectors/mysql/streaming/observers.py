@@ -36,7 +36,7 @@ class BinlogMark:
         return cls(position.file, position.position, parse_gtids(position.gtids))
 
     def is_at_or_before(self, position: BinlogPosition) -> bool:
-        """Whether everything up to here is completed at a position.
+        """Whether everything up to here is completed at a position of the same server.
 
         File and position decide. GTIDs do too: after a failover, the server sends nothing of what its files have and the client
         knows, so its position stays behind.
@@ -60,10 +60,6 @@ class BinlogObservers(ChangeObservers[TableId, MySqlTableRows, RowChange, Binlog
     def change(self, rows: MySqlTableRows, change: RowChange) -> None:
         """Passes on a change of a watched table."""
         self.watched[rows.id].on_change(rows, change)
-
-    def is_mark_reached(self, position: BinlogPosition) -> bool:
-        """Whether :meth:`reach_mark` must be called now, between two transactions. ``position`` is that of the stream."""
-        return self.awaits_mark and self.mark.is_at_or_before(position)
 
 
 def _is_contained(ours: Gtids, theirs: Gtids | None) -> bool:

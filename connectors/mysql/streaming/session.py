@@ -15,14 +15,14 @@ from connectors.mysql.binlog_client import BinlogClient, BinlogStart, FilePositi
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError
-from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, parse_gtids
 from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.server import ServerInfo, read_purged, start_gtids
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
-from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
 from connectors.mysql.streaming.structure_changes import StructureChanges
 
 
@@ -50,7 +50,7 @@ class BinlogStream:
         self._emitter: BinlogEventEmitter | None = None
         self._client: BinlogClient | None = None
         self._pending: deque[bytes] = deque()
-        self._stop: BinlogPosition | None = None
+        self._stop: BinlogMark | None = None
         self._position: BinlogPosition | None = None
         self._events = 0
 
@@ -96,7 +96,7 @@ class BinlogStream:
         """
         start, gtids = start_of(self._sessions.catalog(), server, position, self._settings)
         client = self._sessions.stream(start)
-        self._position, self._stop = position, stop
+        self._position, self._stop = position, None if stop is None else BinlogMark.at(stop)
         self._emitter = BinlogEventEmitter(
             position,
             gtids,
@@ -113,9 +113,7 @@ class BinlogStream:
     def is_at_stop(self) -> bool:
         """Whether all changes before ``stop`` were read. False without one."""
         emitter, stop = self._emitter, self._stop
-        if emitter is None or stop is None or emitter.is_in_transaction:
-            return False
-        return is_at_or_before(_place(stop), _place(emitter.position))
+        return emitter is not None and stop is not None and emitter.has_reached(stop)
 
     def read(self) -> None:
         """Reads what has arrived, or waits for it. :meth:`take_records` returns the records, also after an error.
@@ -143,7 +141,7 @@ class BinlogStream:
         settings, pending, out = self._settings, self._pending, emitter.out
         size = 0
         while pending and len(out) < settings.max_batch and size < settings.max_batch_bytes:
-            if self._stop is not None and self.is_at_stop:
+            if self.is_at_stop:
                 return
             data = pending.popleft()
             size += len(data)
@@ -190,11 +188,6 @@ class BinlogStream:
         if emitter is not None and emitter.event_time_s is not None:
             found["last_event_s"] = emitter.event_time_s
         return found
-
-
-def _place(position: BinlogPosition) -> dict[str, Any]:
-    """The file and the position in it, for comparisons on one server."""
-    return stream_offset(BinlogPosition(position.file, position.position), 0, None)
 
 
 def uses_gtids(server: ServerInfo, position: BinlogPosition, settings: MySqlConfig) -> bool:
