@@ -57,7 +57,8 @@ class BinlogPositionTracker:
         self._start = start if start.is_in_transaction else None
         """The transaction in progress at the restart, until it ends or the stream is past it."""
         self._position = replace(start, gtids=self._gtids_text())
-        self._is_placed = False
+        self.is_placed = False
+        """Whether the server has said where it begins. Until then, the file may be one of another server."""
         self._sent_at = 0
         """Up to where the server has sent the current file, as its last heartbeat says."""
         self._in_transaction = self._is_standalone = False
@@ -74,12 +75,10 @@ class BinlogPositionTracker:
     def reached(self) -> BinlogPosition | None:
         """Up to where everything in the log of this server is completed, and the transactions that are.
 
-        None inside a transaction, and until the server has said where it begins: the file that the stream was started with may be
-        one of another server.
-
-        It may be further than ``position``: the server says in heartbeats what it has passed.
+        None inside a transaction, and until :attr:`is_placed`. It may be further than ``position``: the server says in heartbeats
+        what it has passed.
         """
-        if self._in_transaction or not self._is_placed:
+        if self._in_transaction or not self.is_placed:
             return None
         return BinlogPosition(self._file, max(self._at, self._sent_at), self._position.gtids)
 
@@ -180,7 +179,7 @@ class BinlogPositionTracker:
         What was completed of it must not be skipped of another one: the server may even assign its GTID again.
         """
         self._file, self._at, self._event_at = event.file, event.position, event.position
-        self._is_placed, self._sent_at = True, 0
+        self.is_placed, self._sent_at = True, 0
         if self._replays:
             self._start = None
         self._in_transaction = self._replays = False

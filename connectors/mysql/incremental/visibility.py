@@ -26,6 +26,8 @@ class FollowedPosition(Protocol):
     @property
     def position(self) -> BinlogPosition: ...
     @property
+    def reached(self) -> BinlogPosition | None: ...
+    @property
     def file(self) -> str: ...
     @property
     def event_position(self) -> int: ...
@@ -50,7 +52,7 @@ class SnapshotContents:
                 # It is between two transactions, so it is behind the current one if it is behind an event of it.
                 sent = BinlogPosition(stream.file, stream.event_position)
                 return is_place_at_or_before(sent, self.position) and not is_place_at_or_before(self.position, sent)
-            return is_place_at_or_before(stream.position, self.position)
+            return stream.reached is not None and is_place_at_or_before(stream.reached, self.position)
         if self.executed is None:
             return False
         completed = parse_gtids(stream.position.gtids)

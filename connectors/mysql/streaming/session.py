@@ -126,16 +126,18 @@ class BinlogStream:
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
         emitter.reach_mark()
+        heartbeat = self._heartbeat if self._stop is None and emitter.tracker.is_placed else None
         if not self._pending and not emitter.out and not self.is_at_stop:
             try:
-                self._pending.extend(client.read(self._heartbeat.limit_wait_s(self._settings.poll_interval_s)))
+                wait_s = self._settings.poll_interval_s
+                self._pending.extend(client.read(wait_s if heartbeat is None else heartbeat.limit_wait_s(wait_s)))
             except DuplicateServerIdError as e:
                 raise self._sessions.explain_duplicate(e) from e
         self._convert(emitter)
         out = emitter.out
         self._pace.start(kinds=out.count_kinds(), is_full=bool(self._pending))
-        if self._stop is None and self._heartbeat.is_due:
-            out.append(self._heartbeat.beat(emitter.position_offset()))
+        if heartbeat is not None and heartbeat.is_due:
+            out.append(heartbeat.beat(emitter.position_offset()))
 
     def _convert(self, emitter: BinlogEventEmitter) -> None:
         settings, pending, out = self._settings, self._pending, emitter.out
@@ -155,9 +157,10 @@ class BinlogStream:
         return emitter.take_records()
 
     def position_offset(self) -> Mapping[str, Any] | None:
-        """The offset of the position between two transactions; None inside one, and before a snapshot."""
+        """The offset of the position between two transactions; None inside one, before a snapshot, and until the server has said
+        which of its files it is in."""
         emitter = self._emitter
-        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction:
+        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction or not emitter.tracker.is_placed:
             return None
         return emitter.position_offset()
 

@@ -26,6 +26,11 @@ class At:
     event_position: int = 0
     gtid: str | None = None
     is_in_transaction: bool = False
+    is_placed: bool = True
+
+    @property
+    def reached(self) -> BinlogPosition | None:
+        return None if self.is_in_transaction or not self.is_placed else self.position
 
 
 def between(file: str, position: int, gtids: str | None = None) -> At:
@@ -47,6 +52,7 @@ def inside(event_position: int, gtid: str | None = None) -> At:
         (inside(499), True),
         (inside(500), False),
         (between("mysql-bin.000001", 4), False),
+        (At(BinlogPosition("binlog.000001", 4), is_placed=False), False),
     ],
 )
 def test_exact_snapshots_must_not_be_behind_the_stream(stream: At, contains: bool) -> None:

@@ -19,13 +19,13 @@ from connectors.mysql.binlog import BinlogDecoder
 from connectors.mysql.binlog_client import BinlogClient, BinlogStart
 from connectors.mysql.config import parse_config
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.offsets import BinlogPosition
+from connectors.mysql.offsets import BinlogPosition, StoredBinlogOffset
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.history.history import SchemaHistory
 from connectors.mysql.schema.history.store import MemoryHistoryStore
 from connectors.mysql.schema.tables import TableStructures
-from connectors.mysql.server import ServerInfo
+from connectors.mysql.server import ServerInfo, resume_position
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
@@ -197,6 +197,35 @@ def test_mark_on_a_new_server_is_not_that_place_in_the_files_of_the_old_one(scri
     *changes, last = scripted.stream.take_records()
     assert [shown(record) for record in changes] == EXPECTED
     assert last is found
+
+
+def test_position_in_files_of_the_old_server_is_not_stored_for_the_new_one(script: Script) -> None:
+    scripted = script([[], stream_start(4)], heartbeat_interval_ms="1")
+    scripted.stream.start(SERVER, BinlogPosition(OLD_SERVER, 90_000, f"{UUID}:1-5"))
+    scripted.stream.read()
+    assert list(scripted.stream.take_records()) == []
+    assert scripted.stream.position_offset() is None
+    records: list[SourceRecord] = []
+    while not records:
+        scripted.stream.read()
+        records += scripted.stream.take_records()
+    expected = {"gtids": f"{UUID}:1-5", "file": FILE, "pos": 1000}
+    assert [record.source_offset for record in records] == [expected]
+    assert scripted.stream.position_offset() == expected
+
+
+def test_transaction_that_another_server_takes_over_is_repeated_from_its_beginning(script: Script) -> None:
+    """Even if its files have the same names, so that the transaction seems to be at the same place."""
+    scripted = script([[*stream_start(4), *FIRST[:4]]], [[*stream_start(4), *FIRST, *SECOND]])
+    capture = StreamCapture(scripted, BinlogPosition(FILE, 1000, f"{UUID}:1-5"))
+    assert [shown(record) for record in capture.read()] == EXPECTED[:2]
+    position = scripted.stream.position
+    assert position is not None
+    assert (position.events, position.tx_gtid) == (3, f"{UUID}:6")
+    capture.disconnect()
+    stored = StoredBinlogOffset(position, True, server_uuid="old")
+    scripted.stream.start(SERVER, resume_position(stored, SERVER))
+    assert scripted.read() == EXPECTED * 2
 
 
 class StreamCapture:
