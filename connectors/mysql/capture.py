@@ -21,11 +21,7 @@ from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTra
 from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.incremental.chunks import FollowedStream
-from connectors.mysql.offsets import (
-    BinlogPosition,
-    StoredBinlogOffset,
-    with_server,
-)
+from connectors.mysql.offsets import SERVER_UUID, BinlogPosition, StoredBinlogOffset, with_server
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
@@ -81,7 +77,7 @@ class MySqlCapture(LogCapture):
         builder = BinlogEventBuilder(settings, sluice_version())
         self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
         self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
-        self._server: ServerInfo | None = None
+        self._server: ServerInfo | None = None  # that of the stream's position
         followed = FollowedStream(lambda: self._stream.tracker, lambda: self._server)
         self.signals = create_mysql_signals(
             settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
@@ -150,10 +146,9 @@ class MySqlCapture(LogCapture):
         sql = self.sessions.catalog()
         server = read_server(sql)
         check_server(sql, server)
-        self._server = server
         self._structures.set_server(server)
         self._position.find_unstored_snapshot(self._structures.history, self._settings.snapshot.mode)
-        known = self._position.known(self._stream.position, self._offsets.server)
+        known = self._position.known(self._stream.position, None if self._server is None else self._server.uuid)
         lost = None
         if known is not None:
             by_gtid = uses_gtids(server, known.position, self._settings)
@@ -168,9 +163,20 @@ class MySqlCapture(LogCapture):
         )
         if plan.warning:
             log.warning("%s", plan.warning)
-        if server.uuid is not None:
-            self._offsets.set_server(server.uuid)
         self._start(plan.action, server, known)
+        # Not before: until the start succeeds, the position is one of the former server.
+        self._continue_on(server)
+
+    def _continue_on(self, server: ServerInfo) -> None:
+        """Positions are those of this server from now on."""
+        former, self._server = self._server, server
+        if server.uuid is None:
+            return
+        if self._offsets.server is None:
+            self._offsets.set_server(server.uuid)
+        elif former is not None and former.uuid != server.uuid:
+            # Offsets of records of the former server may be stored later. They do not have this member.
+            self.observers.set_offset_extras(self._offsets, {SERVER_UUID: server.uuid})
 
     def _mode(self) -> str:
         """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""

@@ -23,7 +23,8 @@ TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_comple
 TX_GTID = "tx_gtid"
 """The GTID of the transaction in progress: another server may have another one at its place."""
 SERVER_UUID = "server_uuid"
-"""The server that was read from: files and positions mean something only there. Records do not have it, stored offsets do."""
+"""The server that was read from: files and positions mean something only there. Stored offsets have it; those of records only
+after a failover."""
 SNAPSHOT_STATE = "snapshot_state"
 """What of an incomplete snapshot is completed."""
 
@@ -159,8 +160,8 @@ def snapshot_offset(
 
 
 def with_server(offset: Mapping[str, Any], server_uuid: str | None) -> dict[str, Any]:
-    """The offset with the server that was read from."""
-    return dict(offset) if server_uuid is None else {**offset, SERVER_UUID: server_uuid}
+    """The offset with the server that was read from, which it may have already."""
+    return dict(offset) if server_uuid is None else {SERVER_UUID: server_uuid, **offset}
 
 
 def is_at_or_before(
