@@ -65,12 +65,11 @@ class MySqlCapture(LogCapture):
         self._tables = MySqlCapturedTables(settings, filters)
         self.observers = BinlogObservers()
         self._load_contracts({} if stored is None else stored.extras)
-        binlog = settings.binlog
         history = SchemaHistory(
             open_store(settings.history, open_topic),
             source_partition(settings.topic_prefix),
             settings.history,
-            binlog.reads_source if binlog.filters_sources else None,
+            settings.binlog.source_filter,
         )
         selection = DdlSelection(settings.history, self._tables.captures, filters.captures_schema)
         self._structures = TableStructures(history, selection.is_stored)
@@ -152,7 +151,14 @@ class MySqlCapture(LogCapture):
         lost = None
         if known is not None:
             by_gtid = uses_gtids(server, known.position, self._settings)
-            lost = find_lost_position(sql, server, known.position, by_gtid=by_gtid, server_uuid=known.server_uuid)
+            lost = find_lost_position(
+                sql,
+                server,
+                known.position,
+                by_gtid=by_gtid,
+                server_uuid=known.server_uuid,
+                reads_source=self._settings.binlog.source_filter,
+            )
         knows_structure = known is not None and lost is None and self._knows_structure(known)
         plan = plan_mysql_start(
             self._mode(),

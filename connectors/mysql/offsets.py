@@ -169,13 +169,16 @@ def is_at_or_before(
 ) -> bool:
     """Whether one offset is at or before another one, as Debezium orders them for the schema history.
 
-    ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all.
+    ``reads_source`` says which sources of GTIDs are read (``gtid.source.*``); None: all. Others count only if the desired offset
+    has them: Debezium removes them at each start, and a server may lack them.
 
     With GTIDs in both, sets decide. An offset without GTIDs is before one with them, because they were enabled in between.
     Positions of different servers are ordered by time; an offset of a snapshot has no server. Files with another base name are
     before, because their numbers say nothing. Raises DataError for an offset that cannot be read.
     """
-    ours, theirs = (_of_sources(parse_gtids(offset.get(GTIDS)), reads_source) for offset in (recorded, desired))
+    ours, theirs = (parse_gtids(offset.get(GTIDS)) for offset in (recorded, desired))
+    if ours is not None and theirs is not None and reads_source is not None:
+        ours = _counted(ours, theirs, reads_source)
     if theirs is not None:
         return ours is None or _is_contained(recorded, ours, desired, theirs)
     if ours is not None:
@@ -211,8 +214,13 @@ def keep_sources(gtids: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
     return GtidSet(part for part in gtids if reads_source(part[0]))
 
 
-def _of_sources(gtids: Gtids | None, reads_source: Callable[[str], bool] | None) -> Gtids | None:
-    return gtids if gtids is None or reads_source is None else keep_sources(gtids, reads_source)
+def _counted(ours: Gtids, theirs: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
+    """Our GTIDs, without those of sources that are not read and that they lack."""
+    if isinstance(theirs, GtidSet):
+        sources = set(theirs.sources)
+        return keep_sources(ours, lambda source: reads_source(source) or source in sources)
+    domains = {str(gtid.domain) for gtid in theirs}
+    return keep_sources(ours, lambda source: reads_source(source) or source.partition("-")[0] in domains)
 
 
 def _is_contained(recorded: Mapping[str, Any], ours: Gtids, desired: Mapping[str, Any], theirs: Gtids) -> bool:

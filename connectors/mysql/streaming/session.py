@@ -18,7 +18,7 @@ from connectors.mysql.errors import DuplicateServerIdError
 from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, parse_gtids
 from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.server import ServerInfo, read_purged, start_gtids
+from connectors.mysql.server import ServerInfo, read_start_gtids
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
@@ -126,18 +126,22 @@ class BinlogStream:
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
         emitter.reach_mark()
-        heartbeat = self._heartbeat if self._stop is None and emitter.tracker.is_placed else None
         if not self._pending and not emitter.out and not self.is_at_stop:
             try:
                 wait_s = self._settings.poll_interval_s
-                self._pending.extend(client.read(wait_s if heartbeat is None else heartbeat.limit_wait_s(wait_s)))
+                self._pending.extend(client.read(self._heartbeat.limit_wait_s(wait_s) if self._has_heartbeats else wait_s))
             except DuplicateServerIdError as e:
                 raise self._sessions.explain_duplicate(e) from e
         self._convert(emitter)
         out = emitter.out
         self._pace.start(kinds=out.count_kinds(), is_full=bool(self._pending))
-        if heartbeat is not None and heartbeat.is_due:
-            out.append(heartbeat.beat(emitter.position_offset()))
+        if self._has_heartbeats and self._heartbeat.is_due:
+            out.append(self._heartbeat.beat(emitter.position_offset()))
+
+    @property
+    def _has_heartbeats(self) -> bool:
+        """Whether the position may be stored."""
+        return self._stop is None and self.tracker.is_placed
 
     def _convert(self, emitter: BinlogEventEmitter) -> None:
         settings, pending, out = self._settings, self._pending, emitter.out
@@ -207,7 +211,7 @@ def start_of(
         gtids = _gtids_at(connection, position)
     if gtids is None or not uses_gtids(server, position, settings):
         return FilePosition(position.file, position.position), gtids if server.uses_gtids else None
-    gtids = start_gtids(gtids, read_purged(connection, server), settings.binlog.reads_source)
+    gtids = read_start_gtids(connection, server, gtids, settings.binlog.source_filter)
     return gtids, gtids
 
 

@@ -103,7 +103,7 @@ def test_transaction_that_another_server_takes_over_is_repeated_from_its_beginni
     scripted: Scripted, refused: tuple[Exception, ...]
 ) -> None:
     """Even if the files have the same names, and the transaction is at the same place in them: its events may be others."""
-    running = scripted([[*stream_start(4), *FIRST[:4]], LOST], *refused, [[*stream_start(4), *FIRST, *SECOND]], server=OLD)
+    running = scripted([[*stream_start(4), *FIRST[:5]], LOST], *refused, [[*stream_start(4), *FIRST, *SECOND]], server=OLD)
     before = running.read(2)
     assert [shown(record) for record in before] == EXPECTED[:2]
     running.sessions.server = SERVER
@@ -113,10 +113,10 @@ def test_transaction_that_another_server_takes_over_is_repeated_from_its_beginni
 
 
 def test_offsets_of_the_old_server_keep_its_name_when_they_are_stored_later(scripted: Scripted) -> None:
-    running = scripted([[*stream_start(4), *FIRST[:4]], LOST], [[*stream_start(4), *FIRST[:4]], LOST], server=OLD)
+    running = scripted([[*stream_start(4), *FIRST[:5]], LOST], [[*stream_start(4), *FIRST[:5]], LOST], server=OLD)
     first = running.read(2)
     running.sessions.server = SERVER
     second = running.read(2)
     assert first[1].source_offset is not None
     stored = [running.stored(record) for record in (first[1], second[1])]
-    assert [(offset["server_uuid"], offset["event"]) for offset in stored] == [("old", 2), ("new", 2)]
+    assert [(offset["server_uuid"], offset["event"]) for offset in stored] == [("old", 3), ("new", 3)]

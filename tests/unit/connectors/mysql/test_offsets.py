@@ -126,11 +126,13 @@ def test_places_are_compared_only_in_files_of_one_server(one: tuple[str, int], o
     assert is_place_at_or_before(BinlogPosition(*one), BinlogPosition(*other)) is expected
 
 
-def test_sources_that_are_not_read_do_not_count() -> None:
+def test_sources_that_are_not_read_do_not_count_where_they_are_missing() -> None:
     recorded, desired = {"gtids": f"{UUID}:1-5,{OTHER}:1-9"}, {"gtids": f"{UUID}:1-5,{OTHER}:1-2"}
     assert not is_at_or_before(recorded, desired)
-    assert is_at_or_before(recorded, desired, lambda source: source == UUID)
+    assert not is_at_or_before(recorded, desired, lambda source: source == UUID)
+    assert is_at_or_before(recorded, {"gtids": f"{UUID}:1-5"}, lambda source: source == UUID)
     assert is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5"}, lambda source: source == "0-1")
+    assert not is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5,1-2-8"}, lambda source: source == "0-1")
 
 
 @pytest.mark.parametrize("wrong", [{"file": "binlog", "pos": 4}, {"pos": 4}, {"file": "b.1", "pos": "x"}, {"file": 7, "pos": 4}])

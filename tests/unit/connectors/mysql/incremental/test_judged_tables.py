@@ -51,7 +51,7 @@ class EmptyServer(MySqlConnection):
         file, position, gtids = self.end
         return [(gtids,)] if sql == "SELECT @@GLOBAL.gtid_binlog_pos" else [(file, position, "", "")]
 
-    def execute(self, sql: str, *, timeout_s: float | None = None) -> None:
+    def execute(self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float | None = None) -> None:
         """Sets variables of the session."""
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class JudgingReader:
         self.sessions.servers = list(servers)
         tables = MySqlCapturedTables(settings, Filters(settings.capture))
         history = SchemaHistory(MemoryHistoryStore(), source_partition("shop"), settings.history)
-        structures = TableStructures(history, lambda change: True)
+        structures = TableStructures(history, lambda ddl, database, changes: True)
         writer = MySqlSignalWriter(settings, self.sessions)
         stream = FollowedStream(lambda: self.tracker, lambda: SERVER)
         self.reader = BinlogChunkReader(settings, tables, structures, self.sessions, stream, writer, "1")

@@ -29,6 +29,7 @@ def rows(code: int, *images: tuple[int, int | None], at: int = 0, is_update: boo
     return event(code, rows_body(content, 2, after=b"\3" if is_update else None), next_position=at)
 
 
+STATEMENT = "CALL change_rows()"
 TABLE = [(3, b""), (3, b"")]
 WRITE, UPDATE, DELETE = 30, 31, 32
 
@@ -38,6 +39,7 @@ def transaction(sequence: int, at: int, *, is_compressed: bool) -> list[bytes]:
     nullable = table_map(TABLE).replace(b"\2\3\3\0\3", b"\2\3\3\0\2")  # the key is NOT NULL
     inner = [
         query("BEGIN", at + 200),
+        event(29, bytes([len(STATEMENT)]) + STATEMENT.encode(), next_position=at + 220),
         nullable[:13] + (at + 250).to_bytes(4, "little") + nullable[17:],
         rows(WRITE, (1, 10), (2, None), at=at + 300),
         rows(UPDATE, (1, 10), (1, 11), at=at + 350, is_update=True),

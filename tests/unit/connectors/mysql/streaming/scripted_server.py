@@ -70,7 +70,7 @@ class CatalogConnection(MySqlConnection):
             return []
         return [(f"{UUID}:1-9" if sql == "SELECT @@GLOBAL.gtid_executed" else "",)]
 
-    def execute(self, sql: str, *, timeout_s: float | None = None) -> None:
+    def execute(self, sql: str, params: Sequence[str | int | None] = (), *, timeout_s: float | None = None) -> None:
         raise ConnectionLostError(f"lost the connection while it ran {sql}")
 
 

@@ -33,6 +33,7 @@ from tests.unit.connectors.mysql.streaming.logged_transactions import (
     COMMIT_US,
     EXPECTED,
     FILE,
+    STATEMENT,
     TABLE,
     UUID,
     WRITE,
@@ -147,6 +148,16 @@ def test_every_offset_continues_with_the_next_change(log: Log) -> None:
         # The offset of a delete is that before its row, because its tombstone follows.
         repeated = 1 if record.topic == "shop.db.t" and shown(record)[1] == "d" else 0
         assert _changes(found) == _changes(records[number + 1 - repeated :])
+
+
+def test_rows_of_a_statement_have_its_text_after_a_restart_within_it(log: Log) -> None:
+    records = [r for r in Stream(START, include_query="true").read(log.after(GTIDS)) if r.topic == "shop.db.t" and r.value]
+    assert [r.value["source"]["query"] for r in records[:4]] == [STATEMENT] * 4
+    for number, record in enumerate(records[:3]):
+        position = parse_offset(record.source_offset).position
+        found = Stream(position, include_query="true").read(log.after(position.gtids or ""))
+        rest = [r.value["source"]["query"] for r in found if r.topic == "shop.db.t" and r.value]
+        assert rest == [STATEMENT] * (7 - number)
 
 
 def test_sources_that_are_not_read_are_left_out(log: Log) -> None:
