@@ -44,9 +44,6 @@ from connectors.mysql.streaming.structure_changes import StructureChanges, expla
 
 log = logging.getLogger(__name__)
 
-_TRANSACTION_AT = 3
-"""The position of the transaction block in an envelope."""
-
 
 class BinlogEventEmitter:
     """Converts events to records, in order. What was emitted before a restart is not emitted again."""
