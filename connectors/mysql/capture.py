@@ -13,19 +13,21 @@ from connectors.cdc.capture import LogCapture
 from connectors.cdc.config.signal_keys import BACKFILL_ALL
 from connectors.cdc.errors import PositionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
-from connectors.cdc.schema.checks import check_collection_count, check_table_topics
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.states import CaptureState
 from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
-from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.incremental.chunks import FollowedStream
-from connectors.mysql.offsets import SERVER_UUID, BinlogPosition, StoredBinlogOffset, with_server
+from connectors.mysql.offsets import (
+    SERVER_UUID,
+    BinlogPosition,
+    StoredBinlogOffset,
+    with_server,
+)
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
-from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
@@ -37,7 +39,7 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
-from connectors.mysql.system_checks import check_reselection
+from connectors.mysql.system_checks import check_on_server
 from connectors.mysql.task_position import MySqlTaskPosition
 
 log = logging.getLogger(__name__)
@@ -95,18 +97,7 @@ class MySqlCapture(LogCapture):
 
     def check(self) -> None:
         """Connects and checks the server and the filters. Raises ConfigError."""
-        sql = self.sessions.catalog()
-        server = read_server(sql)
-        check_server(sql, server)
-        check_reselection(sql, server, self._settings)
-        self._check_tables()
-
-    def _check_tables(self) -> None:
-        settings = self._settings
-        ids = [TableId(table.database, table.name) for table in read_tables(self.sessions.catalog())]
-        captured = [id for id in ids if self._tables.captures(id)]
-        check_collection_count(len(captured), settings.tables_max, settings.tables_limit_action)
-        check_table_topics(captured, settings.topic_naming)
+        check_on_server(self.sessions.catalog(), self._settings, self._tables.filters, is_new=False)
 
     def _note_offset(self, offset: Mapping[str, Any]) -> None:
         self._position.polled(offset)
