@@ -128,10 +128,10 @@ def test_connection_that_is_lost_fails_the_next_step(source: MariaDbRunningSourc
 
 def test_too_many_tables_are_refused_before_the_start_and_at_it(source: MariaDbRunningSource) -> None:
     source.sql("create table t(id int primary key)", "create table u(id int primary key)")
-    limits = {"guardrail_collections_max": "1", "guardrail_collections_limit_action": "fail"}
-    assert "2 tables/collections" in str(errors_of(source, **limits)["guardrail.collections.max"])
+    source.config |= {"guardrail.collections.max": "1", "guardrail.collections.limit.action": "fail"}
+    assert "2 tables/collections" in str(errors_of(source)["guardrail.collections.max"])
     with pytest.raises(ConfigError, match="2 tables/collections"):
-        source.start(**limits)
+        source.start()
 
 
 def test_tables_of_a_running_connector_may_be_created_later(source: MariaDbRunningSource) -> None:
