@@ -212,7 +212,7 @@ class MySqlCapture(LogCapture):
             case MySqlStart.REBUILD:
                 assert known is not None
                 self._structures.history.initialize_storage()
-                self._open_snapshot(server).start_structure(known.position, known.extras)
+                self._open_snapshot(server).start_structure(resume_position(known, server), known.extras)
                 self._position.structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.CATCH_UP:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from connectors.mysql.capture import MySqlCapture
 from connectors.mysql.config import parse_config
 from connectors.mysql.offsets import BinlogPosition, StoredBinlogOffset
 from connectors.mysql.server import ServerInfo
+from connectors.mysql.snapshot.session import MySqlSnapshotSession
 from tests.support.source_runner import shown
 from tests.unit.connectors.mysql.streaming.logged_transactions import EXPECTED, FILE, UUID, stream_start
 from tests.unit.connectors.mysql.streaming.scripted_server import (
@@ -67,9 +68,11 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     monkeypatch.setattr(capture, "MySqlSessions", ScriptedSessions)
     created: list[MySqlSourceTask] = []
 
-    def create(*connections: Connection, server: ServerInfo = SERVER, **config: str) -> ScriptedTask:
+    def create(
+        *connections: Connection, server: ServerInfo = SERVER, stored: StoredBinlogOffset | None = None, **config: str
+    ) -> ScriptedTask:
         settings = parse_config({**CONFIG, **{key.replace("_", "."): value for key, value in config.items()}})
-        stored = StoredBinlogOffset(START, True, server_uuid=server.uuid)
+        stored = stored or StoredBinlogOffset(START, True, server_uuid=server.uuid)
         made = MySqlCapture(settings, stored, lambda topic, settings: pytest.fail("the history is in memory"))
         sessions = made.sessions
         assert isinstance(sessions, ScriptedSessions)
@@ -120,3 +123,22 @@ def test_offsets_of_the_old_server_keep_its_name_when_they_are_stored_later(scri
     assert first[1].source_offset is not None
     stored = [running.stored(record) for record in (first[1], second[1])]
     assert [(offset["server_uuid"], offset["event"]) for offset in stored] == [("old", 3), ("new", 3)]
+
+
+def test_history_is_rebuilt_for_the_beginning_of_a_transaction_that_another_server_takes_over(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream continues there when the structure is read."""
+    found: list[BinlogPosition] = []
+
+    class RecordedSnapshot(MySqlSnapshotSession):
+        def start_structure(self, at: BinlogPosition | None = None, offset: Mapping[str, Any] | None = None) -> None:
+            assert at is not None
+            found.append(at)
+
+    monkeypatch.setattr(capture, "MySqlSnapshotSession", RecordedSnapshot)
+    position = replace(START, events=3, rows=1, tx_gtid=f"{UUID}:6")
+    for uuid in ("old", "new"):
+        stored = StoredBinlogOffset(position, True, server_uuid=uuid)
+        scripted(stored=stored, snapshot_mode="recovery").task.poll()
+    assert found == [START, position]
