@@ -193,17 +193,15 @@ def read_start_gtids(
 def _without_missing(
     connection: MySqlConnection, stored: MariaDbGtidPosition, reads_source: Callable[[str], bool]
 ) -> MariaDbGtidPosition:
-    """Removes GTIDs that MariaDB refuses, of sources that are not read: it has others of their domain, but not these."""
+    """Removes GTIDs that the server lacks, of sources that are not read. MariaDB refuses them, at the latest when it logs a
+    transaction of their domain."""
     text = connection.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or ""
     state = [MariaDbGtid.parse(part) for part in text.split(",") if part.strip()]
     last = {(gtid.domain, gtid.server_id): gtid.sequence for gtid in state}
-    domains = {gtid.domain for gtid in state}
     return MariaDbGtidPosition(
         gtid
         for gtid in stored
-        if reads_source(f"{gtid.domain}-{gtid.server_id}")
-        or gtid.domain not in domains
-        or gtid.sequence <= last.get((gtid.domain, gtid.server_id), 0)
+        if reads_source(f"{gtid.domain}-{gtid.server_id}") or gtid.sequence <= last.get((gtid.domain, gtid.server_id), 0)
     )
 
 

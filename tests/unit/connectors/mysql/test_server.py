@@ -130,7 +130,7 @@ def test_the_stream_begins_after_gtids_of_mariadb_that_it_does_not_refuse() -> N
     connection = scripted({"SELECT @@GLOBAL.gtid_binlog_state": [("0-1-5,0-2-9,1-3-8",)]}, product="MariaDB")
     server = info((11, 4, 5), is_mariadb=True)
     for text, expected in {
-        "0-1-5,1-3-7,2-4-1": "0-1-5,1-3-7,2-4-1",
+        "0-1-5,1-3-7,2-4-1": "0-1-5,1-3-7",
         "0-1-6,1-3-9": "0-1-6",
         "0-1-5,1-9-3": "0-1-5",
     }.items():
