@@ -8,8 +8,13 @@ from difflib import get_close_matches
 
 def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Returns the candidate most similar to the name; None if no similarity, from 0 to 1, reaches the cutoff."""
-    found = get_close_matches(name, list(candidates), n=1, cutoff=cutoff)
+    found = similar_names(name, candidates, 1, cutoff)
     return found[0] if found else None
+
+
+def similar_names(name: str, candidates: Iterable[str], most: int, cutoff: float = 0.6) -> list[str]:
+    """Returns at most so many candidates, the most similar first, whose similarity reaches the cutoff."""
+    return get_close_matches(name, list(candidates), n=most, cutoff=cutoff)
 
 
 def did_you_mean(name: str, candidates: Iterable[str], before: str = "") -> str:

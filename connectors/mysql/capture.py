@@ -13,15 +13,14 @@ from connectors.cdc.capture import LogCapture
 from connectors.cdc.config.signal_keys import BACKFILL_ALL
 from connectors.cdc.errors import PositionLostError
 from connectors.cdc.offsets import CONTRACTS, source_partition
-from connectors.cdc.schema.checks import check_collection_count, check_table_topics
 from connectors.cdc.schema.contracts import parse_contracts
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.states import CaptureState
 from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
-from connectors.mysql.catalog import read_tables
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.incremental.chunks import FollowedStream
 from connectors.mysql.offsets import (
+    SERVER_UUID,
     BinlogPosition,
     StoredBinlogOffset,
     with_server,
@@ -29,7 +28,6 @@ from connectors.mysql.offsets import (
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.history.ddl_selection import DdlSelection
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
-from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
@@ -41,7 +39,7 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.session import BinlogStream, uses_gtids
 from connectors.mysql.streaming.structure_changes import StructureChanges
-from connectors.mysql.system_checks import check_reselection
+from connectors.mysql.system_checks import check_on_server
 from connectors.mysql.task_position import MySqlTaskPosition
 
 log = logging.getLogger(__name__)
@@ -69,19 +67,18 @@ class MySqlCapture(LogCapture):
         self._tables = MySqlCapturedTables(settings, filters)
         self.observers = BinlogObservers()
         self._load_contracts({} if stored is None else stored.extras)
-        binlog = settings.binlog
         history = SchemaHistory(
             open_store(settings.history, open_topic),
             source_partition(settings.topic_prefix),
             settings.history,
-            binlog.reads_source if binlog.filters_sources else None,
+            settings.binlog.source_filter,
         )
         selection = DdlSelection(settings.history, self._tables.captures, filters.captures_schema)
         self._structures = TableStructures(history, selection.is_stored)
         builder = BinlogEventBuilder(settings, sluice_version())
         self._changes = StructureChanges(settings, self._structures, self._tables, selection, builder, self.sessions.catalog)
         self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
-        self._server: ServerInfo | None = None
+        self._server: ServerInfo | None = None  # that of the stream's position
         followed = FollowedStream(lambda: self._stream.tracker, lambda: self._server)
         self.signals = create_mysql_signals(
             settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
@@ -100,18 +97,7 @@ class MySqlCapture(LogCapture):
 
     def check(self) -> None:
         """Connects and checks the server and the filters. Raises ConfigError."""
-        sql = self.sessions.catalog()
-        server = read_server(sql)
-        check_server(sql, server)
-        check_reselection(sql, server, self._settings)
-        self._check_tables()
-
-    def _check_tables(self) -> None:
-        settings = self._settings
-        ids = [TableId(table.database, table.name) for table in read_tables(self.sessions.catalog())]
-        captured = [id for id in ids if self._tables.captures(id)]
-        check_collection_count(len(captured), settings.tables_max, settings.tables_limit_action)
-        check_table_topics(captured, settings.topic_naming)
+        check_on_server(self.sessions.catalog(), self._settings, self._tables.filters, is_new=False)
 
     def _note_offset(self, offset: Mapping[str, Any]) -> None:
         self._position.polled(offset)
@@ -150,14 +136,20 @@ class MySqlCapture(LogCapture):
         sql = self.sessions.catalog()
         server = read_server(sql)
         check_server(sql, server)
-        self._server = server
         self._structures.set_server(server)
         self._position.find_unstored_snapshot(self._structures.history, self._settings.snapshot.mode)
-        known = self._position.known(self._stream.position, self._offsets.server)
+        known = self._position.known(self._stream.position, None if self._server is None else self._server.uuid)
         lost = None
         if known is not None:
             by_gtid = uses_gtids(server, known.position, self._settings)
-            lost = find_lost_position(sql, server, known.position, by_gtid=by_gtid, server_uuid=known.server_uuid)
+            lost = find_lost_position(
+                sql,
+                server,
+                known.position,
+                by_gtid=by_gtid,
+                server_uuid=known.server_uuid,
+                reads_source=self._settings.binlog.source_filter,
+            )
         knows_structure = known is not None and lost is None and self._knows_structure(known)
         plan = plan_mysql_start(
             self._mode(),
@@ -168,9 +160,20 @@ class MySqlCapture(LogCapture):
         )
         if plan.warning:
             log.warning("%s", plan.warning)
-        if server.uuid is not None:
-            self._offsets.set_server(server.uuid)
         self._start(plan.action, server, known)
+        # Not before: until the start succeeds, the position is one of the former server.
+        self._continue_on(server)
+
+    def _continue_on(self, server: ServerInfo) -> None:
+        """Positions are those of this server from now on."""
+        former, self._server = self._server, server
+        if server.uuid is None:
+            return
+        if self._offsets.server is None:
+            self._offsets.set_server(server.uuid)
+        elif former is not None and former.uuid != server.uuid:
+            # Offsets of records of the former server may be stored later. They do not have this member.
+            self.observers.set_offset_extras(self._offsets, {SERVER_UUID: server.uuid})
 
     def _mode(self) -> str:
         """The snapshot mode as far as it still applies: always takes one snapshot per start of the task."""
@@ -209,7 +212,7 @@ class MySqlCapture(LogCapture):
             case MySqlStart.REBUILD:
                 assert known is not None
                 self._structures.history.initialize_storage()
-                self._open_snapshot(server).start_structure(known.position, known.extras)
+                self._open_snapshot(server).start_structure(resume_position(known, server), known.extras)
                 self._position.structure_is_current = True
                 self.state = CaptureState.SNAPSHOT
             case MySqlStart.CATCH_UP:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,6 +87,11 @@ class BinlogSettings:
     def filters_sources(self) -> bool:
         """Whether only some sources are read."""
         return bool(self.gtid_include or self.gtid_exclude)
+
+    @property
+    def source_filter(self) -> Callable[[str], bool] | None:
+        """:meth:`reads_source`; None if all sources are read."""
+        return self.reads_source if self.filters_sources else None
 
 
 @dataclass(frozen=True, slots=True)

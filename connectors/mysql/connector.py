@@ -50,7 +50,7 @@ class MySqlSource(ChangeSource):
         try:
             sql = MySqlConnection.open(settings.address, interrupt, timeout_s=MAX_VALIDATION_S, query_timeout_s=MAX_VALIDATION_S)
             try:
-                check_on_server(sql, settings, Filters(settings.capture))
+                check_on_server(sql, settings, Filters(settings.capture), is_new=True)
             finally:
                 sql.close()
         finally:

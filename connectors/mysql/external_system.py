@@ -35,7 +35,7 @@ from connectors.mysql.server import (
     read_replication_source,
     read_server,
 )
-from connectors.mysql.system_checks import check_captured_tables
+from connectors.mysql.system_checks import check_captured_tables, check_table_list, filter_tables
 
 _QUERY_TIMEOUT_S: Final = 20.0
 _SHORT_RETENTION_S: Final = 86_400
@@ -78,13 +78,13 @@ class MySqlSystem:
         yield ConnectionStep("Connection", f"{server.version_text} at {sql.address} ({tls})")
         yield _binlog_step(sql, server)
         if settings.snapshot.mode != "initial_only":
-            yield _step("Replication", lambda: self._check_replication(sql, server))
-        yield _server_id_step(sql, server, settings)
-        tables = read_tables(sql)
+            yield check_step("Replication", lambda: self._check_replication(sql, server), _finding)
+        yield _guarded("Server ID", lambda: _server_id_step(sql, server, settings))
         filters = Filters(settings.capture)
-        captured = [table for table in tables if filters.captures_table(table.database, table.name)]
-        yield _tables_step(tables, captured, settings, filters)
-        yield _keys_step(sql, captured, filters)
+        captured: list[TableInfo] = []
+        yield _guarded("Tables", lambda: _tables_step(sql, captured, settings, filters))
+        if captured:
+            yield _guarded("Keys", lambda: _keys_step(sql, captured, filters))
 
     def data_collections(self) -> Sequence[DataCollection]:
         built_in = ", ".join(map(quote_value, BUILT_IN_DATABASES))
@@ -128,8 +128,12 @@ def _is_of_connection(key: str) -> bool:
     return key in _CONNECTION_KEYS or key.startswith(_CONNECTION_PREFIXES)
 
 
-def _step(name: str, check: Callable[[], str]) -> ConnectionStep:
-    return check_step(name, check, _finding)
+def _guarded(name: str, create: Callable[[], ConnectionStep]) -> ConnectionStep:
+    """A step; a failed one if the server cannot be asked."""
+    try:
+        return create()
+    except ConnectError as e:
+        return ConnectionStep(name, findings=(_finding(e),))
 
 
 def _finding(error: ConnectError, path: str | None = None) -> Finding:
@@ -199,20 +203,18 @@ def _server_id_step(sql: MySqlConnection, server: ServerInfo, settings: MySqlCon
     return ConnectionStep(what, detail, (warning,))
 
 
-def _tables_step(
-    tables: Sequence[TableInfo], captured: Sequence[TableInfo], settings: MySqlConfig, filters: Filters
-) -> ConnectionStep:
+def _tables_step(sql: MySqlConnection, captured: list[TableInfo], settings: MySqlConfig, filters: Filters) -> ConnectionStep:
+    """Adds the captured tables to ``captured``."""
+    tables = read_tables(sql)
+    captured += filter_tables(tables, filters)
     if not captured and not settings.capture.table_include:
         nothing = warning_finding(
             "no-table", "no table is captured", "database.include.list", "Its entries are regular expressions for databases"
         )
         return ConnectionStep("Tables", findings=(nothing,))
-
-    def check() -> str:
-        check_captured_tables(tables, settings, filters)
-        return f"{len(captured)} captured: {list_names(captured)}"
-
-    return _step("Tables", check)
+    check_table_list(tables, captured, settings)
+    check_captured_tables(captured, settings)
+    return ConnectionStep("Tables", f"{len(captured)} captured: {list_names(captured)}")
 
 
 def _keys_step(sql: MySqlConnection, captured: Sequence[TableInfo], filters: Filters) -> ConnectionStep:

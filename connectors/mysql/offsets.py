@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from connect.errors import DataError
 from connectors.cdc.offsets import INCREMENTAL, TRANSACTION_COUNT, TRANSACTION_ID
@@ -23,7 +23,8 @@ TIMESTAMP, SNAPSHOT, SNAPSHOT_COMPLETED = "ts_sec", "snapshot", "snapshot_comple
 TX_GTID = "tx_gtid"
 """The GTID of the transaction in progress: another server may have another one at its place."""
 SERVER_UUID = "server_uuid"
-"""The server that was read from: files and positions mean something only there. Records do not have it, stored offsets do."""
+"""The server that was read from: files and positions mean something only there. Stored offsets have it; those of records only
+after a failover."""
 SNAPSHOT_STATE = "snapshot_state"
 """What of an incomplete snapshot is completed."""
 
@@ -159,8 +160,8 @@ def snapshot_offset(
 
 
 def with_server(offset: Mapping[str, Any], server_uuid: str | None) -> dict[str, Any]:
-    """The offset with the server that was read from."""
-    return dict(offset) if server_uuid is None else {**offset, SERVER_UUID: server_uuid}
+    """The offset with the server that was read from, which it may have already."""
+    return dict(offset) if server_uuid is None else {SERVER_UUID: server_uuid, **offset}
 
 
 def is_at_or_before(
@@ -168,13 +169,16 @@ def is_at_or_before(
 ) -> bool:
     """Whether one offset is at or before another one, as Debezium orders them for the schema history.
 
-    ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all.
+    ``reads_source`` says which sources of GTIDs are read (``gtid.source.*``); None: all. Others count only if the desired offset
+    has them: Debezium removes them at each start, and a server may lack them.
 
     With GTIDs in both, sets decide. An offset without GTIDs is before one with them, because they were enabled in between.
     Positions of different servers are ordered by time; an offset of a snapshot has no server. Files with another base name are
     before, because their numbers say nothing. Raises DataError for an offset that cannot be read.
     """
-    ours, theirs = (_of_sources(parse_gtids(offset.get(GTIDS)), reads_source) for offset in (recorded, desired))
+    ours, theirs = (parse_gtids(offset.get(GTIDS)) for offset in (recorded, desired))
+    if ours is not None and theirs is not None and reads_source is not None:
+        ours = _counted(ours, theirs, reads_source)
     if theirs is not None:
         return ours is None or _is_contained(recorded, ours, desired, theirs)
     if ours is not None:
@@ -210,8 +214,13 @@ def keep_sources(gtids: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
     return GtidSet(part for part in gtids if reads_source(part[0]))
 
 
-def _of_sources(gtids: Gtids | None, reads_source: Callable[[str], bool] | None) -> Gtids | None:
-    return gtids if gtids is None or reads_source is None else keep_sources(gtids, reads_source)
+def _counted(ours: Gtids, theirs: Gtids, reads_source: Callable[[str], bool]) -> Gtids:
+    """Our GTIDs, without those of sources that are not read and that they lack."""
+    if isinstance(theirs, GtidSet):
+        sources = set(theirs.sources)
+        return keep_sources(ours, lambda source: reads_source(source) or source in sources)
+    domains = {str(gtid.domain) for gtid in theirs}
+    return keep_sources(ours, lambda source: reads_source(source) or source.partition("-")[0] in domains)
 
 
 def _is_contained(recorded: Mapping[str, Any], ours: Gtids, desired: Mapping[str, Any], theirs: Gtids) -> bool:
@@ -243,6 +252,23 @@ def split_file_name(name: str) -> tuple[str, int] | None:
     """Returns the base name and the number of a file: ``binlog.000012`` is ("binlog", 12). None for a name without a number."""
     found = _FILE.fullmatch(name)
     return None if found is None else (found[1], int(found[2]))
+
+
+class LogPlace(Protocol):
+    """A place in the log of one server."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def position(self) -> int: ...
+
+
+def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
+    """Compares places in the log of one server; False if their files show that they are of different servers."""
+    if one.file == other.file:
+        return one.position <= other.position
+    ours, theirs = split_file_name(one.file), split_file_name(other.file)
+    return ours is not None and theirs is not None and ours[0] == theirs[0] and ours[1] < theirs[1]
 
 
 def _file_order(offset: Mapping[str, Any]) -> tuple[str, int]:

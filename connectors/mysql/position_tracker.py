@@ -21,7 +21,7 @@ from connectors.mysql.binlog import (
     Xid,
 )
 from connectors.mysql.binlog.events import EventHeader
-from connectors.mysql.offsets import BinlogPosition, Gtids, split_file_name
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before
 
 _MOST_POSITION: Final = 0xFFFFFFFF
 _ENDS: Final = (b"COMMIT", b"ROLLBACK")
@@ -57,6 +57,10 @@ class BinlogPositionTracker:
         self._start = start if start.is_in_transaction else None
         """The transaction in progress at the restart, until it ends or the stream is past it."""
         self._position = replace(start, gtids=self._gtids_text())
+        self.is_placed = False
+        """Whether the server has said where it begins. Until then, the file may be one of another server."""
+        self._sent_at = 0
+        """Up to where the server has sent the current file, as its last heartbeat says."""
         self._in_transaction = self._is_standalone = False
         self._replays = False
         self._events = 0
@@ -66,6 +70,17 @@ class BinlogPositionTracker:
     def position(self) -> BinlogPosition:
         """Where to continue after a restart, if all events that were tracked are completed."""
         return self._position_at(self._events, 0) if self._in_transaction else self._position
+
+    @property
+    def reached(self) -> BinlogPosition | None:
+        """Up to where everything in the log of this server is completed, and the transactions that are.
+
+        None inside a transaction, and until :attr:`is_placed`. It may be further than ``position``: the server says in heartbeats
+        what it has passed.
+        """
+        if self._in_transaction or not self.is_placed:
+            return None
+        return BinlogPosition(self._file, max(self._at, self._sent_at), self._position.gtids)
 
     @property
     def file(self) -> str:
@@ -118,7 +133,11 @@ class BinlogPositionTracker:
         if isinstance(event, Rotate):
             self._start_file(event)
             return
-        if isinstance(event, HeartbeatEvent) or header.is_artificial:
+        if isinstance(event, HeartbeatEvent):
+            if event.file == self._file:
+                self._sent_at = event.position
+            return
+        if header.is_artificial:
             return
         if isinstance(event, FormatDescription):
             # It is sent again, without a position, at the beginning of a stream.
@@ -160,6 +179,7 @@ class BinlogPositionTracker:
         What was completed of it must not be skipped of another one: the server may even assign its GTID again.
         """
         self._file, self._at, self._event_at = event.file, event.position, event.position
+        self.is_placed, self._sent_at = True, 0
         if self._replays:
             self._start = None
         self._in_transaction = self._replays = False
@@ -214,19 +234,13 @@ class BinlogPositionTracker:
         """Sets the position between transactions. It stays at the one in progress at the restart until that is passed."""
         if self._in_transaction:
             return
-        if self._start is not None and self._is_behind(self._start):
+        if self._start is not None and not is_place_at_or_before(BinlogPosition(self._file, self._at), self._start):
+            # Its place comes no more: the stream is past it, or reads another server, whose files have other names.
             self._start = None
         if self._start is None:
             self._position = BinlogPosition(self._file, self._at, self._gtids_text())
         else:
             self._position = replace(self._start, gtids=self._gtids_text())
-
-    def _is_behind(self, place: BinlogPosition) -> bool:
-        """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""
-        if self._file == place.file:
-            return self._at > place.position
-        ours, other = split_file_name(self._file), split_file_name(place.file)
-        return ours is None or other is None or ours[0] != other[0] or ours[1] > other[1]
 
     def _position_at(self, events: int, rows: int) -> BinlogPosition:
         begin = self._position

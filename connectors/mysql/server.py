@@ -8,7 +8,7 @@ from typing import Final
 
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.errors import PositionLostError
-from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
+from connectors.mysql.binlog import GtidSet, MariaDbGtid, MariaDbGtidPosition
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import MySqlServerError, ServerReplacedError
 from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, keep_sources, parse_gtids
@@ -172,14 +172,37 @@ def read_purged(connection: MySqlConnection, server: ServerInfo) -> GtidSet:
     return GtidSet.parse(connection.query("SELECT @@GLOBAL.gtid_purged")[0][0] or "")
 
 
-def start_gtids(stored: Gtids, purged: GtidSet, reads_source: Callable[[str], bool]) -> Gtids:
-    """Returns the GTIDs with which the stream begins: those stored, of the sources that are read, and what the server has purged
-    of sources that were never read. The stream has everything else."""
-    kept = keep_sources(stored, reads_source)
-    if isinstance(kept, MariaDbGtidPosition):
-        return kept
-    known = set(kept.sources)
-    return kept.union(GtidSet(part for part in purged if part[0] not in known))
+def read_start_gtids(
+    connection: MySqlConnection, server: ServerInfo, stored: Gtids, reads_source: Callable[[str], bool] | None
+) -> Gtids:
+    """Returns the GTIDs with which the stream begins: those stored, and what the server has purged of sources that were never
+    read. The stream has everything else. ``reads_source`` is None if all sources are read.
+
+    Those of sources that are not read must stay: the statements of a transaction that is sent again would change the structure
+    of tables again. Those that the server lacks do not, so that it may be another one.
+    """
+    if isinstance(stored, MariaDbGtidPosition):
+        return stored if reads_source is None else _without_missing(connection, stored, reads_source)
+    read = stored if reads_source is None else keep_sources(stored, reads_source)
+    assert isinstance(read, GtidSet)
+    kept = read if reads_source is None else read.union(stored.intersection(_read_executed_set(connection, server)))
+    known = set(read.sources)
+    return kept.union(GtidSet(part for part in read_purged(connection, server) if part[0] not in known))
+
+
+def _without_missing(
+    connection: MySqlConnection, stored: MariaDbGtidPosition, reads_source: Callable[[str], bool]
+) -> MariaDbGtidPosition:
+    """Removes GTIDs that the server lacks, of sources that are not read. MariaDB refuses them, at the latest when it logs a
+    transaction of their domain."""
+    text = connection.query("SELECT @@GLOBAL.gtid_binlog_state")[0][0] or ""
+    state = [MariaDbGtid.parse(part) for part in text.split(",") if part.strip()]
+    last = {(gtid.domain, gtid.server_id): gtid.sequence for gtid in state}
+    return MariaDbGtidPosition(
+        gtid
+        for gtid in stored
+        if reads_source(f"{gtid.domain}-{gtid.server_id}") or gtid.sequence <= last.get((gtid.domain, gtid.server_id), 0)
+    )
 
 
 def resume_position(stored: StoredBinlogOffset, server: ServerInfo) -> BinlogPosition:
@@ -191,14 +214,23 @@ def resume_position(stored: StoredBinlogOffset, server: ServerInfo) -> BinlogPos
 
 
 def find_lost_position(
-    connection: MySqlConnection, server: ServerInfo, stored: BinlogPosition, *, by_gtid: bool, server_uuid: str | None = None
+    connection: MySqlConnection,
+    server: ServerInfo,
+    stored: BinlogPosition,
+    *,
+    by_gtid: bool,
+    server_uuid: str | None = None,
+    reads_source: Callable[[str], bool] | None = None,
 ) -> PositionLostError | None:
     """Finds out whether the server still has a stored position; returns the error if it does not.
 
-    With ``by_gtid``, GTIDs decide, so the server may be another one; ``server_uuid`` is the server of a position without them.
+    With ``by_gtid``, GTIDs decide, so the server may be another one; those of sources that are not read do not count.
+    ``server_uuid`` is the server of a position without GTIDs.
     """
     where = connection.address.where
     gtids = parse_gtids(stored.gtids) if by_gtid else None
+    if isinstance(gtids, GtidSet) and reads_source is not None:
+        gtids = keep_sources(gtids, reads_source)
     if isinstance(gtids, GtidSet):
         missing = gtids.subtract(_read_executed_set(connection, server))
         if missing:

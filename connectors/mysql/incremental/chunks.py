@@ -147,7 +147,8 @@ class BinlogChunkReader:
         """Raises ChunkDelayed as long as the stream may tell what has happened to the table, else TableSkipped."""
         if self._rejected is None or self._rejected[0] != reason:
             self._rejected = reason, BinlogMark.at(read_end(connection, self._stream.server()))
-        if not self._rejected[1].is_at_or_before(self._stream.position().position):
+        reached = self._stream.position().reached
+        if reached is None or not self._rejected[1].is_at_or_before(reached):
             raise ChunkDelayed(reason)
         self._rejected = None
         raise TableSkipped(status, reason)
@@ -162,6 +163,7 @@ class BinlogChunkReader:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+        self._rejected = None  # the next server has another log
 
     # --- before the rows --------------------------------------------------------------------------------------------------------
 

@@ -17,10 +17,9 @@ from typing import Protocol
 from connectors.cdc.incremental.chunks import ChunkDelayed, TableSkipped
 from connectors.mysql.binlog import GtidSet
 from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.offsets import BinlogPosition, Gtids, parse_gtids
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before, parse_gtids
 from connectors.mysql.server import ServerInfo, read_executed
 from connectors.mysql.snapshot.point import read_snapshot_position
-from connectors.mysql.streaming.observers import is_place_at_or_before
 
 
 class FollowedPosition(Protocol):
@@ -28,6 +27,8 @@ class FollowedPosition(Protocol):
 
     @property
     def position(self) -> BinlogPosition: ...
+    @property
+    def reached(self) -> BinlogPosition | None: ...
     @property
     def file(self) -> str: ...
     @property
@@ -54,7 +55,7 @@ class SnapshotContents:
                 # It is between two transactions, so it is behind the current one if it is behind an event of it.
                 sent = BinlogPosition(stream.file, stream.event_position)
                 return is_place_at_or_before(sent, self.position) and not is_place_at_or_before(self.position, sent)
-            return is_place_at_or_before(stream.position, self.position)
+            return stream.reached is not None and is_place_at_or_before(stream.reached, self.position)
         completed = parse_gtids(stream.position.gtids)
         if self.executed is None or not isinstance(completed, GtidSet) or (stream.is_in_transaction and stream.gtid is None):
             return None

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from connect.errors import DataError
-from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.contracts import Judgment
-from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
-from connectors.cdc.schema.row_keys import identifying_columns, key_getter
+from connectors.cdc.schema.row_keys import identifying_columns
+from connectors.cdc.schema.table_schemas import build_table_schemas
 from connectors.mysql.binlog import ColumnReader
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
@@ -100,21 +98,9 @@ class MySqlTableRows:
             _captured(column, index, mapped, table, settings, in_key=column.name in self.key, keeps_value=column.name in keyed)
             for index, column, mapped in captured
         ]
-        by_name = {column.name: i for i, column in enumerate(self.columns)}
-        if missing := [name for name in self.key if name not in by_name]:
-            raise DataError(
-                f"key column {missing[0]} of {table} cannot be captured; check message.key.columns and the column's type"
-            )
-        self.key_indexes = tuple(by_name[name] for name in self.key)
-        field_name = field_name_adjuster(settings.events.field_name_adjustment)
-        self.schemas: RowSchemas = row_schemas(
-            self.topic,
-            source_block(is_mariadb=settings.is_mariadb),
-            [(field_name(column.name), column.text.schema) for column in self.columns],
-            [(field_name(name), self.columns[by_name[name]].text.key_type.schema) for name in self.key],
-            schema_name_adjuster(settings.events.schema_name_adjustment),
+        self.key_indexes, self.schemas, self.key_of = build_table_schemas(
+            str(table), self.topic, source_block(is_mariadb=settings.is_mariadb), self.row_columns, self.key, settings.events
         )
-        self.key_of: Callable[[Sequence[Any]], list[Any] | None] = key_getter(self.row_columns, self.key_indexes)
 
     @property
     def id(self) -> TableId:

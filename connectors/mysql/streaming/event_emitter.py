@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from connect.data.struct import Struct
@@ -21,7 +20,6 @@ from connectors.mysql.binlog import (
     BinlogDecoder,
     Event,
     Gtid,
-    HeartbeatEvent,
     Incident,
     LoadedData,
     MariaDbGtidEvent,
@@ -39,15 +37,12 @@ from connectors.mysql.schema.ddl import DatabaseChange, DdlKind
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.streaming.change_events import BinlogEventBuilder, EventValues, RowPlace
 from connectors.mysql.streaming.emission import Emission, StreamedTransaction
-from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
 from connectors.mysql.streaming.row_emitter import RowEmitter
 from connectors.mysql.streaming.statements import StatementKind, changed_table, is_generated, statement_kind
 from connectors.mysql.streaming.structure_changes import StructureChanges, explain_lost_rows
 
 log = logging.getLogger(__name__)
-
-_TRANSACTION_AT = 3
-"""The position of the transaction block in an envelope."""
 
 
 class BinlogEventEmitter:
@@ -104,18 +99,16 @@ class BinlogEventEmitter:
         """Follows the position, also inside transactions. Not to be changed."""
         return self._tracker
 
-    def reach_mark(self, sent: HeartbeatEvent | None = None) -> None:
-        """Emits what waits for the position (:attr:`BinlogObservers.mark`), unless it is inside a transaction.
+    def has_reached(self, mark: BinlogMark) -> bool:
+        """Whether everything before a position of the server's log was read. False inside a transaction."""
+        reached = self._tracker.reached
+        return reached is not None and mark.is_at_or_before(reached)
 
-        ``sent`` says that the server has sent everything before a place in its log, which may be further than the position.
-        """
-        tracker, observers = self._tracker, self._observers
-        if tracker.is_in_transaction or not observers.awaits_mark:
-            return
-        position = tracker.position
-        reached = position if sent is None else replace(position, file=sent.file, position=sent.position)
-        if observers.is_mark_reached(position) or observers.is_mark_reached(reached):
-            for record in observers.reach_mark(self._emission.offset(position)):
+    def reach_mark(self) -> None:
+        """Emits what waits for the position (:attr:`BinlogObservers.mark`), unless it is inside a transaction."""
+        observers = self._observers
+        if observers.awaits_mark and self.has_reached(observers.mark):
+            for record in observers.reach_mark(self._emission.offset(self._tracker.position)):
                 self._emission.append(record)
             self._emission.reset_values()  # offsets have changed
 
@@ -160,7 +153,7 @@ class BinlogEventEmitter:
                 self._end_transaction()
             else:
                 self._begin_transaction(event.header)
-        self.reach_mark(event if isinstance(event, HeartbeatEvent) else None)
+        self.reach_mark()
 
     def _on_other(self, event: Event) -> None:
         """Handles an event that is no rows, before the position moves behind it."""

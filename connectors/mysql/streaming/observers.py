@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from connectors.cdc.streaming.observers import ChangeObservers
 from connectors.mysql.binlog import GtidSet, MariaDbGtidPosition
-from connectors.mysql.offsets import BinlogPosition, Gtids, has_other_files, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.offsets import BinlogPosition, Gtids, is_place_at_or_before, parse_gtids
 from connectors.mysql.schema.model import TableId
 from connectors.mysql.schema.table_rows import MySqlTableRows
 
@@ -21,21 +21,6 @@ class RowChange(NamedTuple):
 
     before: Sequence[Any] | None
     after: Sequence[Any] | None
-
-
-class LogPlace(Protocol):
-    """A place in the log of one server."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def position(self) -> int: ...
-
-
-def is_place_at_or_before(one: LogPlace, other: LogPlace) -> bool:
-    """Compares places in the log of one server; False if their files show that they are of different servers."""
-    ours, theirs = (stream_offset(BinlogPosition(place.file, place.position), 0, None) for place in (one, other))
-    return not has_other_files(ours, theirs) and is_at_or_before(ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +36,7 @@ class BinlogMark:
         return cls(position.file, position.position, parse_gtids(position.gtids))
 
     def is_at_or_before(self, position: BinlogPosition) -> bool:
-        """Whether everything up to here is completed at a position.
+        """Whether everything up to here is completed at a position of the same server.
 
         File and position decide. GTIDs do too: after a failover, the server sends nothing of what its files have and the client
         knows, so its position stays behind.
@@ -75,10 +60,6 @@ class BinlogObservers(ChangeObservers[TableId, MySqlTableRows, RowChange, Binlog
     def change(self, rows: MySqlTableRows, change: RowChange) -> None:
         """Passes on a change of a watched table."""
         self.watched[rows.id].on_change(rows, change)
-
-    def is_mark_reached(self, position: BinlogPosition) -> bool:
-        """Whether :meth:`reach_mark` must be called now, between two transactions. ``position`` is that of the stream."""
-        return self.awaits_mark and self.mark.is_at_or_before(position)
 
 
 def _is_contained(ours: Gtids, theirs: Gtids | None) -> bool:

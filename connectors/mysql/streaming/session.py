@@ -15,14 +15,14 @@ from connectors.mysql.binlog_client import BinlogClient, BinlogStart, FilePositi
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.errors import DuplicateServerIdError
-from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, is_at_or_before, parse_gtids, stream_offset
+from connectors.mysql.offsets import BinlogPosition, Gtids, StoredBinlogOffset, parse_gtids
 from connectors.mysql.position_tracker import BinlogPositionTracker
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
-from connectors.mysql.server import ServerInfo, read_purged, start_gtids
+from connectors.mysql.server import ServerInfo, read_start_gtids
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
-from connectors.mysql.streaming.observers import BinlogObservers
+from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
 from connectors.mysql.streaming.structure_changes import StructureChanges
 
 
@@ -50,7 +50,7 @@ class BinlogStream:
         self._emitter: BinlogEventEmitter | None = None
         self._client: BinlogClient | None = None
         self._pending: deque[bytes] = deque()
-        self._stop: BinlogPosition | None = None
+        self._stop: BinlogMark | None = None
         self._position: BinlogPosition | None = None
         self._events = 0
 
@@ -96,7 +96,7 @@ class BinlogStream:
         """
         start, gtids = start_of(self._sessions.catalog(), server, position, self._settings)
         client = self._sessions.stream(start)
-        self._position, self._stop = position, stop
+        self._position, self._stop = position, None if stop is None else BinlogMark.at(stop)
         self._emitter = BinlogEventEmitter(
             position,
             gtids,
@@ -113,9 +113,7 @@ class BinlogStream:
     def is_at_stop(self) -> bool:
         """Whether all changes before ``stop`` were read. False without one."""
         emitter, stop = self._emitter, self._stop
-        if emitter is None or stop is None or emitter.is_in_transaction:
-            return False
-        return is_at_or_before(_place(stop), _place(emitter.position))
+        return emitter is not None and stop is not None and emitter.has_reached(stop)
 
     def read(self) -> None:
         """Reads what has arrived, or waits for it. :meth:`take_records` returns the records, also after an error.
@@ -130,20 +128,26 @@ class BinlogStream:
         emitter.reach_mark()
         if not self._pending and not emitter.out and not self.is_at_stop:
             try:
-                self._pending.extend(client.read(self._heartbeat.limit_wait_s(self._settings.poll_interval_s)))
+                wait_s = self._settings.poll_interval_s
+                self._pending.extend(client.read(self._heartbeat.limit_wait_s(wait_s) if self._has_heartbeats else wait_s))
             except DuplicateServerIdError as e:
                 raise self._sessions.explain_duplicate(e) from e
         self._convert(emitter)
         out = emitter.out
         self._pace.start(kinds=out.count_kinds(), is_full=bool(self._pending))
-        if self._stop is None and self._heartbeat.is_due:
+        if self._has_heartbeats and self._heartbeat.is_due:
             out.append(self._heartbeat.beat(emitter.position_offset()))
+
+    @property
+    def _has_heartbeats(self) -> bool:
+        """Whether the position may be stored."""
+        return self._stop is None and self.tracker.is_placed
 
     def _convert(self, emitter: BinlogEventEmitter) -> None:
         settings, pending, out = self._settings, self._pending, emitter.out
         size = 0
         while pending and len(out) < settings.max_batch and size < settings.max_batch_bytes:
-            if self._stop is not None and self.is_at_stop:
+            if self.is_at_stop:
                 return
             data = pending.popleft()
             size += len(data)
@@ -157,9 +161,10 @@ class BinlogStream:
         return emitter.take_records()
 
     def position_offset(self) -> Mapping[str, Any] | None:
-        """The offset of the position between two transactions; None inside one, and before a snapshot."""
+        """The offset of the position between two transactions; None inside one, before a snapshot, and until the server has said
+        which of its files it is in."""
         emitter = self._emitter
-        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction:
+        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction or not emitter.tracker.is_placed:
             return None
         return emitter.position_offset()
 
@@ -192,11 +197,6 @@ class BinlogStream:
         return found
 
 
-def _place(position: BinlogPosition) -> dict[str, Any]:
-    """The file and the position in it, for comparisons on one server."""
-    return stream_offset(BinlogPosition(position.file, position.position), 0, None)
-
-
 def uses_gtids(server: ServerInfo, position: BinlogPosition, settings: MySqlConfig) -> bool:
     """Whether the stream begins at GTIDs instead of a position in a file."""
     return server.uses_gtids and position.gtids is not None and not settings.binlog.ignores_gtids
@@ -211,7 +211,7 @@ def start_of(
         gtids = _gtids_at(connection, position)
     if gtids is None or not uses_gtids(server, position, settings):
         return FilePosition(position.file, position.position), gtids if server.uses_gtids else None
-    gtids = start_gtids(gtids, read_purged(connection, server), settings.binlog.reads_source)
+    gtids = read_start_gtids(connection, server, gtids, settings.binlog.source_filter)
     return gtids, gtids
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from connect.data.struct import Struct
-from connect.errors import ConnectError, DataError
+from connect.errors import DataError
 from connect.record import SourceRecord
 from connectors.cdc.name_adjustment import schema_name_adjuster
 from connectors.cdc.schema.errant_rows import SKIP_LEVELS
@@ -210,7 +210,7 @@ class StructureChanges:
         return self._collations.get(collation)
 
 
-def explain_lost_rows(what: str) -> ConnectError:
+def explain_lost_rows(what: str) -> DataError:
     """The error for changes that the log has, but not as rows."""
     return DataError(
         f"{what}: the binary log does not have its rows, because a session uses binlog_format=STATEMENT or MIXED. Set "

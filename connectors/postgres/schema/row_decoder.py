@@ -19,13 +19,12 @@ from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.generated_code import define_functions
 from connect.record import SourceRecord
-from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, key_value, map_column
 from connectors.cdc.schema.contracts import Judgment
-from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
-from connectors.cdc.schema.row_keys import KeyOf, key_code, key_getter
+from connectors.cdc.schema.row_keys import key_code
+from connectors.cdc.schema.table_schemas import build_table_schemas
 from connectors.databases.postgresql.text_format import unescape_copy
 from connectors.postgres.config import PostgresConfig
 from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
@@ -74,25 +73,12 @@ class TableRows:
         self.columns = [
             column for column in _row_columns(table, key, types, settings, filters) if column.name not in self.judgment.left_out
         ]
-        by_name = {column.name: i for i, column in enumerate(self.columns)}
-        missing = [name for name in key if name not in by_name]
-        if missing:
-            raise DataError(
-                f"key column {missing[0]} of {table} cannot be captured; check message.key.columns and the column's type"
-            )
-        self.key_indexes = tuple(by_name[name] for name in key)
-        field_name = field_name_adjuster(settings.events.field_name_adjustment)
-        self.schemas: RowSchemas = row_schemas(
-            self.topic,
-            SOURCE,
-            [(field_name(column.name), column.schema) for column in self.columns],
-            [(field_name(name), self.columns[by_name[name]].key_type.schema) for name in key],
-            schema_name_adjuster(settings.events.schema_name_adjustment),
+        self.key_indexes, self.schemas, self.key_of = build_table_schemas(
+            str(table), self.topic, SOURCE, self.columns, key, settings.events
         )
         self._unavailable = [_placeholder(column) for column in self.columns]
         self.decode_new: TupleDecoder = _tuple_decoder(self, fill_missing=False)
         self.decode_key_only: TupleDecoder = _tuple_decoder(self, fill_missing=True)
-        self.key_of: KeyOf = key_getter(self.columns, self.key_indexes)
 
     @cached_property
     def decode_before_fill(self) -> TupleDecoder:

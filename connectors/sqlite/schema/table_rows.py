@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from connect.errors import DataError
 from connect.generated_code import define_functions
-from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS, Inline
 from connectors.cdc.schema.contracts import Judgment, SchemaContracts, Version
-from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
-from connectors.cdc.schema.row_keys import KeyOf, key_getter
+from connectors.cdc.schema.table_schemas import build_table_schemas
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.schema.catalog import SqliteColumn, SqliteTable, TableCapture
 from connectors.sqlite.schema.source_block import SOURCE
@@ -49,21 +47,10 @@ class SqliteTableRows:
         self.key = record_key(table, filters)
         columns = _row_columns(capture, self.key, settings, filters)
         self.columns = [column for column in columns if column.name not in self.judgment.left_out]
-        by_name = {column.name: i for i, column in enumerate(self.columns)}
-        missing = [name for name in self.key if name not in by_name]
-        if missing:
-            raise DataError(f"table {table} has no column {missing[0]}, which message.key.columns names")
-        self.key_indexes = tuple(by_name[name] for name in self.key)
-        field_name = field_name_adjuster(settings.events.field_name_adjustment)
-        self.schemas: RowSchemas = row_schemas(
-            self.topic,
-            SOURCE,
-            [(field_name(column.name), column.schema) for column in self.columns],
-            [(field_name(name), self.columns[by_name[name]].key_type.schema) for name in self.key],
-            schema_name_adjuster(settings.events.schema_name_adjustment),
+        self.key_indexes, self.schemas, self.key_of = build_table_schemas(
+            str(table), self.topic, SOURCE, self.columns, self.key, settings.events
         )
         self.decode: RowDecoder = _row_decoder(self)
-        self.key_of: KeyOf = key_getter(self.columns, self.key_indexes)
 
     def decode_old(self, row: Sequence[Any], at: int) -> tuple[Any, ...]:
         """Decodes an old row. If it cannot be converted, it has its key alone: its row was reported when it was new."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect.errors import BadRequestError
+from connect.errors import BadRequestError, ConfigError
 from connect.external_system import StepState
 from connect.plugins import Kind, Plugins
 from connectors.mysql import MariaDbSource, MySqlSource
@@ -109,6 +109,36 @@ def test_connection_test_describes_server_and_tables(source: MariaDbRunningSourc
     assert steps["Tables"].detail == f"2 captured: {source.database}.nokey, {source.database}.t"
     (finding,) = steps["Keys"].findings
     assert (finding.code, f"{source.database}.nokey has no primary key" in finding.message) == ("no-primary-key", True)
+
+
+def test_connection_that_is_lost_fails_the_next_step(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)")
+    system = MySqlSystem(source.config, is_mariadb=True)
+    found = []
+    try:
+        for step in system.test_connection():
+            found.append(step)
+            if step.name == "Server ID":
+                source.sql(f"kill {system._connect().thread_id}")
+    finally:
+        system.close()
+    assert (found[-1].name, found[-1].state) == ("Tables", StepState.FAILED)
+    assert "connection" in found[-1].findings[0].message
+
+
+def test_too_many_tables_are_refused_before_the_start_and_at_it(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)", "create table u(id int primary key)")
+    source.config |= {"guardrail.collections.max": "1", "guardrail.collections.limit.action": "fail"}
+    assert "2 tables/collections" in str(errors_of(source)["guardrail.collections.max"])
+    with pytest.raises(ConfigError, match="2 tables/collections"):
+        source.start()
+
+
+def test_tables_of_a_running_connector_may_be_created_later(source: MariaDbRunningSource) -> None:
+    source.begin(table_include_list=f"{source.database}[.]t")
+    source.sql("create table t(id int primary key)", "insert into t values (1)")
+    (record,) = source.read(1)
+    assert record.value["after"]["id"] == 1
 
 
 def test_server_id_of_the_server_is_refused(source: MariaDbRunningSource) -> None:

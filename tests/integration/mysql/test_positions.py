@@ -71,6 +71,46 @@ def test_every_offset_continues_with_the_next_record(source: MariaDbRunningSourc
     assert repeated == 8, "one record for each of two deletes, and three for each of two changed keys"
 
 
+def test_rows_of_a_statement_have_its_text_after_a_restart_within_it(source: MariaDbRunningSource) -> None:
+    source.sql("create table t(id int primary key)")
+    source.begin(include_query="true", max_batch_size="1")
+    first, second = "insert into t values (1), (2), (3)", "delete from t where id < 3"
+    source.sql("start transaction", first, second, "commit")
+    records = source.read_before_failure(7)
+    source.kill()
+    for number, record in enumerate(records[:4]):
+        source.offsets.stored = dict(record.source_offset or {})
+        source.start()
+        rest = [r.value["source"]["query"] for r in source.read(6 - number) if r.value is not None]
+        source.kill()
+        assert rest == ([first] * (2 - number) + [second] * 2)[-len(rest) :]
+        assert len(rest) == max(4 - number, 2)
+
+
+@pytest.mark.parametrize("by", list(_BY))
+def test_sources_that_are_not_read_lose_nothing_of_others(source: MariaDbRunningSource, by: str) -> None:
+    """Their structure is followed, and nothing of it is applied again to a table that has changed since."""
+    source.sql("create table t(id int primary key)")
+    source.begin(gtid_source_excludes="7-.*,0-9", gtid_ignore_on_recovery=_BY[by])
+    for number in range(3):
+        other = ("set gtid_domain_id = 7", "set server_id = 9")[number % 2]
+        source.sql(other, f"alter table t add c{number} int", f"insert into t (id) values ({100 + number})")
+        source.sql(f"insert into t (id) values ({2 * number}), ({2 * number + 1})")
+        source.sql(other, f"insert into t (id) values ({200 + number})")
+    records = source.read(6)
+    source.kill()
+    expected = [_same(record) for record in records]
+    assert [record.value["after"]["id"] for record in records] == list(range(6))
+    for number, record in enumerate(records):
+        source.offsets.stored = dict(record.source_offset or {})
+        source.start()
+        try:
+            found = source.read(5 - number) if number < 5 else source.quiet()
+        finally:
+            source.kill()
+        assert [_same(r) for r in found] == expected[number + 1 :], number
+
+
 def test_offset_between_transactions_is_stored_without_records(source: MariaDbRunningSource) -> None:
     source.sql("create table t(id int primary key)", "create table other(id int primary key)")
     source.begin(table_include_list=f"{source.database}[.]t")

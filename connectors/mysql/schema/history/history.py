@@ -55,7 +55,7 @@ class SchemaHistory:
         reads_source: Callable[[str], bool] | None = None,
     ) -> None:
         """``source`` is the source partition, like ``{"server": "<topic.prefix>"}``: a store may have records of others.
-        ``reads_source`` says which sources of GTIDs count (``gtid.source.*``); None: all."""
+        ``reads_source`` says which sources of GTIDs are read (``gtid.source.*``); None: all."""
         self._store = store
         self._source = dict(source)
         self._settings = settings

@@ -9,6 +9,7 @@ from connectors.mysql.binlog import MariaDbGtidPosition
 from connectors.mysql.offsets import (
     BinlogPosition,
     is_at_or_before,
+    is_place_at_or_before,
     is_statement_at,
     parse_gtids,
     parse_offset,
@@ -110,11 +111,28 @@ def test_positions_have_debeziums_order(recorded: dict[str, Any], desired: dict[
     assert is_at_or_before(recorded, desired) is expected
 
 
-def test_sources_that_are_not_read_do_not_count() -> None:
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("b.000010", 4), ("b.000010", 4), True),
+        (("b.000010", 5), ("b.000010", 4), False),
+        (("b.000009", 900), ("b.000010", 4), True),
+        (("b.1000000", 4), ("b.999999", 900), False),
+        (("old.000009", 4), ("new.000010", 4), False),
+        (("b.000009", 4), ("b", 900), False),
+    ],
+)
+def test_places_are_compared_only_in_files_of_one_server(one: tuple[str, int], other: tuple[str, int], expected: bool) -> None:
+    assert is_place_at_or_before(BinlogPosition(*one), BinlogPosition(*other)) is expected
+
+
+def test_sources_that_are_not_read_do_not_count_where_they_are_missing() -> None:
     recorded, desired = {"gtids": f"{UUID}:1-5,{OTHER}:1-9"}, {"gtids": f"{UUID}:1-5,{OTHER}:1-2"}
     assert not is_at_or_before(recorded, desired)
-    assert is_at_or_before(recorded, desired, lambda source: source == UUID)
+    assert not is_at_or_before(recorded, desired, lambda source: source == UUID)
+    assert is_at_or_before(recorded, {"gtids": f"{UUID}:1-5"}, lambda source: source == UUID)
     assert is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5"}, lambda source: source == "0-1")
+    assert not is_at_or_before({"gtids": "0-1-5,1-2-9"}, {"gtids": "0-1-5,1-2-8"}, lambda source: source == "0-1")
 
 
 @pytest.mark.parametrize("wrong", [{"file": "binlog", "pos": 4}, {"pos": 4}, {"file": "b.1", "pos": "x"}, {"file": 7, "pos": 4}])

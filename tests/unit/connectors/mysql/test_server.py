@@ -20,8 +20,8 @@ from connectors.mysql.server import (
     read_executed,
     read_position,
     read_replication_source,
+    read_start_gtids,
     resume_position,
-    start_gtids,
 )
 from connectors.mysql.sessions import MySqlSessions
 
@@ -109,12 +109,34 @@ def test_expiry_is_in_seconds_or_days() -> None:
 
 
 def test_the_stream_begins_after_stored_gtids_and_after_purged_ones_of_new_sources() -> None:
-    stored, purged = GtidSet.parse(f"{A}:1-5,{B}:1-2"), GtidSet.parse(f"{A}:1-9,{C}:1-3")
-    assert start_gtids(stored, purged, lambda _: True) == GtidSet.parse(f"{A}:1-5,{B}:1-2,{C}:1-3")
-    # Of a source that is not read, what was purged is not requested.
-    assert start_gtids(stored, purged, lambda source: source != A) == GtidSet.parse(f"{A}:1-9,{B}:1-2,{C}:1-3")
-    position = MariaDbGtidPosition.parse("0-1-5,1-2-7")
-    assert start_gtids(position, GtidSet(), lambda source: source == "1-2") == MariaDbGtidPosition.parse("1-2-7")
+    stored = GtidSet.parse(f"{A}:1-5,{B}:1-2")
+    connection = scripted({"SELECT @@GLOBAL.gtid_purged": [(f"{A}:1-9,{C}:1-3",)]})
+    assert read_start_gtids(connection, info(), stored, None) == GtidSet.parse(f"{A}:1-5,{B}:1-2,{C}:1-3")
+
+
+def test_the_stream_begins_after_gtids_of_sources_that_are_not_read_as_far_as_the_server_has_them() -> None:
+    executed, purged = f"{A}:1-9,{B}:1-9,{C}:1-3", f"{C}:1-3"
+    connection = scripted({"SELECT @@GLOBAL.gtid_executed": [(executed,)], "SELECT @@GLOBAL.gtid_purged": [(purged,)]})
+    stored = GtidSet.parse(f"{A}:1-5,{B}:1-12")
+    expected = GtidSet.parse(f"{A}:1-5,{B}:1-9,{C}:1-3")
+    assert read_start_gtids(connection, info(), stored, lambda source: source == A) == expected
+    # What was purged of them is not requested.
+    connection.answers["SELECT @@GLOBAL.gtid_purged"] = [(f"{A}:1-7,{C}:1-3",)]
+    expected = GtidSet.parse(f"{A}:1-7,{B}:1-12,{C}:1-3")
+    assert read_start_gtids(connection, info(), stored, lambda source: source == B) == expected
+
+
+def test_the_stream_begins_after_gtids_of_mariadb_that_it_does_not_refuse() -> None:
+    connection = scripted({"SELECT @@GLOBAL.gtid_binlog_state": [("0-1-5,0-2-9,1-3-8",)]}, product="MariaDB")
+    server = info((11, 4, 5), is_mariadb=True)
+    for text, expected in {
+        "0-1-5,1-3-7,2-4-1": "0-1-5,1-3-7",
+        "0-1-6,1-3-9": "0-1-6",
+        "0-1-5,1-9-3": "0-1-5",
+    }.items():
+        found = read_start_gtids(connection, server, MariaDbGtidPosition.parse(text), lambda source: source == "0-1")
+        assert str(found) == expected
+        assert str(read_start_gtids(scripted({}), server, MariaDbGtidPosition.parse(text), None)) == text
 
 
 @pytest.mark.parametrize(
@@ -131,8 +153,11 @@ def test_lost_gtids_are_found_before_the_stream_begins(stored: str, expected: ty
     connection = scripted(
         {"SELECT @@GLOBAL.gtid_executed": [(f"{A}:1-10,{B}:1-4",)], "SELECT @@GLOBAL.gtid_purged": [(f"{A}:1-3,{B}:1-4",)]}
     )
-    error = find_lost_position(connection, info(), BinlogPosition("binlog.000001", 4, stored), by_gtid=True)
+    position = BinlogPosition("binlog.000001", 4, stored)
+    error = find_lost_position(connection, info(), position, by_gtid=True)
     assert type(error) is (expected or type(None))
+    # GTIDs of sources that are not read do not count.
+    assert find_lost_position(connection, info(), position, by_gtid=True, reads_source=lambda source: source == B) is None
 
 
 def test_gtids_of_mysql_are_lost_on_mariadb() -> None:

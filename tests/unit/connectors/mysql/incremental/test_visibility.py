@@ -13,7 +13,7 @@ from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.incremental.visibility import SnapshotContents, check_visibility, start_transaction
 from connectors.mysql.offsets import BinlogPosition
 from connectors.mysql.server import ServerInfo
-from connectors.mysql.streaming.observers import BinlogMark, BinlogObservers
+from connectors.mysql.streaming.observers import BinlogMark
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
@@ -27,6 +27,11 @@ class At:
     event_position: int = 0
     gtid: str | None = None
     is_in_transaction: bool = False
+    is_placed: bool = True
+
+    @property
+    def reached(self) -> BinlogPosition | None:
+        return None if self.is_in_transaction or not self.is_placed else self.position
 
 
 def between(file: str, position: int, gtids: str | None = None) -> At:
@@ -49,6 +54,7 @@ def inside(event_position: int, gtid: str | None = None) -> At:
         (inside(499), True),
         (inside(500), False),
         (between("mysql-bin.000001", 4), False),
+        (At(BinlogPosition("binlog.000001", 4), is_placed=False), False),
     ],
 )
 def test_exact_snapshots_must_not_be_behind_the_stream(stream: At, contains: bool) -> None:
@@ -140,9 +146,4 @@ def test_servers_without_gtids_or_a_position_say_nothing(server: ServerInfo) -> 
     ],
 )
 def test_a_mark_is_reached_by_position_or_by_gtids(position: BinlogPosition, is_reached: bool) -> None:
-    observers = BinlogObservers()
-    assert not observers.is_mark_reached(position)
-    observers.mark = BinlogMark.at(BinlogPosition("binlog.000002", 500, "0-1-70"))
-    assert observers.is_mark_reached(position) is is_reached
-    observers.clear_mark()
-    assert not observers.is_mark_reached(position)
+    assert BinlogMark.at(BinlogPosition("binlog.000002", 500, "0-1-70")).is_at_or_before(position) is is_reached

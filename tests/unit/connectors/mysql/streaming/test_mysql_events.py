@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import struct
-import uuid
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
-import zstandard
 
 from connectors.cdc.offsets import source_partition
 from connectors.cdc.schema.filters import Filters
@@ -30,12 +27,23 @@ from connectors.mysql.streaming.change_events import BinlogEventBuilder
 from connectors.mysql.streaming.event_emitter import BinlogEventEmitter
 from connectors.mysql.streaming.observers import BinlogObservers
 from connectors.mysql.streaming.structure_changes import StructureChanges
-from tests.support.binlog_encoder import event, field, format_description, packed_int, row, rows_body, table_map
+from tests.support.binlog_encoder import event, row, rows_body, table_map
 from tests.support.source_runner import shown
+from tests.unit.connectors.mysql.streaming.logged_transactions import (
+    COMMIT_US,
+    EXPECTED,
+    FILE,
+    STATEMENT,
+    TABLE,
+    UUID,
+    WRITE,
+    gtid,
+    query,
+    stream_start,
+    transaction,
+    with_checksum,
+)
 
-UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-COMMIT_US = 1_700_000_000_123_456
-FILE = "binlog.000007"
 CONFIG = {
     "topic.prefix": "shop",
     "database.hostname": "h",
@@ -68,9 +76,8 @@ class Stream:
             start, parse_gtids(start.gtids), decoder, builder, tables, changes, BinlogObservers(), metadata
         )
         # As a server does when a stream begins at GTIDs: the file that it reads, from its beginning.
-        rotate = event(4, (4).to_bytes(8, "little") + FILE.encode(), next_position=0, flags=0x20)
-        self.emitter.on_event(_with_checksum(rotate))
-        self.emitter.on_event(format_description(algorithm=1))
+        for data in stream_start(4):
+            self.emitter.on_event(data)
 
     def read(self, events: Sequence[bytes]) -> list[Any]:
         for data in events:
@@ -80,43 +87,6 @@ class Stream:
 
 def _connect() -> MySqlConnection:
     raise AssertionError("no query is needed")
-
-
-def gtid(sequence: int, at: int) -> bytes:
-    body = struct.pack("<B16sq", 0, uuid.UUID(UUID).bytes, sequence) + b"\2" + struct.pack("<qq", 0, 1)
-    return event(33, body + COMMIT_US.to_bytes(7, "little") + packed_int(200), next_position=at)
-
-
-def query(sql: str, at: int) -> bytes:
-    return event(2, struct.pack("<IIBHH", 77, 0, 2, 0, 0) + b"db\0" + sql.encode(), next_position=at)
-
-
-def rows(code: int, *images: tuple[int, int | None], at: int = 0, is_update: bool = False) -> bytes:
-    content = b"".join(row([struct.pack("<i", a), None if b is None else struct.pack("<i", b)]) for a, b in images)
-    return event(code, rows_body(content, 2, after=b"\3" if is_update else None), next_position=at)
-
-
-TABLE = [(3, b""), (3, b"")]
-WRITE, UPDATE, DELETE = 30, 31, 32
-
-
-def transaction(sequence: int, at: int, *, is_compressed: bool) -> list[bytes]:
-    """Inserts two rows, updates one, and deletes one; it ends at the position ``at`` + 600."""
-    nullable = table_map(TABLE).replace(b"\2\3\3\0\3", b"\2\3\3\0\2")  # the key is NOT NULL
-    inner = [
-        query("BEGIN", at + 200),
-        nullable[:13] + (at + 250).to_bytes(4, "little") + nullable[17:],
-        rows(WRITE, (1, 10), (2, None), at=at + 300),
-        rows(UPDATE, (1, 10), (1, 11), at=at + 350, is_update=True),
-        rows(DELETE, (2, None), at=at + 400),
-        event(16, (9).to_bytes(8, "little"), next_position=at + 600),
-    ]
-    if not is_compressed:
-        return [gtid(sequence, at + 100), *inner]
-    content = b"".join(inner)
-    packed = zstandard.ZstdCompressor().compress(content)
-    fields = field(1, packed_int(len(packed))) + field(2, packed_int(0)) + field(3, packed_int(len(content)))
-    return [gtid(sequence, at + 100), event(40, fields + b"\0" + packed, next_position=at + 600)]
 
 
 @dataclass(frozen=True)
@@ -131,13 +101,8 @@ class Log:
         found = []
         for sequence, events in self.transactions.items():
             if not GtidSet.parse(f"{UUID}:{sequence}").is_subset(known):
-                found += [_with_checksum(data) for data in events]
+                found += [with_checksum(data) for data in events]
         return found
-
-
-def _with_checksum(data: bytes) -> bytes:
-    sized = data[:9] + (len(data) + 4).to_bytes(4, "little") + data[13:]
-    return sized + zlib.crc32(sized).to_bytes(4, "little")
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "compressed"])
@@ -158,13 +123,6 @@ def _changes(records: Sequence[Any]) -> list[Any]:
 
 GTIDS = f"{UUID}:1-5"
 START = BinlogPosition(FILE, 1000, GTIDS)
-EXPECTED = [
-    ("t", "c", None, {"id": 1, "n": 10}),
-    ("t", "c", None, {"id": 2, "n": None}),
-    ("t", "u", {"id": 1, "n": 10}, {"id": 1, "n": 11}),
-    ("t", "d", {"id": 2, "n": None}, None),
-    ("t", "tombstone", {"id": 2}),
-]
 
 
 def test_transactions_have_gtids_clocks_and_metadata(log: Log) -> None:
@@ -190,6 +148,16 @@ def test_every_offset_continues_with_the_next_change(log: Log) -> None:
         # The offset of a delete is that before its row, because its tombstone follows.
         repeated = 1 if record.topic == "shop.db.t" and shown(record)[1] == "d" else 0
         assert _changes(found) == _changes(records[number + 1 - repeated :])
+
+
+def test_rows_of_a_statement_have_its_text_after_a_restart_within_it(log: Log) -> None:
+    records = [r for r in Stream(START, include_query="true").read(log.after(GTIDS)) if r.topic == "shop.db.t" and r.value]
+    assert [r.value["source"]["query"] for r in records[:4]] == [STATEMENT] * 4
+    for number, record in enumerate(records[:3]):
+        position = parse_offset(record.source_offset).position
+        found = Stream(position, include_query="true").read(log.after(position.gtids or ""))
+        rest = [r.value["source"]["query"] for r in found if r.topic == "shop.db.t" and r.value]
+        assert rest == [STATEMENT] * (7 - number)
 
 
 def test_sources_that_are_not_read_are_left_out(log: Log) -> None:
@@ -229,7 +197,7 @@ def test_schema_change_events_of_several_tables_have_their_part_of_the_statement
     stream = Stream(START)
     records = stream.read(
         [
-            _with_checksum(data)
+            with_checksum(data)
             for data in (
                 gtid(6, 1100),
                 query("CREATE TABLE u (id INT)", 1200),
@@ -254,7 +222,7 @@ def test_schema_change_events_of_several_tables_have_their_part_of_the_statement
 def test_truncate_is_no_change_of_the_structure(skipped: str) -> None:
     stream = Stream(START, skipped_operations=skipped)
     stored = list(stream.store.records)
-    records = stream.read([_with_checksum(data) for data in (gtid(6, 1100), query("TRUNCATE TABLE t", 1200))])
+    records = stream.read([with_checksum(data) for data in (gtid(6, 1100), query("TRUNCATE TABLE t", 1200))])
     assert [(r.topic, r.value["op"]) for r in records] == ([("shop.db.t", "t")] if skipped == "none" else [])
     assert stream.store.records == stored
     assert stream.emitter.position.gtids == f"{UUID}:1-6"
@@ -268,7 +236,7 @@ def test_statement_that_debeziums_history_has_already_is_passed() -> None:
     stream.structures.record(stream.structures.changes_of(ddl, "db"), offset, "db", ddl, ts_ms=0)
     assert stream.structures.recover(offset) == 2
     events = [gtid(6, 1100), query(ddl, 1200), gtid(7, 1300), query("ALTER TABLE t ADD e INT", 1400)]
-    (record,) = stream.read([_with_checksum(data) for data in events])
+    (record,) = stream.read([with_checksum(data) for data in events])
     assert record.value["ddl"] == "ALTER TABLE t ADD e INT"
     assert stream.emitter.position.gtids == f"{UUID}:1-7"
     (table,) = stream.structures.tables.values()
