@@ -10,8 +10,8 @@ from connectors.sqlite.errors import DatabaseReplacedError
 from connectors.sqlite.offsets import SequencePosition, julian_to_ms
 from connectors.sqlite.triggers.ddl import CaptureNames
 
-_LOOK_BACK: Final = 200
-"""Changes before a position that are read for candidates, which are logged right before their change."""
+_LOOK_BACK: Final = 1_000
+"""Changes before a position that are read for candidates, which the same statement logs before their change."""
 _PART_ROWS: Final = 128
 
 
@@ -62,6 +62,11 @@ class ChangeTableReader:
         return found
 
     def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
-        """Returns the changes right before the position."""
-        sql = f"SELECT * FROM {self._changes} WHERE seq > ? AND seq <= ? ORDER BY seq"
-        return connection.query(sql, [position.sequence - _LOOK_BACK, position.sequence], what="read changes")
+        """Returns the changes right before the position that are of the same statement: see
+        :mod:`connectors.sqlite.streaming.replaced_rows`."""
+        sql = (
+            f"SELECT * FROM {self._changes} WHERE seq > ? AND seq <= ? AND at = (SELECT at FROM {self._changes} WHERE seq = ?) "
+            "ORDER BY seq"
+        )
+        last = position.sequence
+        return connection.query(sql, [last - _LOOK_BACK, last, last], what="read changes")

@@ -85,6 +85,34 @@ def test_rows_that_are_ignored_or_updated_in_place_delete_nothing(case: SqliteCa
     assert case.events() == [("u", item(1, "a", 5), item(1, "a", 1)), ("c", None, item(4, "d", 1))]
 
 
+def test_ignored_rows_leave_no_candidates_for_later_statements(case: SqliteCase) -> None:
+    """VACUUM gives rows other rowids, so that a new row has that of an old candidate."""
+    case.run("CREATE TABLE notes(body TEXT)", "INSERT INTO notes VALUES ('a'), ('b'), ('c')")
+    case.start(message_key_columns="main.notes:body")
+    case.read_all()
+    case.run("INSERT OR IGNORE INTO notes(rowid, body) VALUES (3, 'x')", "DELETE FROM notes WHERE body = 'a'", "VACUUM")
+    case.run("INSERT INTO notes VALUES ('d')")
+    assert [(op, (before or after)["body"]) for op, before, after in case.events()] == [("d", "a"), ("c", "d")]
+
+
+def test_cascade_between_a_candidate_and_its_row_may_be_long(case: SqliteCase) -> None:
+    case.run(
+        "PRAGMA foreign_keys = ON",
+        "CREATE TABLE parents(id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+        "CREATE TABLE children(id INTEGER PRIMARY KEY, parent INT REFERENCES parents ON DELETE CASCADE)",
+        "INSERT INTO parents VALUES (1, 'a')",
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 600) INSERT INTO children SELECT i, 1 FROM c",
+    )
+    case.start(max_batch_size="100")
+    case.read_all()
+    case.run("INSERT OR REPLACE INTO parents VALUES (2, 'a')")
+    records = case.poll_until(lambda found: len(found) >= 500)
+    case.commit()
+    case.restart()
+    found = [event for event in events(records) + case.events() if "name" in (event[1] or event[2])]
+    assert found == [("d", {"id": 1, "name": "a"}, None), ("c", None, {"id": 2, "name": "a"})]
+
+
 def test_candidate_is_remembered_across_a_restart(case: SqliteCase) -> None:
     case.run(ITEMS, "INSERT INTO items VALUES (1, 'a', 5)", "CREATE TABLE log(id INTEGER PRIMARY KEY)")
     # Between the candidate and its insert, a trigger of the user changes another table.
