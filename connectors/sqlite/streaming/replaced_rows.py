@@ -4,7 +4,9 @@ A BEFORE trigger logs the rows with which a new row conflicts: candidates. Nobod
 replaces them, ignores the new row, or updates one of them. As long as a candidate exists, no other row can have its unique
 values, so a later row of the same statement that has them says that the candidate is gone.
 
-SQLite's clock stands still while a statement runs, so changes of one statement have the same time.
+SQLite's clock, which counts milliseconds, stands still while a statement runs, so changes of one statement have the same time.
+That a later statement has the same time, too, matters only if VACUUM ran in between, and gave the rowid of a candidate to another
+row.
 """
 
 from __future__ import annotations
