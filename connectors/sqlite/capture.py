@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import BACKFILL_NONE
@@ -21,7 +21,7 @@ from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTra
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.connection import SqliteConnection
 from connectors.sqlite.errors import DatabaseReplacedError, TriggersLostError
-from connectors.sqlite.offsets import DATABASE_ID, SEQUENCE, SequencePosition, SqliteOffset, parse_offset
+from connectors.sqlite.offsets import DATABASE_ID, SequencePosition, SqliteOffset, parse_offset
 from connectors.sqlite.schema.catalog import MAIN, Captures, SqliteTable, TableCapture, read_captured_tables
 from connectors.sqlite.sessions import DatabaseFile
 from connectors.sqlite.signals import SqliteSignals
@@ -31,12 +31,10 @@ from connectors.sqlite.streaming.emitter import ChangeEmitter
 from connectors.sqlite.streaming.events import EventBuilder
 from connectors.sqlite.streaming.session import ChangeStreamSession
 from connectors.sqlite.triggers.ddl import ChangeOperation, stored_columns
+from connectors.sqlite.triggers.deletion import ChangeDeletion
 from connectors.sqlite.triggers.installation import Installation
 
 log = logging.getLogger(__name__)
-
-_MOST_DELETIONS: Final = 5
-"""Transactions that delete changes after one offset flush."""
 
 
 class SqliteCapture:
@@ -67,6 +65,7 @@ class SqliteCapture:
             snapshot.reads_later,
         )
         self._installation = Installation(settings.capture_name, settings.topic_prefix, self._filters)
+        self._deletion = ChangeDeletion(self.sessions, self._installation, settings.max_batch)
         self._stream = ChangeStreamSession(settings, self.sessions, self._installation, emitter, extras)
         self._tracker: StoredOffsetTracker[str] = StoredOffsetTracker(
             source_partition(settings.topic_prefix), lambda given, server: given
@@ -94,6 +93,7 @@ class SqliteCapture:
         if not self._is_open:
             self._open(connection)
             return ()
+        self._delete_changes()
         self.signals.advance()
         self._read(connection)
         return self.take_records()
@@ -117,20 +117,16 @@ class SqliteCapture:
         return self._tracker.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
-        """Offsets are durable. Deletes changes, unless a lock keeps it from that: the next call does. Returns whether it has."""
+        """Offsets are durable. Deletes changes, unless a lock keeps it from that: the next read does. Returns whether it has."""
         if not self._tracker.offsets_stored(offsets) or not self._stream.is_positioned or not self._is_open:
             return False
+        self._deletion.offsets_stored(offsets)
+        return self._delete_changes()
+
+    def _delete_changes(self) -> bool:
         if self.sessions.is_reading and self._journal_mode != "wal":
             return False  # it would wait for the connector's own transaction
-        stored = max((int(offset.get(SEQUENCE) or 0) for _, offset in offsets), default=0)
-        try:
-            for _ in range(_MOST_DELETIONS):
-                if not self._installation.delete_changes(self.sessions.writer(), stored):
-                    break
-        except RetriableError as e:
-            log.info("cannot delete changes now: %s", e.message)
-            return False
-        return True
+        return self._deletion.advance()
 
     def progress(self) -> dict[str, Any]:
         snapshot = self._snapshot.progress
@@ -191,7 +187,9 @@ class SqliteCapture:
         if installation.database_id(connection) is None:
             installation.install(self.sessions.writer())
             self._is_fresh = True
-        self._extras.set_offset_extras(self, {DATABASE_ID: installation.database_id(connection)})
+        database_id = installation.database_id(connection)
+        self._extras.set_offset_extras(self, {DATABASE_ID: database_id})
+        self._deletion.start(database_id)
         # An earlier start may have emitted rows without storing an offset: their changes since then are emitted, too.
         stream.start(connection, known)
         if not wants_snapshot:

@@ -56,6 +56,7 @@ class SqliteConnection:
     def __init__(self, path: str, busy_timeout_s: float) -> None:
         """Opens an existing file."""
         self.path = path
+        self._busy_timeout_s = busy_timeout_s
         self.identity = read_file_identity(path)
         if self.identity is None:
             raise ConnectionLostError(f"database file {path} does not exist or is not accessible; check database.file")
@@ -128,6 +129,18 @@ class SqliteConnection:
         """Ends a read transaction, if there is one."""
         if self._db.in_transaction:
             self.execute("ROLLBACK", what="end reading")
+
+    @contextmanager
+    def waiting_for_locks(self, seconds: float) -> Iterator[None]:
+        """Waits for locks that others hold no longer than this."""
+        self._set_busy_timeout(seconds)
+        try:
+            yield
+        finally:
+            self._set_busy_timeout(self._busy_timeout_s)
+
+    def _set_busy_timeout(self, seconds: float) -> None:
+        self.query(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
 
     @contextmanager
     def writing(self, what: str) -> Iterator[None]:

@@ -62,6 +62,21 @@ def test_replaced_file_is_read_again_when_needed(case: SqliteCase, tmp_path: Pat
     assert [op for op, _, _ in case.events()] == ["d"]
 
 
+def test_stored_offset_of_the_replaced_file_deletes_no_changes_of_the_new_one(case: SqliteCase, tmp_path: Path) -> None:
+    """Promise 1."""
+    fill = "WITH RECURSIVE c(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) INSERT INTO items SELECT i, 1 FROM c"
+    _start(case, snapshot_mode="when_needed")
+    case.run(fill)
+    last = case.read_all()[-1]
+    _replace(case, _other_database(tmp_path))
+    case.poll_until(lambda records: len(records) == 1)
+    case.run(fill)
+    assert case.harness is not None
+    case.harness.task.commit([(last.source_partition or {}, last.source_offset or {})])
+    case.restart()
+    assert [op for op, _, _ in case.events()].count("c") == 2991
+
+
 @pytest.mark.parametrize("is_changed", [False, True])
 def test_restored_backup_lacks_changes(case: SqliteCase, tmp_path: Path, is_changed: bool) -> None:
     """Also one with as many changes as the stored offset says."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.integration.sqlite.conftest import SqliteCase, events, sources
@@ -246,6 +248,33 @@ def test_changes_are_deleted_only_after_their_offset_is_stored(case: SqliteCase)
     assert case.events() == []
     case.run("DELETE FROM items WHERE id = 5")
     assert [op for op, _, _ in case.events()] == ["d"]
+
+
+def test_deletion_keeps_up_in_short_transactions_and_does_not_wait_for_writers(case: SqliteCase) -> None:
+    case.run("CREATE TABLE n(i INTEGER PRIMARY KEY)")
+    # Whoever waits for the lock that long hangs.
+    case.start(database_busy_timeout_ms="3600000")
+    case.read_all()
+    case.run("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 60000) INSERT INTO n SELECT i FROM c")
+    case.read_all()
+    assert case.harness is not None
+
+    def left() -> int:
+        return int(case.writer.execute("SELECT count(*) FROM _sluice_changes").fetchone()[0])
+
+    case.run("BEGIN IMMEDIATE")
+    case.commit()
+    case.harness.poll()
+    assert left() == 60_001
+    case.run("ROLLBACK")
+    counts = [left()]
+    for _ in range(40):
+        case.harness.poll()
+        counts.append(left())
+    assert counts[-1] == 1_001
+    deleted = [before - after for before, after in itertools.pairwise(counts)]
+    # More than a read returns, without one long transaction.
+    assert 2048 < max(deleted) < 20_000
 
 
 def test_restart_at_any_record_continues_with_the_next_one(case: SqliteCase) -> None:
