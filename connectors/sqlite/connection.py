@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from connect.errors import ConnectError
@@ -15,6 +15,9 @@ from connectors.cdc.errors import ConnectionLostError
 from connectors.sqlite.errors import translate_error
 
 Rows = list[tuple[Any, ...]]
+_FetchedT = TypeVar("_FetchedT")
+_FIRST_ROWS, _MOST_ROWS = 8, 512
+"""Rows that are fetched at once, before their sizes are known, and at most."""
 
 _OLDEST = (3, 37, 0)
 """The first version with PRAGMA table_list and STRICT tables."""
@@ -83,20 +86,26 @@ class SqliteConnection:
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Rows:
         """Runs a statement and returns its rows. A text that is not UTF-8 becomes an InvalidText."""
+        return self._run_query(sql, parameters, what, sqlite3.Cursor.fetchall)
+
+    def query_part(self, sql: str, parameters: Sequence[Any], max_bytes: int, *, what: str) -> tuple[Rows, bool]:
+        """Runs a statement, and returns its first rows, until they have about ``max_bytes``; and whether these are all."""
+        return self._run_query(sql, parameters, what, lambda cursor: _fetch_part(cursor, max_bytes))
+
+    def _run_query(
+        self, sql: str, parameters: Sequence[Any], what: str, fetch: Callable[[sqlite3.Cursor], _FetchedT]
+    ) -> _FetchedT:
         with self._translated(what):
             try:
-                return self._db.execute(sql, parameters).fetchall()
+                return fetch(self._db.execute(sql, parameters))
             except sqlite3.OperationalError as e:
                 if getattr(e, "sqlite_errorcode", None) is not None:
                     raise
-                return self._query_invalid_texts(sql, parameters)
-
-    def _query_invalid_texts(self, sql: str, parameters: Sequence[Any]) -> Rows:
-        self._db.text_factory = _decode
-        try:
-            return self._db.execute(sql, parameters).fetchall()
-        finally:
-            self._db.text_factory = str
+            self._db.text_factory = _decode
+            try:
+                return fetch(self._db.execute(sql, parameters))
+            finally:
+                self._db.text_factory = str
 
     def value(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Any:
         """The first value of the first row; None without rows."""
@@ -168,6 +177,21 @@ class SqliteConnection:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _fetch_part(cursor: sqlite3.Cursor, max_bytes: int) -> tuple[Rows, bool]:
+    found: Rows = []
+    size, count = 0, _FIRST_ROWS
+    while size < max_bytes:
+        part = cursor.fetchmany(count)
+        found += part
+        if len(part) < count:
+            return found, True
+        size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
+        fitting = (max_bytes - size) * len(found) // max(size, 1)
+        count = max(1, min(fitting, 2 * count, _MOST_ROWS))
+    cursor.close()
+    return found, False
 
 
 def _decode(data: bytes) -> str | InvalidText:

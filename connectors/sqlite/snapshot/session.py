@@ -190,9 +190,11 @@ class SqliteSnapshot:
         if capture is None:
             self._finish(job, 0)
             return
-        size = self._settings.incremental.chunk_size if job.kind is JobKind.INCREMENTAL else _CHUNK_ROWS
+        settings = self._settings
+        size = settings.incremental.chunk_size if job.kind is JobKind.INCREMENTAL else _CHUNK_ROWS
+        override = settings.snapshot.overrides.get(str(capture.table))
         try:
-            chunk = read_chunk(connection, capture, job, size, self._settings.snapshot.overrides.get(str(capture.table)))
+            chunk = read_chunk(connection, capture, job, size, settings.max_batch_bytes, override)
         except RetriableError:
             raise
         except ConnectError as e:

@@ -12,7 +12,6 @@ from connectors.sqlite.triggers.ddl import CaptureNames
 
 _LOOK_BACK: Final = 1_000
 """Changes before a position that are read for candidates, which the same statement logs before their change."""
-_PART_ROWS: Final = 128
 
 
 class ChangeTableReader:
@@ -48,18 +47,8 @@ class ChangeTableReader:
 
     def read(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
         """Returns the next changes, at most those of a batch."""
-        found: list[Sequence[Any]] = []
-        size, last = 0, position.sequence
         sql = f"SELECT * FROM {self._changes} WHERE seq > ? ORDER BY seq LIMIT ?"
-        while len(found) < self._max_rows and size < self._max_bytes:
-            limit = min(_PART_ROWS if size * 8 < self._max_bytes else 8, self._max_rows - len(found))
-            part = connection.query(sql, [last, limit], what="read changes")
-            found += part
-            if len(part) < limit:
-                break
-            last = part[-1][0]
-            size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
-        return found
+        return connection.query_part(sql, [position.sequence, self._max_rows], self._max_bytes, what="read changes")[0]
 
     def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
         """Returns the changes right before the position that are of the same statement: see

@@ -272,6 +272,25 @@ def test_signal_with_a_wrong_filter_does_not_fail_the_task(case: SqliteCase) -> 
         case.harness.task.signal("2", "no-such-signal", None)
 
 
+@pytest.mark.parametrize("length", [40, 10_000, 300_000])
+def test_large_rows_come_in_small_batches(case: SqliteCase, length: int) -> None:
+    """Of max.queue.size.in.bytes, in a snapshot and in the stream."""
+    case.run("CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT)")
+    fill = "WITH RECURSIVE c(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM c WHERE i < ?) INSERT INTO t SELECT i, ? FROM c"
+    case.writer.execute(fill, [1, 200, "x" * length])
+    harness = case.start(max_queue_size_in_bytes="100000")
+    most = 2 * 100_000 // length + 8
+    for op in ("r", "c"):
+        if op == "c":
+            case.writer.execute(fill, [201, 400, "x" * length])
+        batches: list[list[SourceRecord]] = []
+        while sum(map(len, batches)) < 200:
+            batches.append(harness.poll())
+            assert len(batches) < 5000
+        assert [e[0] for batch in batches for e in events(batch)] == [op] * 200
+        assert max(map(len, batches)) <= most
+
+
 def test_heartbeats_carry_the_position(case: SqliteCase) -> None:
     _fill(case, 1)
     case.run("CREATE TABLE beats(n INT)")
