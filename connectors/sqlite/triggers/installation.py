@@ -201,10 +201,7 @@ class Installation:
                 self._end(connection, before.capture, triggers)
             capture = self._capture(connection, table)
             if was_attached and before is not None:
-                sql = touch_rows(
-                    self.names, capture.id, table, capture.stored, before.capture.id, before.capture.stored
-                )  # fmt: skip
-                touched = connection.execute(sql, [position])
+                touched = connection.execute(touch_rows(self.names, capture, before.capture), [position])
                 log.info("table %s has changed; %d rows that changed since then are read again", table, touched)
             elif table.name in ever:
                 log.warning("table %s was without triggers for some time; changes in that time are unknown", table)
