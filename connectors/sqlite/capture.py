@@ -173,10 +173,10 @@ class SqliteCapture:
         captures = {i: TableCapture(i, table, stored_columns(table, self._filters)) for i, table in enumerate(tables, 1)}
         by_name = {capture.table.name: capture for capture in captures.values()}
         self._stream.start_without_triggers(connection, Captures(captures, by_name))
-        if self._stored is None:
-            self._snapshot.start_initial(connection, tables, is_new=True)
-        else:
-            self._snapshot.resume(connection, by_name)
+        if not self._snapshot.is_completed:
+            # From the beginning, so that all rows are of one point in time, and of this file: nothing tells whether it is the one
+            # of the stored offset.
+            self._snapshot.start_initial(connection, tables, is_new=self._stored is None)
         self.state = CaptureState.DONE if self._snapshot.is_completed else CaptureState.SNAPSHOT
 
     def _open_stream(self, connection: SqliteConnection) -> None:

@@ -51,6 +51,39 @@ def test_replaced_file_is_noticed(case: SqliteCase, tmp_path: Path) -> None:
         case.poll_until(lambda records: False)
 
 
+def test_offset_of_another_file_is_noticed_at_the_start(case: SqliteCase, tmp_path: Path) -> None:
+    """Also if the other file has tables of a connector with this topic.prefix."""
+    _start(case)
+    case.stop()
+    stored, case.offsets = case.offsets, MemoryOffsets()
+    case.start(database_file=str(_other_database(tmp_path)))
+    assert len(case.read_all()) == 1
+    case.commit()
+    case.stop()
+    case.offsets = stored
+    case.start()
+    with pytest.raises(DatabaseReplacedError, match=r"other\.db is another database than that of the stored offset"):
+        case.poll_until(lambda records: False)
+    case.restart(snapshot_mode="when_needed")
+    assert case.events() == [("r", None, {"id": 7, "name": "other"})]
+
+
+def test_interrupted_initial_only_snapshot_starts_over_with_the_file_that_is_there(case: SqliteCase, tmp_path: Path) -> None:
+    """Without triggers, nothing tells whether it is the same, and what has changed in it."""
+    fill = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 9000) INSERT INTO items SELECT i, 1 FROM c"
+    case.run(ITEMS, fill)
+    case.start(snapshot_mode="initial_only")
+    assert 0 < len(case.poll_until(bool)) < 9000
+    case.commit()
+    case.stop()
+    _replace(case, _other_database(tmp_path))
+    case.start()
+    assert case.events() == [("r", None, {"id": 7, "name": "other"})]
+    case.commit()
+    case.restart()
+    assert case.events() == []
+
+
 def test_replaced_file_is_read_again_when_needed(case: SqliteCase, tmp_path: Path) -> None:
     _start(case, snapshot_mode="when_needed")
     _replace(case, _other_database(tmp_path))
