@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -138,13 +139,12 @@ class SqliteCapture:
         self.sessions.close()
 
     def drop(self) -> None:
-        """Drops triggers and tables. Problems are logged."""
+        """Drops triggers and tables, after ``disconnect``. Problems are logged."""
         try:
-            self._installation.uninstall(self.sessions.writer())
+            with contextlib.closing(self.sessions.open_uninterrupted()) as connection:
+                self._installation.uninstall(connection)
         except ConnectError as e:
             log.warning("cannot drop the triggers (capture.drop.on.stop): %s", e.message)
-        finally:
-            self.sessions.close()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from connect.errors import ConnectError
-from connectors.cdc.errors import ConnectionLostError
-from connectors.sqlite.errors import translate_error
+from connectors.cdc.errors import ConnectionLostError, WaitInterrupted
+from connectors.sqlite.errors import is_interruption, translate_error
 
 Rows = list[tuple[Any, ...]]
 _FetchedT = TypeVar("_FetchedT")
 _FIRST_ROWS, _MOST_ROWS = 8, 512
 """Rows that are fetched at once, before their sizes are known, and at most."""
 
+_CHECKED_OPERATIONS = 100_000
+"""Operations of SQLite's virtual machine between two looks at ``is_interrupted``: some milliseconds."""
 _OLDEST = (3, 37, 0)
 """The first version with PRAGMA table_list and STRICT tables."""
 
@@ -53,12 +55,13 @@ def read_file_identity(path: str) -> FileIdentity | None:
 
 
 class SqliteConnection:
-    """A connection in autocommit mode. Every method raises ConnectionLostError for what a later attempt may heal, ConnectError
-    for anything else. For one thread."""
+    """A connection in autocommit mode. Every method raises ConnectionLostError for what a later attempt may heal, WaitInterrupted
+    once the task is asked to stop, and ConnectError for anything else. For one thread."""
 
-    def __init__(self, path: str, busy_timeout_s: float) -> None:
-        """Opens an existing file."""
+    def __init__(self, path: str, busy_timeout_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Opens an existing file. ``is_interrupted`` says whether running statements are to end."""
         self.path = path
+        self._is_interrupted = is_interrupted
         self._busy_timeout_s = busy_timeout_s
         self.identity = read_file_identity(path)
         if self.identity is None:
@@ -71,6 +74,8 @@ class SqliteConnection:
             # mode=rw: a missing file is an error, not a new database.
             uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
             self._db = sqlite3.connect(uri, timeout=busy_timeout_s, isolation_level=None, uri=True, check_same_thread=False)
+            # Besides ``interrupt``, which ends no statement that begins right after it.
+            self._db.set_progress_handler(is_interrupted, _CHECKED_OPERATIONS)
         try:
             self.query("SELECT count(*) FROM sqlite_master", what="read the database")
         except BaseException:
@@ -82,6 +87,8 @@ class SqliteConnection:
         try:
             yield
         except sqlite3.Error as e:
+            if self._is_interrupted() and is_interruption(e):
+                raise WaitInterrupted from e
             raise translate_error(e, self.path, what) from e
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Rows:
@@ -173,7 +180,8 @@ class SqliteConnection:
 
     def interrupt(self) -> None:
         """Ends a running statement. Callable from any thread."""
-        self._db.interrupt()
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            self._db.interrupt()
 
     def close(self) -> None:
         self._db.close()

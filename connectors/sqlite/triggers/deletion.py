@@ -6,6 +6,7 @@ import logging
 from typing import Final
 
 from connect.errors import RetriableError
+from connectors.cdc.errors import WaitInterrupted
 from connectors.cdc.streaming.offset_tracker import OffsetPairs
 from connectors.sqlite.offsets import DATABASE_ID, SEQUENCE
 from connectors.sqlite.sessions import DatabaseFile
@@ -56,6 +57,8 @@ class ChangeDeletion:
             if not self._is_locked:
                 log.info("cannot delete changes now, and will try again: %s", e.message)
             self._is_locked = True
+            return False
+        except WaitInterrupted:
             return False
         self._is_locked = False
         return True

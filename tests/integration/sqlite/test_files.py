@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +217,32 @@ def test_locked_database_ends_the_task_after_the_retries(case: SqliteCase) -> No
     case.start(database_busy_timeout_ms="1", errors_max_retries="0")
     with pytest.raises(ConnectError, match=r"holds a lock for longer than database\.busy\.timeout\.ms"):
         case.poll_until(lambda records: False)
+
+
+def test_stop_ends_a_running_statement(case: SqliteCase) -> None:
+    case.run(ITEMS, "INSERT INTO items VALUES (1, 'a')")
+    key = "snapshot.select.statement.overrides"
+    endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT max(i) FROM c"
+    case.config |= {key: "main.items", f"{key}.main.items": f"SELECT * FROM items WHERE id > ({endless})"}
+    task = case.start(capture_drop_on_stop="true").task
+    polls: list[int] = []
+
+    def poll() -> None:
+        for n in range(2):
+            polls.append(n)
+            task.poll()  # the first one opens the file
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while len(polls) < 2:
+        assert time.monotonic() < deadline
+    task.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    case.stop()
+    # What follows the interruption is done all the same.
+    assert case.writer.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE '%sluice%'").fetchone() == (0,)
 
 
 def test_second_connector_needs_a_name_of_its_own(case: SqliteCase) -> None:
