@@ -11,6 +11,7 @@ from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import BACKFILL_NONE
+from connectors.cdc.incremental.notifications import Notifier
 from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.checks import check_collection_count, check_table_topics
@@ -27,6 +28,7 @@ from connectors.sqlite.schema.catalog import MAIN, Captures, SqliteTable, TableC
 from connectors.sqlite.sessions import DatabaseFile
 from connectors.sqlite.signals import SqliteSignals
 from connectors.sqlite.snapshot.jobs import JobKind
+from connectors.sqlite.snapshot.reports import SnapshotReports
 from connectors.sqlite.snapshot.session import ReadDeadline, SqliteSnapshot
 from connectors.sqlite.streaming.emitter import ChangeEmitter
 from connectors.sqlite.streaming.events import EventBuilder
@@ -51,7 +53,8 @@ class SqliteCapture:
         loaded = parse_contracts((offset or {}).get(CONTRACTS))
         contracts.load(loaded, lambda text: extras.set_offset_extras(contracts, {CONTRACTS: text}))
         builder = EventBuilder(settings, sluice_version())
-        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras)
+        self._reports = SnapshotReports(Notifier(settings.notifications, settings.topic_prefix))
+        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras, self._reports)
         if self._stored is not None:
             snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, extras, snapshot, self._request_snapshot)
@@ -97,6 +100,7 @@ class SqliteCapture:
         self._delete_changes()
         self.signals.advance()
         self._read(connection)
+        self._add_notifications()
         return self.take_records()
 
     @property
@@ -110,6 +114,13 @@ class SqliteCapture:
         latest = records.source_offset if records else None
         self._tracker.polled(latest, self._stream.position_offset() if self._is_open else None)
         return records
+
+    def _add_notifications(self) -> None:
+        notifier, stream = self._reports.notifier, self._stream
+        if notifier.has_records:
+            # Everything up to the position is in the batch already.
+            for record in notifier.take_records(stream.position_offset()):
+                stream.out.append(record)
 
     def is_loaded(self) -> bool:
         return self._is_open and self._snapshot.is_completed
@@ -130,12 +141,12 @@ class SqliteCapture:
         return self._deletion.advance()
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self._snapshot.progress
-        return {"phase": self.state.value, **self._stream.progress(), **({} if snapshot is None else snapshot.details())}
+        return {"phase": self.state.value, **self._stream.progress(), **self._snapshot.progress()}
 
     def disconnect(self) -> None:
         """Closes the connections. The position remains."""
         self._is_open = False
+        self._reports.closed()
         self.sessions.close()
 
     def drop(self) -> None:
@@ -193,7 +204,9 @@ class SqliteCapture:
         # An earlier start may have emitted rows without storing an offset: their changes since then are emitted, too.
         stream.start(connection, known)
         if not wants_snapshot:
-            self._snapshot.resume(connection, stream.captures.current)
+            self._snapshot.resume(stream.captures.current)
+            if self._snapshot.is_completed and not is_reconnect:
+                self._reports.notifier.snapshot_skipped()
         elif mode == "no_data":
             self._snapshot.skip_initial()
         else:

@@ -148,6 +148,8 @@ class ChangeEmitter:
             self.position = position
 
     def _mark(self, table: StreamedSqliteTable, operation: ChangeOperation, position: SequencePosition) -> None:
+        if table.is_signal_table:
+            return  # snapshots leave it out, because old signals are over
         self._on_mark(operation, table.rows.capture)
         self._shared = None  # it has changed what offsets contain
         if operation is ChangeOperation.LOSS and self._settings.loss_mode == "truncate":
