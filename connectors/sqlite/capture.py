@@ -53,8 +53,8 @@ class SqliteCapture:
         loaded = parse_contracts((offset or {}).get(CONTRACTS))
         contracts.load(loaded, lambda text: extras.set_offset_extras(contracts, {CONTRACTS: text}))
         builder = EventBuilder(settings, sluice_version())
-        self._reports = SnapshotReports(Notifier(settings.notifications, settings.topic_prefix))
-        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras, self._reports)
+        reports = SnapshotReports(Notifier(settings.notifications, settings.topic_prefix))
+        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras, reports)
         if self._stored is not None:
             snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, extras, snapshot, self._request_snapshot)
@@ -79,7 +79,6 @@ class SqliteCapture:
         self._is_fresh = False
         """Whether a snapshot begins, before which nothing is streamed."""
         self._deadline = ReadDeadline(None)
-        self._journal_mode = ""
 
     # --- what the task calls --------------------------------------------------------------------------------------------------
 
@@ -116,7 +115,7 @@ class SqliteCapture:
         return records
 
     def _add_notifications(self) -> None:
-        notifier, stream = self._reports.notifier, self._stream
+        notifier, stream = self._snapshot.reports.notifier, self._stream
         if notifier.has_records:
             # Everything up to the position is in the batch already.
             for record in notifier.take_records(stream.position_offset()):
@@ -136,7 +135,7 @@ class SqliteCapture:
         return self._delete_changes()
 
     def _delete_changes(self) -> bool:
-        if self.sessions.is_reading and self._journal_mode != "wal":
+        if self.sessions.is_reading and not self.sessions.is_wal:
             return False  # it would wait for the connector's own transaction
         return self._deletion.advance()
 
@@ -146,7 +145,7 @@ class SqliteCapture:
     def disconnect(self) -> None:
         """Closes the connections. The position remains."""
         self._is_open = False
-        self._reports.closed()
+        self._snapshot.reports.closed()
         self.sessions.close()
 
     def drop(self) -> None:
@@ -172,7 +171,6 @@ class SqliteCapture:
 
     def _open(self, connection: SqliteConnection) -> None:
         """Decides by position and database how to start, and starts it."""
-        self._journal_mode = str(connection.value("PRAGMA journal_mode")).lower()
         tables = self._require_tables(connection)
         if self._settings.snapshot.mode == "initial_only":
             self._open_without_triggers(connection, tables)
@@ -206,7 +204,7 @@ class SqliteCapture:
         if not wants_snapshot:
             self._snapshot.resume(stream.captures.current)
             if self._snapshot.is_completed and not is_reconnect:
-                self._reports.notifier.snapshot_skipped()
+                self._snapshot.reports.notifier.snapshot_skipped()
         elif mode == "no_data":
             self._snapshot.skip_initial()
         else:
@@ -303,7 +301,7 @@ class SqliteCapture:
     def _keeps_transactions(self) -> bool:
         """Whether a transaction of a snapshot may last. In other journal modes than WAL, writers wait for readers, and the next
         read may come late; but without triggers, nothing else makes the rows consistent."""
-        return not self._deadline.is_over and (self._journal_mode == "wal" or not self._stream.is_positioned)
+        return not self._deadline.is_over and (self.sessions.is_wal or not self._stream.is_positioned)
 
     # --- marks and signals ----------------------------------------------------------------------------------------------------
 

@@ -170,6 +170,10 @@ class SqliteConnection:
                 self._db.execute("ROLLBACK")
             raise
 
+    def journal_mode(self) -> str:
+        """The journal mode, in lower case."""
+        return str(self.value("PRAGMA journal_mode")).lower()
+
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
         return int(self.value("PRAGMA data_version"))

@@ -49,7 +49,7 @@ class SqliteSystem:
         settings = self._settings
         try:
             connection = self._connect()
-            journal = str(connection.value("PRAGMA journal_mode")).lower()
+            journal = connection.journal_mode()
         except ConnectError as e:
             yield ConnectionStep("File", findings=(_finding(e, _FILE),))
             return

@@ -28,6 +28,8 @@ class DatabaseFile:
 
     def __init__(self, settings: SqliteConfig) -> None:
         self.interrupt = StatementInterrupt(self._end_statements)
+        self.is_wal = False
+        """Whether readers and writers do not wait for one another, as of the opening."""
         self._path = settings.file
         self._busy_timeout_s = settings.busy_timeout_s
         self._reader: SqliteConnection | None = None
@@ -36,6 +38,7 @@ class DatabaseFile:
     def reader(self) -> SqliteConnection:
         if self._reader is None:
             self._reader = self._open()
+            self.is_wal = self._reader.journal_mode() == "wal"
         return self._reader
 
     def writer(self) -> SqliteConnection:

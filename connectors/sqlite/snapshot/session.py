@@ -63,7 +63,7 @@ class SqliteSnapshot:
         """Whether the jobs of the initial snapshot are known."""
         self.is_completed = False
         """Whether the initial snapshot is complete, or none is required."""
-        self._reports = reports
+        self.reports = reports
 
     # --- what is to be read -------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class SqliteSnapshot:
         self._jobs = [TableJob(table.name, JobKind.INITIAL) for table in chosen]
         self._new_tables = {job.table for job in self._jobs} if is_new else set()
         self._is_first, self.is_completed, self._started = True, False, True
-        self._reports.started(JobKind.INITIAL, [table.name for table in chosen], sum(estimates.values()))
+        self.reports.started(JobKind.INITIAL, [table.name for table in chosen], sum(estimates.values()))
         self._store()
 
     def skip_initial(self) -> None:
@@ -159,19 +159,19 @@ class SqliteSnapshot:
             log.warning("signal %s: no incremental snapshot runs", signal_id)
             return
         self._jobs = [job for job in self._jobs if job not in stopped]
-        self._reports.stopped(self._jobs, signal_id, stopped)
+        self.reports.stopped(self._jobs, signal_id, stopped)
         self._store()
 
     def pause(self) -> None:
         """Pauses incremental snapshots."""
         if self._is_incremental and not self._paused:
             self._paused = True
-            self._reports.paused(self._jobs)
+            self.reports.paused(self._jobs)
 
     def unpause(self) -> None:
         if self._is_incremental and self._paused:
             self._paused = False
-            self._reports.resumed(self._jobs)
+            self.reports.resumed(self._jobs)
 
     @property
     def _is_incremental(self) -> bool:
@@ -179,7 +179,7 @@ class SqliteSnapshot:
 
     def progress(self) -> Mapping[str, Any]:
         """Numbers about snapshots for the status. Callable from any thread."""
-        return {**self._reports.details(), **self._reports.incremental_details(self._jobs, is_paused=self._paused)}
+        return {**self.reports.details(), **self.reports.incremental_details(self._jobs, is_paused=self._paused)}
 
     @property
     def next_kind(self) -> JobKind | None:
@@ -202,7 +202,7 @@ class SqliteSnapshot:
         """Adds the events of the next rows, as of ``position``, to ``out``. ``is_as_of_start``: nothing was streamed before
         them."""
         job = self._jobs[0]
-        self._reports.reading(self._jobs, lambda names: _estimate_rows(connection, names, current))
+        self.reports.reading(self._jobs, lambda names: _estimate_rows(connection, names, current))
         capture = current.get(job.table)
         if capture is None:
             self._finish(job, "UNKNOWN_SCHEMA")
@@ -242,12 +242,12 @@ class SqliteSnapshot:
         is_last_of_all = chunk.is_last and not any(
             has_rows(connection, current[other.table]) for other in self._jobs[1:] if other.table in current
         )
-        self._reports.rows_read(job.kind, len(chunk.rows))
+        self.reports.rows_read(job.kind, len(chunk.rows))
         if chunk.is_last:
             self._finish(job)
         else:
             self._jobs = [job.read_up_to(chunk.identity(len(chunk.rows) - 1)), *self._jobs[1:]]
-            self._reports.chunk_completed(self._jobs)
+            self.reports.chunk_completed(self._jobs)
             self._store()
         after = self._extras.offset_extras
         markers = _Markers(job, chunk, is_first=self._is_first, is_last=is_last_of_all)
@@ -281,7 +281,7 @@ class SqliteSnapshot:
 
     def _finish(self, job: TableJob, status: str = "") -> None:
         """The first job is done. ``status`` says why its table was skipped."""
-        self._reports.table_completed(self._jobs, status)
+        self.reports.table_completed(self._jobs, status)
         self._jobs = self._jobs[1:]
         self._new_tables.discard(job.table)
         if not self._jobs:
