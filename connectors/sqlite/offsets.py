@@ -57,8 +57,3 @@ def parse_offset(offset: Mapping[str, Any]) -> SqliteOffset:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def with_database(offset: Mapping[str, Any], database_id: str | None) -> dict[str, Any]:
-    """The offset with the database that was read from."""
-    return dict(offset) if database_id is None else {**offset, DATABASE_ID: database_id}

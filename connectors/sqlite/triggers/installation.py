@@ -99,10 +99,6 @@ class Installation:
             for id_, text, stored, is_current in rows
         ]
 
-    def last_sequence(self, connection: SqliteConnection) -> int:
-        """The number of the newest change."""
-        return int(connection.value(f"SELECT max(seq) FROM {self.names.changes}") or 0)
-
     def _triggers(self, connection: SqliteConnection) -> Mapping[str, _Trigger]:
         rows = connection.query("SELECT name, tbl_name, sql, rowid FROM sqlite_master WHERE type = 'trigger'")
         return {str(name): _Trigger(str(table), str(sql), int(place)) for name, table, sql, place in rows}

@@ -168,7 +168,10 @@ def test_renamed_table_is_a_new_table(case: SqliteCase) -> None:
 def test_dropped_table_ends_its_capture(case: SqliteCase) -> None:
     _start(case)
     case.run("CREATE TABLE other(id INTEGER PRIMARY KEY)", "DROP TABLE items", "INSERT INTO other VALUES (1)")
-    assert [e for e in case.events() if e[2] == {"id": 1}]
+    assert case.events() == [("r", None, {"id": 1})]
+    assert case.writer.execute("SELECT name FROM _sluice_tables WHERE ended_at IS NULL").fetchall() == [("other",)]
+    case.run("DROP TABLE other")
+    assert case.events() == []
 
 
 def test_vacuum_changes_nothing(case: SqliteCase) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
+from connectors.sqlite.streaming.reader import ChangeTableReader
 from tests.integration.sqlite.conftest import SqliteCase, events, sources
 from tests.support.replayed_events import plain
 
@@ -275,6 +277,24 @@ def test_deletion_keeps_up_in_short_transactions_and_does_not_wait_for_writers(c
     deleted = [before - after for before, after in itertools.pairwise(counts)]
     # More than a read returns, without one long transaction.
     assert 2048 < max(deleted) < 20_000
+
+
+def test_idle_poll_reads_the_change_table_once(case: SqliteCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    case.run(ITEMS)
+    harness = case.start()
+    case.read_all()
+    reads: list[int] = []
+    read = ChangeTableReader.read
+
+    def count(*args: Any) -> Any:
+        reads.append(args[2].sequence)
+        return read(*args)
+
+    monkeypatch.setattr(ChangeTableReader, "read", count)
+    assert harness.poll() == []
+    assert reads == [1]
+    case.run("INSERT INTO items VALUES (1, 'a', 5)")
+    assert len(case.poll_until(bool)) == 1
 
 
 def test_restart_at_any_record_continues_with_the_next_one(case: SqliteCase) -> None:
