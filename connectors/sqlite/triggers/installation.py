@@ -12,7 +12,15 @@ from typing import Any, Final
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.connection import SqliteConnection, quote_identifier
-from connectors.sqlite.schema.catalog import Captures, SqliteTable, TableCapture, dump_table, load_table, read_captured_tables
+from connectors.sqlite.schema.catalog import (
+    OWN_PREFIX,
+    Captures,
+    SqliteTable,
+    TableCapture,
+    dump_table,
+    load_table,
+    read_captured_tables,
+)
 from connectors.sqlite.triggers.ddl import (
     FIXED_COLUMNS,
     MOST_VALUES,
@@ -167,14 +175,11 @@ class Installation:
         expected = create_triggers(self.names, capture.id, capture.table, capture.stored)
         first = min(triggers[name].place for name in expected)
         return all(triggers[name].sql == sql for name, sql in expected.items()) and not any(
-            trigger.place > first and name not in expected
+            # Triggers of other connectors change no captured table.
+            trigger.place > first and not name.startswith(OWN_PREFIX)
             for name, trigger in triggers.items()
-            if trigger.table == capture.table.name and not self._is_own(name)
+            if trigger.table == capture.table.name
         )
-
-    def _is_own(self, trigger: str) -> bool:
-        # Triggers of other connectors change no captured table.
-        return trigger.startswith("_sluice_")
 
     def _update(self, connection: SqliteConnection, position: int, *, is_first: bool) -> None:
         tables = read_captured_tables(connection, self._filters)
