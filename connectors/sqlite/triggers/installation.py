@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -117,7 +117,8 @@ class Installation:
         """Creates the tables and the first triggers, unless they exist."""
         with connection.writing("create triggers"):
             if not self._exists(connection):
-                for sql in [*self._drop_statements(connection), *create_tables(self.names)]:
+                drop_objects(connection, self.names)
+                for sql in create_tables(self.names):
                     connection.execute(sql)
                 state = (("format", _FORMAT), ("id", str(uuid.uuid4())), ("owner", self._topic_prefix))
                 for entry in state:
@@ -288,12 +289,17 @@ class Installation:
         with connection.writing("drop triggers"):
             if self.database_id(connection) is None:
                 return
-            for sql in self._drop_statements(connection):
-                connection.execute(sql)
+            drop_objects(connection, self.names)
         log.info("dropped triggers and %s in %s", self.names.changes, connection.path)
 
-    def _drop_statements(self, connection: SqliteConnection) -> Sequence[str]:
-        triggers = [
-            f"DROP TRIGGER {quote_identifier(name)}" for name in self._triggers(connection) if self.names.is_trigger(name)
-        ]
-        return [*triggers, *(f"DROP TABLE IF EXISTS {n}" for n in (self.names.changes, self.names.tables, self.names.state))]
+
+def drop_objects(connection: SqliteConnection, names: CaptureNames) -> int:
+    """Drops all triggers and tables with a connector's names, in a transaction of the caller; returns how many there were."""
+    listed = connection.query("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'table')")
+    tables = (names.changes, names.tables, names.state)
+    found = [
+        (str(type_), str(name)) for type_, name in listed if name in tables or (type_ == "trigger" and names.is_trigger(name))
+    ]
+    for type_, name in sorted(found, reverse=True):  # triggers first
+        connection.execute(f"DROP {type_} {quote_identifier(name)}")
+    return len(found)

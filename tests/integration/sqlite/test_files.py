@@ -15,6 +15,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.sqlite import SqliteSource, SqliteSourceTask
+from connectors.sqlite.__main__ import EXIT_FAILED, EXIT_USAGE, main
 from connectors.sqlite.errors import DatabaseReplacedError
 from tests.integration.sqlite.conftest import SqliteCase, events
 
@@ -285,11 +286,45 @@ def test_triggers_of_another_connector_are_not_dropped(case: SqliteCase, tmp_pat
     assert case.writer.execute(names).fetchall() == before
 
 
+def test_command_removes_what_a_deleted_connector_has_left(case: SqliteCase, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    names = "SELECT count(*) FROM sqlite_master WHERE name LIKE '%sluice%'"
+    _start(case)
+    case.stop()
+    (own,) = case.writer.execute(names).fetchone()
+    # A name that is a number looks like that of a table.
+    case.offsets = MemoryOffsets()
+    case.start(capture_name="1")
+    case.read_all()
+    case.commit()
+    case.stop()
+    file = str(case.path)
+    case.run("DROP TABLE _sluice_changes")  # each insert fails now
+    assert main([file]) == 0
+    assert f"dropped {own - 1} triggers and tables" in caplog.text
+    assert case.writer.execute(names).fetchone() == (own,)
+    case.run("INSERT INTO items VALUES (2, 'b')")
+    case.start()
+    assert case.events() == [("c", None, {"id": 2, "name": "b"})]
+    case.stop()
+    assert main([file, "--capture-name", "1"]) == 0
+    assert case.writer.execute(names).fetchone() == (0,)
+    assert main([file + "x"]) == EXIT_FAILED
+    assert "does not exist" in caplog.text
+    assert (main([]), main([file, "--capture-name", "A"])) == (EXIT_USAGE, EXIT_USAGE)
+
+
 def test_dropped_triggers_are_a_lost_position(case: SqliteCase) -> None:
     _start(case, capture_drop_on_stop="true")
     case.stop()
     case.start()
     with pytest.raises(DatabaseReplacedError, match="somebody has dropped the connector's tables"):
+        case.read_all()
+    case.restart(snapshot_mode="when_needed")
+    assert case.events() == [("r", None, {"id": 1, "name": "a"})]
+    case.commit()
+    case.restart(snapshot_mode="initial")
+    with pytest.raises(DatabaseReplacedError):
         case.read_all()
     case.stop()
     case.offsets = type(case.offsets)()
