@@ -93,7 +93,8 @@ class ChangeStreamSession:
         self._emitter.position = position
         self._emitter.forget_candidates()
         with connection.reading():
-            self._emitter.remember(self._reader.look_back(connection, position))
+            for part in self._reader.look_back(connection, position):
+                self._emitter.remember(part)
 
     def start_without_triggers(self, connection: SqliteConnection, captures: Captures) -> None:
         """Sets the tables of a snapshot that nothing follows."""

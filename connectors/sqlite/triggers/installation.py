@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 _FORMAT: Final = 1
 _KEPT_CHANGES: Final = 1_000
-"""Stored changes that are kept: the newest one continues the sequence, and candidates can precede the change they belong to."""
+"""Stored changes that are kept: the newest one continues the sequence, and an offset can be set back to others."""
 DELETED_AT_ONCE: Final = 4_000
 """Changes that one transaction deletes, because writers wait for it: about 2 ms."""
 
@@ -271,7 +271,7 @@ class Installation:
         """
         end = stored - _KEPT_CHANGES
         first = connection.value(f"SELECT min(seq) FROM {self.names.changes}")
-        if first is None or int(first) >= end:
+        if first is None or int(first) >= end or self._are_of_one_statement(connection, end, stored + 1):
             return False
         until = min(end, int(first) + DELETED_AT_ONCE)
         with connection.writing("delete changes"):
@@ -283,6 +283,11 @@ class Installation:
                 [until],
             )
         return until < end
+
+    def _are_of_one_statement(self, connection: SqliteConnection, first: int, last: int) -> bool:
+        """Whether two changes have the same time. A candidate at the beginning of a long statement may belong to its last row."""
+        at = f"(SELECT at FROM {self.names.changes} WHERE seq >= ? ORDER BY seq LIMIT 1)"
+        return bool(connection.value(f"SELECT {at} = {at}", [first, last]))
 
     def uninstall(self, connection: SqliteConnection) -> None:
         """Drops all triggers and tables of the connector. Raises ConfigError if they are those of another one."""

@@ -106,12 +106,12 @@ def test_cascade_between_a_candidate_and_its_row_may_be_long(case: SqliteCase) -
         "CREATE TABLE parents(id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
         "CREATE TABLE children(id INTEGER PRIMARY KEY, parent INT REFERENCES parents ON DELETE CASCADE)",
         "INSERT INTO parents VALUES (1, 'a')",
-        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 600) INSERT INTO children SELECT i, 1 FROM c",
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 4000) INSERT INTO children SELECT i, 1 FROM c",
     )
     case.start(max_batch_size="100")
     case.read_all()
     case.run("INSERT OR REPLACE INTO parents VALUES (2, 'a')")
-    records = case.poll_until(lambda found: len(found) >= 500)
+    records = case.poll_until(lambda found: len(found) >= 7000)  # with a tombstone for each
     case.commit()
     case.restart()
     found = [event for event in events(records) + case.events() if "name" in (event[1] or event[2])]
