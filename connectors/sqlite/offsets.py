@@ -12,6 +12,8 @@ SEQUENCE, TIME, DATABASE_ID = "seq", "ts_ms", "database_id"
 SNAPSHOT_COMPLETED: Final = "snapshot_completed"
 JOBS: Final = "snapshot_tables"
 """What snapshots still have to read: see :mod:`connectors.sqlite.snapshot.jobs`."""
+PAUSED: Final = "snapshot_paused"
+"""Whether a signal has paused incremental snapshots."""
 
 _JULIAN_EPOCH: Final = 2440587.5
 _DAY_MS: Final = 86_400_000

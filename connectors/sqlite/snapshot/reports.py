@@ -82,7 +82,8 @@ class SnapshotReports:
         if job.kind is JobKind.INCREMENTAL:
             if not self._is_incremental:
                 self._is_incremental = True
-                self.notifier.started(IncrementalJobs.of(jobs))
+                if job.after is None:  # no earlier task has started it
+                    self.notifier.started(IncrementalJobs.of(jobs))
         elif job.kind is not self._kind or table not in self._tables:
             together = [one.table for one in jobs if (one.kind, one.signal_id) == (job.kind, job.signal_id)]
             self.started(job.kind, together, estimate(together))

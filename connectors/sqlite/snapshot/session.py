@@ -23,7 +23,7 @@ from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.connection import SqliteConnection
-from connectors.sqlite.offsets import JOBS, SNAPSHOT_COMPLETED, SequencePosition, parse_offset
+from connectors.sqlite.offsets import JOBS, PAUSED, SNAPSHOT_COMPLETED, SequencePosition, parse_offset
 from connectors.sqlite.schema.catalog import MAIN, SqliteTable, TableCapture, read_row_estimates
 from connectors.sqlite.schema.table_rows import SqliteTableRows, judge_table
 from connectors.sqlite.snapshot.jobs import JobKind, TableJob, dump_jobs, parse_jobs
@@ -74,6 +74,7 @@ class SqliteSnapshot:
         jobs = parse_jobs(stored.jobs)
         self._jobs = [replace(job, after=None) if job.kind is JobKind.BLOCKING else job for job in jobs]
         self._is_first = not any(job.after is not None for job in jobs)
+        self._paused = bool(offset.get(PAUSED))
         self._store()
 
     def _store(self) -> None:
@@ -82,6 +83,8 @@ class SqliteSnapshot:
         members: dict[str, Any] = {SNAPSHOT_COMPLETED: self.is_completed}
         if self._jobs:
             members[JOBS] = dump_jobs(self._jobs)
+        if self._paused:
+            members[PAUSED] = True
         self._extras.set_offset_extras(self, members)
 
     def start_initial(self, connection: SqliteConnection, tables: Sequence[SqliteTable], *, is_new: bool) -> None:
@@ -159,6 +162,7 @@ class SqliteSnapshot:
             log.warning("signal %s: no incremental snapshot runs", signal_id)
             return
         self._jobs = [job for job in self._jobs if job not in stopped]
+        self._paused = self._paused and self._is_incremental
         self.reports.stopped(self._jobs, signal_id, stopped)
         self._store()
 
@@ -167,11 +171,13 @@ class SqliteSnapshot:
         if self._is_incremental and not self._paused:
             self._paused = True
             self.reports.paused(self._jobs)
+            self._store()
 
     def unpause(self) -> None:
         if self._is_incremental and self._paused:
             self._paused = False
             self.reports.resumed(self._jobs)
+            self._store()
 
     @property
     def _is_incremental(self) -> bool:
@@ -286,8 +292,7 @@ class SqliteSnapshot:
         self._new_tables.discard(job.table)
         if not self._jobs:
             log.info("the snapshot is complete")
-        if not self._is_incremental:
-            self._paused = False
+        self._paused = self._paused and self._is_incremental
         self._store()
 
 

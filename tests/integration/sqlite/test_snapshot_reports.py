@@ -110,6 +110,18 @@ def test_interrupted_initial_snapshot_is_aborted_and_started_again(case: SqliteC
     ]  # fmt: skip
 
 
+def test_incremental_snapshot_that_a_restart_continues_is_not_started_again(case: SqliteCase) -> None:
+    _start(case, snapshot_mode="no_data", incremental_snapshot_chunk_size="1000")
+    case.read_all()
+    _execute(case)
+    records = case.poll_until(lambda found: _read(found) > 0)
+    case.commit()
+    case.restart()
+    records += _until_completed(case)
+    notes = [note["type"] for note in _notes(records) if note["aggregate_type"] == "Incremental Snapshot"]
+    assert (notes.count("STARTED"), notes.count("COMPLETED"), _read(records)) == (1, 1, 3000)
+
+
 def test_progress_of_later_snapshots(case: SqliteCase) -> None:
     _start(case, incremental_snapshot_chunk_size="1000")
     case.read_all()

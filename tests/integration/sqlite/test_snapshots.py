@@ -209,6 +209,28 @@ def test_incremental_snapshot_can_be_paused_and_stopped(case: SqliteCase) -> Non
     assert case.events() == []
 
 
+def test_paused_incremental_snapshot_stays_paused_across_a_restart(case: SqliteCase) -> None:
+    _fill(case, 3000)
+    case.start(snapshot_mode="no_data", incremental_snapshot_chunk_size="100")
+    case.read_all()
+    assert case.harness is not None
+    case.harness.task.signal("1", "execute-snapshot", json.dumps({"data-collections": ["main.items"]}))
+    found = case.poll_until(lambda records: len(records) >= 200)
+    case.harness.task.signal("2", "pause-snapshot", None)
+    found += case.read_all()
+    case.commit()
+    task = case.restart().task
+    assert case.read_all() == []
+    assert task.progress()["incremental_snapshot"]["paused"]
+    task.signal("3", "resume-snapshot", None)
+    found += case.poll_until(lambda records: len(records) >= 3000 - len(found))
+    assert [plain(record.key)["id"] for record in found] == list(range(1, 3001))
+    case.commit()
+    task = case.restart().task
+    task.signal("4", "execute-snapshot", json.dumps({"data-collections": ["main.items"]}))
+    assert len(case.poll_until(lambda records: len(records) >= 3000)) == 3000
+
+
 @pytest.mark.parametrize("type_", ["stop-snapshot", "pause-snapshot"])
 def test_signal_in_the_table_ends_or_pauses_an_incremental_snapshot(case: SqliteCase, type_: str) -> None:
     _fill(case, 3000)
