@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -226,18 +225,16 @@ def test_stop_ends_a_running_statement(case: SqliteCase) -> None:
     endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT max(i) FROM c"
     case.config |= {key: "main.items", f"{key}.main.items": f"SELECT * FROM items WHERE id > ({endless})"}
     task = case.start(capture_drop_on_stop="true").task
-    polls: list[int] = []
+    is_open = threading.Event()
 
     def poll() -> None:
-        for n in range(2):
-            polls.append(n)
-            task.poll()  # the first one opens the file
+        task.poll()  # opens the file
+        is_open.set()
+        task.poll()
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 20
-    while len(polls) < 2:
-        assert time.monotonic() < deadline
+    assert is_open.wait(20)
     task.stop()
     thread.join(20)
     assert not thread.is_alive()
