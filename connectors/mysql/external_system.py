@@ -20,6 +20,7 @@ from connect.external_system import (
 )
 from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.schema.checks import find_missing_keys
 from connectors.cdc.schema.filters import Filters
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
 from connectors.mysql.binlog_client import BinlogClient, BinlogClientSettings, FilePosition
@@ -224,17 +225,7 @@ def _keys_step(sql: MySqlConnection, captured: Sequence[TableInfo], filters: Fil
         for table in captured
         if (table.database, table.name) not in keys and filters.key_columns(table.database, table.name) is None
     ]
-    findings: list[Finding] = []
-    if without:
-        findings.append(
-            warning_finding(
-                "no-primary-key",
-                f"{list_names(without)} {'has' if len(without) == 1 else 'have'} no primary key: records have the columns of a "
-                "unique index as their key, or none",
-                "message.key.columns",
-                "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
-            )
-        )
+    findings = find_missing_keys(without, ": records have the columns of a unique index as their key, or none")
     return ConnectionStep("Keys", f"{len(captured) - len(without)} with a primary key", findings)
 
 

@@ -18,6 +18,7 @@ from connect.external_system import (
 )
 from connect.suggestions import list_names
 from connectors.cdc.interrupt import Interrupt
+from connectors.cdc.schema.checks import find_missing_keys
 from connectors.cdc.schema.filters import Filters, name_matches
 from connectors.postgres.config import PostgresConfig, parse_config
 from connectors.postgres.config_keys import config_def
@@ -349,15 +350,7 @@ def _identity_step(settings: PostgresConfig, filters: Filters, tables: Sequence[
     except ConnectError as e:
         findings.append(_finding(e))
     without = [table for table in tables if not table.key and filters.key_columns(table.schema, table.name) is None]
-    if without:
-        findings.append(
-            warning_finding(
-                "no-primary-key",
-                f"{list_names([str(table) for table in without])} {_have(without)} no primary key, so records have no key",
-                "message.key.columns",
-                "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
-            )
-        )
+    findings += find_missing_keys(without, ", so records have no key")
     silent = [table for table in unset if _has_no_identity(table.identity, table.sends_key)]
     if silent:
         findings.append(

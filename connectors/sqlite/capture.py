@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from connect.errors import ConfigError, ConnectError, RetriableError
+from connect.errors import ConfigError, ConnectError
 from connect.record import SourceRecord
 from connect.version import sluice_version
 from connectors.cdc.config.signal_keys import BACKFILL_NONE
+from connectors.cdc.incremental.notifications import Notifier
 from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.offsets import CONTRACTS, source_partition
 from connectors.cdc.schema.checks import check_collection_count, check_table_topics
@@ -21,22 +23,21 @@ from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTra
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.connection import SqliteConnection
 from connectors.sqlite.errors import DatabaseReplacedError, TriggersLostError
-from connectors.sqlite.offsets import DATABASE_ID, SEQUENCE, SequencePosition, SqliteOffset, parse_offset
+from connectors.sqlite.offsets import DATABASE_ID, SequencePosition, SqliteOffset, parse_offset
 from connectors.sqlite.schema.catalog import MAIN, Captures, SqliteTable, TableCapture, read_captured_tables
 from connectors.sqlite.sessions import DatabaseFile
 from connectors.sqlite.signals import SqliteSignals
 from connectors.sqlite.snapshot.jobs import JobKind
+from connectors.sqlite.snapshot.reports import SnapshotReports
 from connectors.sqlite.snapshot.session import ReadDeadline, SqliteSnapshot
 from connectors.sqlite.streaming.emitter import ChangeEmitter
 from connectors.sqlite.streaming.events import EventBuilder
 from connectors.sqlite.streaming.session import ChangeStreamSession
 from connectors.sqlite.triggers.ddl import ChangeOperation, stored_columns
+from connectors.sqlite.triggers.deletion import ChangeDeletion
 from connectors.sqlite.triggers.installation import Installation
 
 log = logging.getLogger(__name__)
-
-_MOST_DELETIONS: Final = 5
-"""Transactions that delete changes after one offset flush."""
 
 
 class SqliteCapture:
@@ -52,7 +53,8 @@ class SqliteCapture:
         loaded = parse_contracts((offset or {}).get(CONTRACTS))
         contracts.load(loaded, lambda text: extras.set_offset_extras(contracts, {CONTRACTS: text}))
         builder = EventBuilder(settings, sluice_version())
-        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras)
+        reports = SnapshotReports(Notifier(settings.notifications, settings.topic_prefix))
+        self._snapshot = snapshot = SqliteSnapshot(settings, self._filters, contracts, builder, extras, reports)
         if self._stored is not None:
             snapshot.load(self._stored.extras)
         self.signals = SqliteSignals(settings, extras, snapshot, self._request_snapshot)
@@ -67,6 +69,7 @@ class SqliteCapture:
             snapshot.reads_later,
         )
         self._installation = Installation(settings.capture_name, settings.topic_prefix, self._filters)
+        self._deletion = ChangeDeletion(self.sessions, self._installation, settings.max_batch)
         self._stream = ChangeStreamSession(settings, self.sessions, self._installation, emitter, extras)
         self._tracker: StoredOffsetTracker[str] = StoredOffsetTracker(
             source_partition(settings.topic_prefix), lambda given, server: given
@@ -76,7 +79,6 @@ class SqliteCapture:
         self._is_fresh = False
         """Whether a snapshot begins, before which nothing is streamed."""
         self._deadline = ReadDeadline(None)
-        self._journal_mode = ""
 
     # --- what the task calls --------------------------------------------------------------------------------------------------
 
@@ -94,8 +96,10 @@ class SqliteCapture:
         if not self._is_open:
             self._open(connection)
             return ()
+        self._delete_changes()
         self.signals.advance()
         self._read(connection)
+        self._add_notifications()
         return self.take_records()
 
     @property
@@ -110,6 +114,13 @@ class SqliteCapture:
         self._tracker.polled(latest, self._stream.position_offset() if self._is_open else None)
         return records
 
+    def _add_notifications(self) -> None:
+        notifier, stream = self._snapshot.reports.notifier, self._stream
+        if notifier.has_records:
+            # Everything up to the position is in the batch already.
+            for record in notifier.take_records(stream.position_offset()):
+                stream.out.append(record)
+
     def is_loaded(self) -> bool:
         return self._is_open and self._snapshot.is_completed
 
@@ -117,38 +128,33 @@ class SqliteCapture:
         return self._tracker.update_offsets(offsets)
 
     def offsets_stored(self, offsets: OffsetPairs) -> bool:
-        """Offsets are durable. Deletes changes, unless a lock keeps it from that: the next call does. Returns whether it has."""
+        """Offsets are durable. Deletes changes, unless a lock keeps it from that: the next read does. Returns whether it has."""
         if not self._tracker.offsets_stored(offsets) or not self._stream.is_positioned or not self._is_open:
             return False
-        if self.sessions.is_reading and self._journal_mode != "wal":
+        self._deletion.offsets_stored(offsets)
+        return self._delete_changes()
+
+    def _delete_changes(self) -> bool:
+        if self.sessions.is_reading and not self.sessions.is_wal:
             return False  # it would wait for the connector's own transaction
-        stored = max((int(offset.get(SEQUENCE) or 0) for _, offset in offsets), default=0)
-        try:
-            for _ in range(_MOST_DELETIONS):
-                if not self._installation.delete_changes(self.sessions.writer(), stored):
-                    break
-        except RetriableError as e:
-            log.info("cannot delete changes now: %s", e.message)
-            return False
-        return True
+        return self._deletion.advance()
 
     def progress(self) -> dict[str, Any]:
-        snapshot = self._snapshot.progress
-        return {"phase": self.state.value, **self._stream.progress(), **({} if snapshot is None else snapshot.details())}
+        return {"phase": self.state.value, **self._stream.progress(), **self._snapshot.progress()}
 
     def disconnect(self) -> None:
         """Closes the connections. The position remains."""
         self._is_open = False
+        self._snapshot.reports.closed()
         self.sessions.close()
 
     def drop(self) -> None:
-        """Drops triggers and tables. Problems are logged."""
+        """Drops triggers and tables, after ``disconnect``. Problems are logged."""
         try:
-            self._installation.uninstall(self.sessions.writer())
+            with contextlib.closing(self.sessions.open_uninterrupted()) as connection:
+                self._installation.uninstall(connection)
         except ConnectError as e:
             log.warning("cannot drop the triggers (capture.drop.on.stop): %s", e.message)
-        finally:
-            self.sessions.close()
 
     # --- start ----------------------------------------------------------------------------------------------------------------
 
@@ -165,7 +171,6 @@ class SqliteCapture:
 
     def _open(self, connection: SqliteConnection) -> None:
         """Decides by position and database how to start, and starts it."""
-        self._journal_mode = str(connection.value("PRAGMA journal_mode")).lower()
         tables = self._require_tables(connection)
         if self._settings.snapshot.mode == "initial_only":
             self._open_without_triggers(connection, tables)
@@ -177,10 +182,10 @@ class SqliteCapture:
         captures = {i: TableCapture(i, table, stored_columns(table, self._filters)) for i, table in enumerate(tables, 1)}
         by_name = {capture.table.name: capture for capture in captures.values()}
         self._stream.start_without_triggers(connection, Captures(captures, by_name))
-        if self._stored is None:
-            self._snapshot.start_initial(connection, tables, is_new=True)
-        else:
-            self._snapshot.resume(connection, by_name)
+        if not self._snapshot.is_completed:
+            # From the beginning, so that all rows are of one point in time, and of this file: nothing tells whether it is the one
+            # of the stored offset.
+            self._snapshot.start_initial(connection, tables, is_new=self._stored is None)
         self.state = CaptureState.DONE if self._snapshot.is_completed else CaptureState.SNAPSHOT
 
     def _open_stream(self, connection: SqliteConnection) -> None:
@@ -191,11 +196,15 @@ class SqliteCapture:
         if installation.database_id(connection) is None:
             installation.install(self.sessions.writer())
             self._is_fresh = True
-        self._extras.set_offset_extras(self, {DATABASE_ID: installation.database_id(connection)})
+        database_id = installation.database_id(connection)
+        self._extras.set_offset_extras(self, {DATABASE_ID: database_id})
+        self._deletion.start(database_id)
         # An earlier start may have emitted rows without storing an offset: their changes since then are emitted, too.
         stream.start(connection, known)
         if not wants_snapshot:
-            self._snapshot.resume(connection, stream.captures.current)
+            self._snapshot.resume(stream.captures.current)
+            if self._snapshot.is_completed and not is_reconnect:
+                self._snapshot.reports.notifier.snapshot_skipped()
         elif mode == "no_data":
             self._snapshot.skip_initial()
         else:
@@ -292,7 +301,7 @@ class SqliteCapture:
     def _keeps_transactions(self) -> bool:
         """Whether a transaction of a snapshot may last. In other journal modes than WAL, writers wait for readers, and the next
         read may come late; but without triggers, nothing else makes the rows consistent."""
-        return not self._deadline.is_over and (self._journal_mode == "wal" or not self._stream.is_positioned)
+        return not self._deadline.is_over and (self.sessions.is_wal or not self._stream.is_positioned)
 
     # --- marks and signals ----------------------------------------------------------------------------------------------------
 

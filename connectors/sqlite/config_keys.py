@@ -100,8 +100,9 @@ def _trigger_keys(keys: ConfigDef) -> None:
         B,
         False,
         group=group,
-        doc="Drop the triggers and the connector's tables when the task stops. Changes until the next start are lost, and it "
-        "takes a new snapshot. Set it before you delete the connector, so that the database is as before.",
+        doc="Drop the triggers and the connector's tables whenever the task stops: also for a restart, another configuration, a "
+        "rebalance, and the shutdown of the worker. Changes until the next start are lost, so that start fails, unless "
+        "snapshot.mode=when_needed or always takes a new snapshot. Set it right before you delete the connector.",
     )
     keys.define(
         "capture.loss.mode",

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from connect.errors import ConnectError
-from connectors.cdc.errors import ConnectionLostError
-from connectors.sqlite.errors import translate_error
+from connectors.cdc.errors import ConnectionLostError, WaitInterrupted
+from connectors.sqlite.errors import is_interruption, translate_error
 
 Rows = list[tuple[Any, ...]]
+_FetchedT = TypeVar("_FetchedT")
+_FIRST_ROWS, _MOST_ROWS = 8, 512
+"""Rows that are fetched at once, before their sizes are known, and at most."""
 
+_CHECKED_OPERATIONS = 100_000
+"""Operations of SQLite's virtual machine between two looks at ``is_interrupted``: some milliseconds."""
 _OLDEST = (3, 37, 0)
 """The first version with PRAGMA table_list and STRICT tables."""
 
@@ -50,12 +55,14 @@ def read_file_identity(path: str) -> FileIdentity | None:
 
 
 class SqliteConnection:
-    """A connection in autocommit mode. Every method raises ConnectionLostError for what a later attempt may heal, ConnectError
-    for anything else. For one thread."""
+    """A connection in autocommit mode. Every method raises ConnectionLostError for what a later attempt may heal, WaitInterrupted
+    once the task is asked to stop, and ConnectError for anything else. For one thread."""
 
-    def __init__(self, path: str, busy_timeout_s: float) -> None:
-        """Opens an existing file."""
+    def __init__(self, path: str, busy_timeout_s: float, is_interrupted: Callable[[], bool] = lambda: False) -> None:
+        """Opens an existing file. ``is_interrupted`` says whether running statements are to end."""
         self.path = path
+        self._is_interrupted = is_interrupted
+        self._busy_timeout_s = busy_timeout_s
         self.identity = read_file_identity(path)
         if self.identity is None:
             raise ConnectionLostError(f"database file {path} does not exist or is not accessible; check database.file")
@@ -67,6 +74,8 @@ class SqliteConnection:
             # mode=rw: a missing file is an error, not a new database.
             uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
             self._db = sqlite3.connect(uri, timeout=busy_timeout_s, isolation_level=None, uri=True, check_same_thread=False)
+            # Besides ``interrupt``, which ends no statement that begins right after it.
+            self._db.set_progress_handler(is_interrupted, _CHECKED_OPERATIONS)
         try:
             self.query("SELECT count(*) FROM sqlite_master", what="read the database")
         except BaseException:
@@ -78,24 +87,32 @@ class SqliteConnection:
         try:
             yield
         except sqlite3.Error as e:
+            if self._is_interrupted() and is_interruption(e):
+                raise WaitInterrupted from e
             raise translate_error(e, self.path, what) from e
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Rows:
         """Runs a statement and returns its rows. A text that is not UTF-8 becomes an InvalidText."""
+        return self._run_query(sql, parameters, what, sqlite3.Cursor.fetchall)
+
+    def query_part(self, sql: str, parameters: Sequence[Any], max_bytes: int, *, what: str) -> tuple[Rows, bool]:
+        """Runs a statement, and returns its first rows, until they have about ``max_bytes``; and whether these are all."""
+        return self._run_query(sql, parameters, what, lambda cursor: _fetch_part(cursor, max_bytes))
+
+    def _run_query(
+        self, sql: str, parameters: Sequence[Any], what: str, fetch: Callable[[sqlite3.Cursor], _FetchedT]
+    ) -> _FetchedT:
         with self._translated(what):
             try:
-                return self._db.execute(sql, parameters).fetchall()
+                return fetch(self._db.execute(sql, parameters))
             except sqlite3.OperationalError as e:
                 if getattr(e, "sqlite_errorcode", None) is not None:
                     raise
-                return self._query_invalid_texts(sql, parameters)
-
-    def _query_invalid_texts(self, sql: str, parameters: Sequence[Any]) -> Rows:
-        self._db.text_factory = _decode
-        try:
-            return self._db.execute(sql, parameters).fetchall()
-        finally:
-            self._db.text_factory = str
+            self._db.text_factory = _decode
+            try:
+                return fetch(self._db.execute(sql, parameters))
+            finally:
+                self._db.text_factory = str
 
     def value(self, sql: str, parameters: Sequence[Any] = (), *, what: str = "read") -> Any:
         """The first value of the first row; None without rows."""
@@ -130,6 +147,18 @@ class SqliteConnection:
             self.execute("ROLLBACK", what="end reading")
 
     @contextmanager
+    def waiting_for_locks(self, seconds: float) -> Iterator[None]:
+        """Waits for locks that others hold no longer than this."""
+        self._set_busy_timeout(seconds)
+        try:
+            yield
+        finally:
+            self._set_busy_timeout(self._busy_timeout_s)
+
+    def _set_busy_timeout(self, seconds: float) -> None:
+        self.query(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+
+    @contextmanager
     def writing(self, what: str) -> Iterator[None]:
         """A write transaction, which holds the lock for writing from its beginning. It is rolled back after an error."""
         self.execute("BEGIN IMMEDIATE", what=what)
@@ -141,6 +170,10 @@ class SqliteConnection:
                 self._db.execute("ROLLBACK")
             raise
 
+    def journal_mode(self) -> str:
+        """The journal mode, in lower case."""
+        return str(self.value("PRAGMA journal_mode")).lower()
+
     def data_version(self) -> int:
         """A number that changes when another connection has committed."""
         return int(self.value("PRAGMA data_version"))
@@ -151,10 +184,26 @@ class SqliteConnection:
 
     def interrupt(self) -> None:
         """Ends a running statement. Callable from any thread."""
-        self._db.interrupt()
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            self._db.interrupt()
 
     def close(self) -> None:
         self._db.close()
+
+
+def _fetch_part(cursor: sqlite3.Cursor, max_bytes: int) -> tuple[Rows, bool]:
+    found: Rows = []
+    size, count = 0, _FIRST_ROWS
+    while size < max_bytes:
+        part = cursor.fetchmany(count)
+        found += part
+        if len(part) < count:
+            return found, True
+        size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
+        fitting = (max_bytes - size) * len(found) // max(size, 1)
+        count = max(1, min(fitting, 2 * count, _MOST_ROWS))
+    cursor.close()
+    return found, False
 
 
 def _decode(data: bytes) -> str | InvalidText:

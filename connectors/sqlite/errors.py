@@ -6,7 +6,7 @@ import sqlite3
 from typing import Final
 
 from connect.errors import ConnectError
-from connectors.cdc.errors import ConnectionLostError, PositionLostError, SourceChangedError
+from connectors.cdc.errors import ConnectionLostError, PositionLostError
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _TEMPORARY: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_FULL})
@@ -18,10 +18,6 @@ class DatabaseLockedError(ConnectionLostError):
     """Another process has held a lock on the file for longer than the busy timeout."""
 
 
-class SchemaChangedError(SourceChangedError):
-    """The schema changed between a check and the transaction that depends on it. The next attempt sees the new one."""
-
-
 class DatabaseReplacedError(PositionLostError):
     """The file at the path is not the database that the stored offset belongs to, or lacks its changes."""
 
@@ -30,9 +26,9 @@ class TriggersLostError(ConnectError):
     """A table was without triggers for some time. Changes in that time are unknown."""
 
 
-def is_schema_error(error: sqlite3.Error) -> bool:
-    """Whether the structure of the database is not what a statement expects."""
-    return error.sqlite_errorcode in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA) if _has_code(error) else False
+def is_interruption(error: sqlite3.Error) -> bool:
+    """Whether somebody has ended the statement."""
+    return _has_code(error) and error.sqlite_errorcode & _PRIMARY_CODE == sqlite3.SQLITE_INTERRUPT
 
 
 def translate_error(error: sqlite3.Error, path: str, what: str) -> ConnectError:

@@ -21,7 +21,7 @@ from connect.external_system import (
 )
 from connect.paths import path_rules
 from connect.suggestions import list_names
-from connectors.cdc.schema.checks import check_table_topics
+from connectors.cdc.schema.checks import check_table_topics, find_missing_keys
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.config import SqliteConfig, parse_config
 from connectors.sqlite.config_keys import config_def
@@ -49,7 +49,7 @@ class SqliteSystem:
         settings = self._settings
         try:
             connection = self._connect()
-            journal = str(connection.value("PRAGMA journal_mode")).lower()
+            journal = connection.journal_mode()
         except ConnectError as e:
             yield ConnectionStep("File", findings=(_finding(e, _FILE),))
             return
@@ -135,16 +135,7 @@ def _tables_step(tables: Sequence[SqliteTable], settings: SqliteConfig) -> Conne
 
 def _keys_step(tables: Sequence[SqliteTable], filters: Filters) -> ConnectionStep:
     without = [table for table in tables if not table.key and filters.key_columns(MAIN, table.name) is None]
-    findings: list[Finding] = []
-    if without:
-        findings.append(
-            warning_finding(
-                "no-primary-key",
-                f"{list_names(without)} {'has' if len(without) == 1 else 'have'} no primary key, so records have no key",
-                "message.key.columns",
-                "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
-            )
-        )
+    findings = find_missing_keys(without, ", so records have no key")
     return ConnectionStep("Keys", f"{len(tables) - len(without)} with a key", findings)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from connect.metrics import Metric, MetricKind
-from connectors.cdc.snapshot.metrics import number_metrics, snapshot_metrics
+from connectors.cdc.snapshot.metrics import incremental_metrics, number_metrics, snapshot_metrics
 
 _STREAM: Final = {"lag_rows": ("lag_rows", "Changes in the change table after the position of the stream.")}
 
@@ -19,3 +19,4 @@ def progress_metrics(progress: Mapping[str, Any], topic_prefix: str) -> Iterator
         yield Metric("sqlite_events_total", events, "Changes read from the change table.", MetricKind.COUNTER, labels)
     yield from number_metrics("sqlite", _STREAM, progress, labels)
     yield from snapshot_metrics("sqlite", progress, labels)
+    yield from incremental_metrics("sqlite", progress, labels)

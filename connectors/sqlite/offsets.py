@@ -12,6 +12,8 @@ SEQUENCE, TIME, DATABASE_ID = "seq", "ts_ms", "database_id"
 SNAPSHOT_COMPLETED: Final = "snapshot_completed"
 JOBS: Final = "snapshot_tables"
 """What snapshots still have to read: see :mod:`connectors.sqlite.snapshot.jobs`."""
+PAUSED: Final = "snapshot_paused"
+"""Whether a signal has paused incremental snapshots."""
 
 _JULIAN_EPOCH: Final = 2440587.5
 _DAY_MS: Final = 86_400_000
@@ -57,8 +59,3 @@ def parse_offset(offset: Mapping[str, Any]) -> SqliteOffset:
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def with_database(offset: Mapping[str, Any], database_id: str | None) -> dict[str, Any]:
-    """The offset with the database that was read from."""
-    return dict(offset) if database_id is None else {**offset, DATABASE_ID: database_id}

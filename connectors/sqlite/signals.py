@@ -41,7 +41,7 @@ class SqliteSignals(SignalChannels):
         self._request(request)
 
     def stop(self, signal_id: str, collections: tuple[str, ...]) -> None:
-        self._snapshot.cancel(collections)
+        self._snapshot.cancel(signal_id, collections)
 
     def pause(self) -> None:
         self._snapshot.pause()

@@ -19,7 +19,6 @@ UNSUPPORTED: Final = {
 }
 _EXCLUSIVE: Final = [(f"{what}.include.list", f"{what}.exclude.list") for what in ("schema", "table", "column")]
 _TRANSACTIONS: Final = "provide.transaction.metadata"
-_NOTIFICATIONS: Final = "notification.enabled.channels"
 
 
 def check_dynamic_keys(config: Mapping[str, str]) -> list[ConfigValue]:
@@ -28,7 +27,4 @@ def check_dynamic_keys(config: Mapping[str, str]) -> list[ConfigValue]:
     if (value := config.get(_TRANSACTIONS, "")).lower() == "true":
         reason = "triggers of SQLite do not see where a transaction begins and ends; remove the key"
         found.append(ConfigValue(_TRANSACTIONS, value, errors=[ConfigError.invalid(_TRANSACTIONS, value, reason).message]))
-    if value := config.get(_NOTIFICATIONS, "").strip():
-        reason = "this source sends no notifications; read GET /sluice/connectors/<name>/progress, and remove the key"
-        found.append(ConfigValue(_NOTIFICATIONS, value, errors=[ConfigError.invalid(_NOTIFICATIONS, value, reason).message]))
     return found

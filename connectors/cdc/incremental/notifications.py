@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from connect.data.schema import Schema, SchemaBuilder
 from connect.data.struct import Struct
 from connect.record import SourceRecord
 from connectors.cdc.config.signal_keys import NotificationSettings
-from connectors.cdc.incremental.context import DataCollection, IncrementalContext
+from connectors.cdc.incremental.context import DataCollection, TableScan
 from connectors.cdc.offsets import source_partition
 from connectors.cdc.snapshot.progress import SnapshotStep, StepKind
 
@@ -46,6 +46,19 @@ class Notification:
     timestamp_ms: int
 
 
+class IncrementalState(Protocol):
+    """What an incremental snapshot has to do, and how far it is."""
+
+    @property
+    def signal_id(self) -> str | None: ...
+    @property
+    def collections(self) -> Sequence[DataCollection]: ...
+    @property
+    def current(self) -> DataCollection: ...
+    @property
+    def scan(self) -> TableScan: ...
+
+
 class Notifier:
     """Sends notifications to the enabled channels. Records wait for :meth:`take_records`."""
 
@@ -72,19 +85,19 @@ class Notifier:
         """The task has started without a snapshot, because one is complete."""
         self._notify(_INITIAL, None, "SKIPPED", {})
 
-    def started(self, context: IncrementalContext) -> None:
+    def started(self, context: IncrementalState) -> None:
         self._incremental(context.signal_id, "STARTED", {"data_collections": _names(context.collections)})
 
-    def paused(self, context: IncrementalContext) -> None:
+    def paused(self, context: IncrementalState) -> None:
         self._incremental(context.signal_id, "PAUSED", {"data_collections": _names(context.collections)})
 
-    def resumed(self, context: IncrementalContext) -> None:
+    def resumed(self, context: IncrementalState) -> None:
         self._incremental(context.signal_id, "RESUMED", {"data_collections": _names(context.collections)})
 
     def aborted(self, signal_id: str, stopped: Iterable[DataCollection]) -> None:
         self._incremental(signal_id, "ABORTED", {"data_collections": _names(stopped)})
 
-    def in_progress(self, context: IncrementalContext) -> None:
+    def in_progress(self, context: IncrementalState) -> None:
         scan = context.scan
         self._incremental(
             context.signal_id,
@@ -97,7 +110,7 @@ class Notifier:
             },
         )
 
-    def table_completed(self, context: IncrementalContext, rows: int, status: str) -> None:
+    def table_completed(self, context: IncrementalState, rows: int, status: str) -> None:
         self._incremental(
             context.signal_id,
             "TABLE_SCAN_COMPLETED",

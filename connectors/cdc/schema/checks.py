@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from connect.config.finding import Finding
 from connect.errors import ConfigError
+from connect.external_system import warning_finding
+from connect.suggestions import list_names
 from connectors.cdc.config.topic_naming import TopicNaming
 
 log = logging.getLogger(__name__)
@@ -36,3 +39,18 @@ def check_table_topics(tables: Iterable[tuple[str, str]], naming: TopicNaming) -
                 "not allowed in topic names become _: exclude one with table.exclude.list, rename it, or change topic.delimiter",
                 key="table.include.list",
             )
+
+
+def find_missing_keys(tables: Sequence[object], consequence: str) -> list[Finding]:
+    """Returns the warning of a connection test about captured tables without a key; none without such tables."""
+    if not tables:
+        return []
+    verb = "has" if len(tables) == 1 else "have"
+    return [
+        warning_finding(
+            "no-primary-key",
+            f"{list_names(tables)} {verb} no primary key{consequence}",
+            "message.key.columns",
+            "Add a primary key, or name columns of each in message.key.columns; sinks that upsert need a key",
+        )
+    ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from connectors.cdc.schema.filters import Filters
-from connectors.sqlite.connection import SqliteConnection
+from connectors.sqlite.connection import SqliteConnection, quote_identifier
 
 MAIN: Final = "main"
 """The schema of a database file."""
@@ -168,9 +168,9 @@ def _read_unique_keys(connection: SqliteConnection, table: str) -> tuple[tuple[U
 
 def read_row_estimates(connection: SqliteConnection, tables: list[SqliteTable]) -> Mapping[str, int]:
     """Estimates rows by the highest rowid; tables without one are counted."""
-    found: dict[str, Any] = {}
+    found: dict[str, int] = {}
     for table in tables:
-        name = table.name.replace('"', '""')
-        sql = f'SELECT count(*) FROM "{name}"' if table.rowid is None else f'SELECT max("{table.rowid}") FROM "{name}"'
+        counted = "count(*)" if table.rowid is None else f"max({quote_identifier(table.rowid)})"
+        sql = f"SELECT {counted} FROM {quote_identifier(table.name)}"
         found[table.name] = max(0, int(connection.value(sql) or 0))
     return found

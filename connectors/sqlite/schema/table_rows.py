@@ -6,7 +6,6 @@ class.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,8 +24,6 @@ from connectors.sqlite.schema.catalog import SqliteColumn, SqliteTable, TableCap
 from connectors.sqlite.schema.source_block import SOURCE
 from connectors.sqlite.types import column_type, parse_declared_type, source_type
 from connectors.sqlite.types.defaults import parse_default
-
-log = logging.getLogger(__name__)
 
 RowDecoder = Callable[[Sequence[Any], int], tuple[Any, ...]]
 """Returns the values of ``columns`` of a row whose stored columns begin at a position."""

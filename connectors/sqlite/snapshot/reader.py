@@ -22,8 +22,11 @@ class RowChunk(NamedTuple):
         return tuple(self.rows[index][: self.identity_width])
 
 
-def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJob, size: int, override: str | None) -> RowChunk:
-    """Reads the next rows. ``override`` is a SELECT that replaces the table, with all of its columns."""
+def read_chunk(
+    connection: SqliteConnection, capture: TableCapture, job: TableJob, size: int, max_bytes: int, override: str | None
+) -> RowChunk:
+    """Reads the next rows, until they have about ``max_bytes``. ``override`` is a SELECT that replaces the table, with all of its
+    columns."""
     table = capture.table
     # Qualified: SQLite reads an unknown name in quotes as a text.
     identity = [f"source.{quote_identifier(name)}" for name in table.identity]
@@ -38,7 +41,7 @@ def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJo
     order = ", ".join(str(i + 1) for i in range(len(identity)))
     sql = f"SELECT {', '.join(columns)} FROM {table_text} AS source{where} ORDER BY {order} LIMIT ?"
     try:
-        rows = connection.query(sql, [*parameters, size + 1], what=f"read table {table}")
+        rows, is_end = connection.query_part(sql, [*parameters, size + 1], max_bytes, what=f"read table {table}")
     except RetriableError:
         raise
     except ConnectError as e:
@@ -47,7 +50,7 @@ def read_chunk(connection: SqliteConnection, capture: TableCapture, job: TableJo
         raise _incomplete(table, e.message) from e
     if override is not None and rows and None in rows[0][: len(identity)]:  # SQLite has no rowid of a subquery without one
         raise _incomplete(table, f"the rows of table {table} lack {', '.join(table.identity)}")
-    return RowChunk(rows[:size], len(identity), len(rows) <= size)
+    return RowChunk(rows[:size], len(identity), is_end and len(rows) <= size)
 
 
 def _incomplete(table: SqliteTable, problem: str) -> ConfigError:

@@ -20,15 +20,15 @@ from connectors.cdc.incremental.requests import SnapshotRequest, matches_collect
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.cdc.schema.contracts import SchemaContracts
 from connectors.cdc.schema.filters import Filters, name_matches
-from connectors.cdc.snapshot.progress import SnapshotProgress
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.connection import SqliteConnection
-from connectors.sqlite.offsets import JOBS, SNAPSHOT_COMPLETED, SequencePosition, parse_offset
+from connectors.sqlite.offsets import JOBS, PAUSED, SNAPSHOT_COMPLETED, SequencePosition, parse_offset
 from connectors.sqlite.schema.catalog import MAIN, SqliteTable, TableCapture, read_row_estimates
 from connectors.sqlite.schema.table_rows import SqliteTableRows, judge_table
 from connectors.sqlite.snapshot.jobs import JobKind, TableJob, dump_jobs, parse_jobs
 from connectors.sqlite.snapshot.reader import RowChunk, has_rows, read_chunk
+from connectors.sqlite.snapshot.reports import SnapshotReports
 from connectors.sqlite.streaming.events import READ, EventBuilder, EventRow, RowTemplates, event_offset, share_values
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class SqliteSnapshot:
         contracts: SchemaContracts,
         builder: EventBuilder,
         extras: OffsetExtras,
+        reports: SnapshotReports,
     ) -> None:
         self._settings = settings
         self._filters = filters
@@ -62,8 +63,7 @@ class SqliteSnapshot:
         """Whether the jobs of the initial snapshot are known."""
         self.is_completed = False
         """Whether the initial snapshot is complete, or none is required."""
-        self.progress: SnapshotProgress | None = None
-        self.rows = 0
+        self.reports = reports
 
     # --- what is to be read -------------------------------------------------------------------------------------------------
 
@@ -74,6 +74,7 @@ class SqliteSnapshot:
         jobs = parse_jobs(stored.jobs)
         self._jobs = [replace(job, after=None) if job.kind is JobKind.BLOCKING else job for job in jobs]
         self._is_first = not any(job.after is not None for job in jobs)
+        self._paused = bool(offset.get(PAUSED))
         self._store()
 
     def _store(self) -> None:
@@ -82,6 +83,8 @@ class SqliteSnapshot:
         members: dict[str, Any] = {SNAPSHOT_COMPLETED: self.is_completed}
         if self._jobs:
             members[JOBS] = dump_jobs(self._jobs)
+        if self._paused:
+            members[PAUSED] = True
         self._extras.set_offset_extras(self, members)
 
     def start_initial(self, connection: SqliteConnection, tables: Sequence[SqliteTable], *, is_new: bool) -> None:
@@ -98,7 +101,7 @@ class SqliteSnapshot:
         self._jobs = [TableJob(table.name, JobKind.INITIAL) for table in chosen]
         self._new_tables = {job.table for job in self._jobs} if is_new else set()
         self._is_first, self.is_completed, self._started = True, False, True
-        self.progress = SnapshotProgress(len(chosen), 0, sum(estimates.values()))
+        self.reports.started(JobKind.INITIAL, [table.name for table in chosen], sum(estimates.values()))
         self._store()
 
     def skip_initial(self) -> None:
@@ -106,13 +109,10 @@ class SqliteSnapshot:
         self.is_completed = True
         self._store()
 
-    def resume(self, connection: SqliteConnection, current: Mapping[str, TableCapture]) -> None:
+    def resume(self, current: Mapping[str, TableCapture]) -> None:
         """Continues stored jobs. Tables that no longer exist are left out."""
         self._started = True
         self._jobs = [job for job in self._jobs if job.table in current]
-        if self._jobs and self.progress is None:
-            tables = [current[job.table].table for job in self._jobs]
-            self.progress = SnapshotProgress(len(tables), 0, sum(read_row_estimates(connection, tables).values()))
         self._store()
 
     def add(self, table: str, kind: JobKind, condition: str = "", signal_id: str = "") -> None:
@@ -123,8 +123,6 @@ class SqliteSnapshot:
         self._jobs.append(TableJob(table, kind, None, condition, signal_id))
         # Blocking snapshots come before incremental ones, which wait for them.
         self._jobs.sort(key=lambda job: job.kind is JobKind.INCREMENTAL)
-        if self.progress is None:
-            self.progress = SnapshotProgress(0, 0, 0)
         self._store()
 
     def add_new_table(self, table: str) -> None:
@@ -143,27 +141,51 @@ class SqliteSnapshot:
     def request(self, request: SnapshotRequest, current: Mapping[str, TableCapture]) -> None:
         """Plans what a signal asks for."""
         kind = JobKind.BLOCKING if request.is_blocking else JobKind.INCREMENTAL
-        found = [n for n in current if any(matches_collection(pattern, MAIN, n) for pattern in request.collections)]
+        names = [name for name in current if not self._filters.is_signal_table(MAIN, name)]
+        found: dict[str, None] = {}
+        for pattern in request.collections:
+            matching = [name for name in names if matches_collection(pattern, MAIN, name)]
+            if not matching:
+                log.warning("signal %s: no captured table matches %s", request.signal_id, pattern)
+            found |= dict.fromkeys(matching)
         for name in found:
             self.add(name, kind, request.condition(f"{MAIN}.{name}"), request.signal_id)
-        if not found:
-            log.warning("signal %s names no captured table: %s", request.signal_id, ", ".join(request.collections))
 
-    def cancel(self, collections: Sequence[str]) -> None:
+    def cancel(self, signal_id: str, collections: Sequence[str]) -> None:
         """Ends incremental snapshots of the tables that match; of all without ``collections``."""
-        self._jobs = [
+        stopped = [
             job for job in self._jobs
-            if job.kind is not JobKind.INCREMENTAL
-            or (collections and not any(matches_collection(pattern, MAIN, job.table) for pattern in collections))
+            if job.kind is JobKind.INCREMENTAL
+            and (not collections or any(matches_collection(pattern, MAIN, job.table) for pattern in collections))
         ]  # fmt: skip
+        if not stopped:
+            log.warning("signal %s: no incremental snapshot runs", signal_id)
+            return
+        self._jobs = [job for job in self._jobs if job not in stopped]
+        self._paused = self._paused and self._is_incremental
+        self.reports.stopped(self._jobs, signal_id, stopped)
         self._store()
 
     def pause(self) -> None:
         """Pauses incremental snapshots."""
-        self._paused = True
+        if self._is_incremental and not self._paused:
+            self._paused = True
+            self.reports.paused(self._jobs)
+            self._store()
 
     def unpause(self) -> None:
-        self._paused = False
+        if self._is_incremental and self._paused:
+            self._paused = False
+            self.reports.resumed(self._jobs)
+            self._store()
+
+    @property
+    def _is_incremental(self) -> bool:
+        return any(job.kind is JobKind.INCREMENTAL for job in self._jobs)
+
+    def progress(self) -> Mapping[str, Any]:
+        """Numbers about snapshots for the status. Callable from any thread."""
+        return {**self.reports.details(), **self.reports.incremental_details(self._jobs, is_paused=self._paused)}
 
     @property
     def next_kind(self) -> JobKind | None:
@@ -186,24 +208,24 @@ class SqliteSnapshot:
         """Adds the events of the next rows, as of ``position``, to ``out``. ``is_as_of_start``: nothing was streamed before
         them."""
         job = self._jobs[0]
+        self.reports.reading(self._jobs, lambda names: _estimate_rows(connection, names, current))
         capture = current.get(job.table)
         if capture is None:
-            self._finish(job, 0)
+            self._finish(job, "UNKNOWN_SCHEMA")
             return
-        size = self._settings.incremental.chunk_size if job.kind is JobKind.INCREMENTAL else _CHUNK_ROWS
+        settings = self._settings
+        size = settings.incremental.chunk_size if job.kind is JobKind.INCREMENTAL else _CHUNK_ROWS
+        override = settings.snapshot.overrides.get(str(capture.table))
         try:
-            chunk = read_chunk(connection, capture, job, size, self._settings.snapshot.overrides.get(str(capture.table)))
+            chunk = read_chunk(connection, capture, job, size, settings.max_batch_bytes, override)
         except RetriableError:
             raise
         except ConnectError as e:
             if not job.condition:
                 raise
             log.warning("signal %s: cannot read table %s with its filter: %s", job.signal_id, capture.table, e.message)
-            self._finish(job, 0)
+            self._finish(job, "SQL_EXCEPTION")
             return
-        if self.progress is not None and job.after is None:
-            self.progress.table_started(str(capture.table))
-            self.progress.tables = (str(capture.table),)
         self._emit(connection, capture, job, chunk, current, position, out=out, is_as_of_start=is_as_of_start)
 
     def _emit(
@@ -226,10 +248,12 @@ class SqliteSnapshot:
         is_last_of_all = chunk.is_last and not any(
             has_rows(connection, current[other.table]) for other in self._jobs[1:] if other.table in current
         )
+        self.reports.rows_read(job.kind, len(chunk.rows))
         if chunk.is_last:
-            self._finish(job, len(chunk.rows))
+            self._finish(job)
         else:
-            self._jobs[0] = job.read_up_to(chunk.identity(len(chunk.rows) - 1))
+            self._jobs = [job.read_up_to(chunk.identity(len(chunk.rows) - 1)), *self._jobs[1:]]
+            self.reports.chunk_completed(self._jobs)
             self._store()
         after = self._extras.offset_extras
         markers = _Markers(job, chunk, is_first=self._is_first, is_last=is_last_of_all)
@@ -250,10 +274,6 @@ class SqliteSnapshot:
             except CONVERSION_ERRORS as e:
                 values = rows.raw_values(row, chunk.identity_width)
                 out.append(self._builder.errant(rows, values, e, event_offset(place, is_last=False)))
-        self.rows += len(chunk.rows)
-        if self.progress is not None:
-            self.progress.rows += len(chunk.rows)
-            self.progress.log_if_due()
         if chunk.rows and not chunk.is_last:
             crash_points.point("sqlite.snapshot")
 
@@ -265,17 +285,19 @@ class SqliteSnapshot:
             found = self._tables[capture.id] = rows, RowTemplates(rows, self._builder)
         return found
 
-    def _finish(self, job: TableJob, rows: int) -> None:
-        self._jobs = [other for other in self._jobs if other is not job]
+    def _finish(self, job: TableJob, status: str = "") -> None:
+        """The first job is done. ``status`` says why its table was skipped."""
+        self.reports.table_completed(self._jobs, status)
+        self._jobs = self._jobs[1:]
         self._new_tables.discard(job.table)
-        if self.progress is not None:
-            self.progress.table_completed(f"{MAIN}.{job.table}", rows)
-            if not self._jobs:
-                self.progress.tables = ()
-                self.progress.completed()
         if not self._jobs:
             log.info("the snapshot is complete")
+        self._paused = self._paused and self._is_incremental
         self._store()
+
+
+def _estimate_rows(connection: SqliteConnection, names: Sequence[str], current: Mapping[str, TableCapture]) -> int:
+    return sum(read_row_estimates(connection, [current[name].table for name in names if name in current]).values())
 
 
 class _Markers:

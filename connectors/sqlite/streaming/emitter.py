@@ -148,6 +148,8 @@ class ChangeEmitter:
             self.position = position
 
     def _mark(self, table: StreamedSqliteTable, operation: ChangeOperation, position: SequencePosition) -> None:
+        if table.is_signal_table:
+            return  # snapshots leave it out, because old signals are over
         self._on_mark(operation, table.rows.capture)
         self._shared = None  # it has changed what offsets contain
         if operation is ChangeOperation.LOSS and self._settings.loss_mode == "truncate":
@@ -183,15 +185,42 @@ class ChangeEmitter:
             elif operation == _INSERT:
                 self._emit(table, CREATED, rows.decode(entry, FIXED_COLUMNS), position)
             elif operation == _UPDATE:
-                after, before = rows.decode(entry, FIXED_COLUMNS), rows.decode_old(entry, FIXED_COLUMNS + table.width)
-                self._update(table, before, after, position)
+                after = self._decode_update(table, entry, position)
+                self._update(table, rows.decode_old(entry, FIXED_COLUMNS + table.width), after, position)
             elif operation == _DELETE:
                 self._emit(table, DELETED, rows.decode_old(entry, FIXED_COLUMNS), position)
             elif operation == _TOUCH:
                 self._emit(table, TOUCHED, rows.decode(entry, FIXED_COLUMNS), position)
         except CONVERSION_ERRORS as e:
-            offset = event_offset(self._place(position), is_last=True)
-            self._append(self._builder.errant(rows, rows.raw_values(entry, FIXED_COLUMNS), e, offset))
+            self._report(table, entry, e, position, is_last=True)
+
+    def _report(
+        self, table: StreamedSqliteTable, entry: Entry, error: Exception, position: SequencePosition, *, is_last: bool
+    ) -> None:
+        """Appends the report of a row that cannot be converted."""
+        values = table.rows.raw_values(entry, FIXED_COLUMNS)
+        offset = event_offset(self._place(position), is_last=is_last)
+        self._append(self._builder.errant(table.rows, values, error, offset))
+
+    def _decode_update(self, table: StreamedSqliteTable, entry: Entry, position: SequencePosition) -> tuple[Any, ...]:
+        """Decodes the new row of an update. If it cannot be converted, its old key, if it had another one, is deleted."""
+        rows = table.rows
+        try:
+            return rows.decode(entry, FIXED_COLUMNS)
+        except CONVERSION_ERRORS:
+            if rows.key_indexes and "u" not in self._settings.skipped:
+                before, key = rows.decode_old(entry, FIXED_COLUMNS + table.width), self._new_key(table, entry)
+                if rows.key_of(before) != key:
+                    header = None if key is None else self._builder.key_header("__debezium.newkey", rows, key)
+                    self._delete(table, before, self._place(position), header)
+            raise
+
+    def _new_key(self, table: StreamedSqliteTable, entry: Entry) -> list[Any] | None:
+        """The record key of a row that may be impossible to convert; None if its key is, too, or the table has none."""
+        try:
+            return table.rows.key_of(table.rows.decode_old(entry, FIXED_COLUMNS))
+        except CONVERSION_ERRORS:
+            return None
 
     def _emit(self, table: StreamedSqliteTable, kind: EventKind, cells: tuple[Any, ...], position: SequencePosition) -> None:
         if kind.op in self._settings.skipped:
@@ -238,22 +267,28 @@ class ChangeEmitter:
     def _replace(
         self, table: StreamedSqliteTable, operation: int, entry: Entry, replaced: Sequence[Entry], position: SequencePosition
     ) -> None:
-        """A new row has replaced others. One with the same key is updated, the others are deleted."""
+        """A new row has replaced others. One with the same key is updated, the others are deleted, even if the new row cannot
+        be converted."""
         rows, place = table.rows, self._place(position)
-        after = rows.decode(entry, FIXED_COLUMNS)
-        before = rows.decode_old(entry, FIXED_COLUMNS + table.width) if operation == _UPDATE else None
-        key = rows.key_of(after)
+        key = self._new_key(table, entry)
+        same: tuple[Any, ...] | None = None
         for candidate in replaced:
-            values = rows.decode_old(candidate, FIXED_COLUMNS)
-            is_same = key is not None and rows.key_of(values) == key
-            if before is None and is_same:
-                before = values
-            elif not is_same and "d" not in self._settings.skipped:
+            try:
+                values = rows.decode_old(candidate, FIXED_COLUMNS)
+            except CONVERSION_ERRORS as e:
+                self._report(table, candidate, e, position, is_last=False)
+                continue
+            if key is not None and rows.key_of(values) == key:
+                same = values
+            elif "d" not in self._settings.skipped:
                 self._delete(table, values, place)
-        if before is None:
-            self._emit(table, CREATED, after, position)
+        if operation == _UPDATE:
+            after = self._decode_update(table, entry, position)
+            self._update(table, rows.decode_old(entry, FIXED_COLUMNS + table.width), after, position)
+        elif same is None:
+            self._emit(table, CREATED, rows.decode(entry, FIXED_COLUMNS), position)
         else:
-            self._update(table, before, after, position)
+            self._update(table, same, rows.decode(entry, FIXED_COLUMNS), position)
 
     def _signal(self, table: StreamedSqliteTable, entry: Entry) -> None:
         rows = table.rows

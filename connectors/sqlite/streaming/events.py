@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from connect.data.headers import Header, Headers
-from connect.data.schema import Schema
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.record import ErrantSourceRecord, SourceRecord
@@ -18,12 +17,12 @@ from connectors.cdc.offsets import source_partition
 from connectors.cdc.schema.errant_rows import errant_record
 from connectors.cdc.schema.row_keys import key_cells
 from connectors.cdc.streaming.record_forms import context_headers, tombstone_of
+from connectors.cdc.streaming.row_templates import envelope_template, struct_template
 from connectors.sqlite.config import SqliteConfig
 from connectors.sqlite.offsets import SEQUENCE, TIME
 from connectors.sqlite.schema import source_block as block
 from connectors.sqlite.schema.table_rows import SqliteTableRows
-
-_SHOWN: Final = 60
+from connectors.sqlite.types.registry import show_value
 
 
 class SharedValues(NamedTuple):
@@ -159,8 +158,7 @@ def name_value(rows: SqliteTableRows, values: Sequence[Any], error: Exception) -
 
 
 def _shown(value: Any) -> str:
-    text = "null" if value is None else value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return "null" if value is None else show_value(value)
 
 
 class RowTemplates:
@@ -184,23 +182,15 @@ class RowTemplates:
         first = _cells(rows, 0)
         last = _cells(rows, width) if kind.has_before and kind.has_after else first
         end = width * (kind.has_before + kind.has_after)
-        parts: dict[str, Part] = {
-            "source": self._source(kind, end),
-            "op": Fixed(kind.op),
-            "ts_ms": Slot(SharedValues._fields.index("now_ms")),
-            "ts_us": Slot(SharedValues._fields.index("now_us")),
-            "ts_ns": Slot(SharedValues._fields.index("now_ns")),
-        }
-        if kind.has_before:
-            parts["before"] = StructTemplate(schemas.value, first)
-        if kind.has_after:
-            parts["after"] = StructTemplate(schemas.value, last)
+        now = [Slot(SharedValues._fields.index(name)) for name in ("now_ms", "now_us", "now_ns")]
+        before, after = first if kind.has_before else None, last if kind.has_after else None
+        envelope = envelope_template(schemas, self._source(kind, end), kind.op, now, before, after)
         key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.columns, rows.key_indexes, last))
         has_tombstones = kind is DELETED and builder.settings.tombstones and key is not None
         reader = EventReader(rows, builder, kind, has_tombstones=has_tombstones)
         headers = () if kind is READ else builder.context
         size = 2 if has_tombstones else 1
-        return RecordTemplate(rows.topic, key, _template(schemas.envelope, parts), headers, size, reader)
+        return RecordTemplate(rows.topic, key, envelope, headers, size, reader)
 
     def _source(self, kind: EventKind, end: int) -> StructTemplate:
         names = [field.name for field in block.SOURCE.fields or ()]
@@ -212,7 +202,7 @@ class RowTemplates:
             parts[name] = Cell(end + EventRow._fields.index(field), TextKind.VALUE, _same)
         if kind is READ:
             parts["snapshot"] = Slot(SharedValues._fields.index("marker"))
-        return _template(block.SOURCE, parts)
+        return struct_template(block.SOURCE, parts)
 
 
 def _cells(rows: SqliteTableRows, first: int) -> tuple[Cell, ...]:
@@ -221,11 +211,6 @@ def _cells(rows: SqliteTableRows, first: int) -> tuple[Cell, ...]:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _template(schema: Schema, parts: Mapping[str, Part]) -> StructTemplate:
-    """A struct whose other fields are null."""
-    return StructTemplate(schema, tuple(parts.get(field.name, Fixed(None)) for field in schema.fields or ()))
 
 
 class EventReader:

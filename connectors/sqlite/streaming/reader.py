@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from connectors.sqlite.connection import SqliteConnection
 from connectors.sqlite.errors import DatabaseReplacedError
 from connectors.sqlite.offsets import SequencePosition, julian_to_ms
-from connectors.sqlite.triggers.ddl import CaptureNames
+from connectors.sqlite.triggers.ddl import CaptureNames, ChangeOperation
 
-_LOOK_BACK: Final = 200
-"""Changes before a position that are read for candidates, which are logged right before their change."""
-_PART_ROWS: Final = 128
+_LOOK_BACK: Final = 1_000
+"""Candidates before a position that are looked for, and changes that are read at a time."""
 
 
 class ChangeTableReader:
@@ -48,20 +47,22 @@ class ChangeTableReader:
 
     def read(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
         """Returns the next changes, at most those of a batch."""
-        found: list[Sequence[Any]] = []
-        size, last = 0, position.sequence
         sql = f"SELECT * FROM {self._changes} WHERE seq > ? ORDER BY seq LIMIT ?"
-        while len(found) < self._max_rows and size < self._max_bytes:
-            limit = min(_PART_ROWS if size * 8 < self._max_bytes else 8, self._max_rows - len(found))
-            part = connection.query(sql, [last, limit], what="read changes")
-            found += part
-            if len(part) < limit:
-                break
-            last = part[-1][0]
-            size += sum(len(value) for row in part for value in row if type(value) in (str, bytes))
-        return found
+        return connection.query_part(sql, [position.sequence, self._max_rows], self._max_bytes, what="read changes")[0]
 
-    def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Sequence[Sequence[Any]]:
-        """Returns the changes right before the position."""
-        sql = f"SELECT * FROM {self._changes} WHERE seq > ? AND seq <= ? ORDER BY seq"
-        return connection.query(sql, [position.sequence - _LOOK_BACK, position.sequence], what="read changes")
+    def look_back(self, connection: SqliteConnection, position: SequencePosition) -> Iterator[Sequence[Sequence[Any]]]:
+        """Yields changes before the position, in parts, beginning with a candidate, if the statement that has made them goes on
+        after it: see :mod:`connectors.sqlite.streaming.replaced_rows`."""
+        last, changes = position.sequence, self._changes
+        following = f"(SELECT at FROM {changes} WHERE seq > ? ORDER BY seq LIMIT 1)"
+        at = connection.value(f"SELECT at FROM {changes} WHERE seq = ? AND at = {following}", [last, last], what="read changes")
+        if at is None:
+            return
+        candidates = f"SELECT seq FROM {changes} WHERE seq <= ? AND at = ? AND op = ? ORDER BY seq DESC LIMIT ?"
+        given = [last, at, int(ChangeOperation.CANDIDATE), _LOOK_BACK]
+        first = connection.value(f"SELECT min(seq) FROM ({candidates})", given, what="read changes")
+        part = f"SELECT * FROM {changes} WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
+        while first is not None:
+            rows = connection.query(part, [first, last, _LOOK_BACK], what="read changes")
+            yield rows
+            first = rows[-1][0] + 1 if len(rows) == _LOOK_BACK else None

@@ -93,7 +93,8 @@ class ChangeStreamSession:
         self._emitter.position = position
         self._emitter.forget_candidates()
         with connection.reading():
-            self._emitter.remember(self._reader.look_back(connection, position))
+            for part in self._reader.look_back(connection, position):
+                self._emitter.remember(part)
 
     def start_without_triggers(self, connection: SqliteConnection, captures: Captures) -> None:
         """Sets the tables of a snapshot that nothing follows."""
@@ -146,8 +147,7 @@ class ChangeStreamSession:
         if (delay_s := self._pace.delay_s()) > 0:
             self._sessions.interrupt.wait(delay_s)
         seen = connection.data_version()
-        if not self._read_changes(connection) and not self._emitter.out:
-            self._wait_for_commit(connection, seen)
+        if not self._read_changes(connection) and not self._emitter.out and self._wait_for_commit(connection, seen):
             self._read_changes(connection)
         out = self._emitter.out
         self._pace.start(kinds=out.count_kinds(), is_full=self.is_full)
@@ -174,14 +174,15 @@ class ChangeStreamSession:
         """Returns the records that were read and removes them."""
         return self._emitter.take_records()
 
-    def _wait_for_commit(self, connection: SqliteConnection, seen: int) -> None:
-        """Waits until another connection has committed something, at most for a poll."""
+    def _wait_for_commit(self, connection: SqliteConnection, seen: int) -> bool:
+        """Waits at most for a poll; returns whether another connection has committed something."""
         end = time.monotonic() + self._heartbeat.limit_wait_s(self._settings.poll_interval_s)
         wait_s = _SHORTEST_WAIT_S
-        while (remaining_s := end - time.monotonic()) > 0:
-            if self._sessions.interrupt.wait(min(wait_s, remaining_s)) or connection.data_version() != seen:
-                return
+        while (remaining_s := end - time.monotonic()) > 0 and not self._sessions.interrupt.wait(min(wait_s, remaining_s)):
+            if connection.data_version() != seen:
+                return True
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        return False
 
     def _warn_of_lag(self) -> None:
         most, lag = self._settings.lag_warn_rows, self.lag_rows

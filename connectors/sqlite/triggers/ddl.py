@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.connection import quote_identifier
-from connectors.sqlite.schema.catalog import MAIN, OWN_PREFIX, SqliteTable, UniqueKey
+from connectors.sqlite.schema.catalog import MAIN, OWN_PREFIX, SqliteTable, TableCapture, UniqueKey
 
 FIXED_COLUMNS: Final = 5
 """seq, tab, op, at, and rid come before the values."""
@@ -144,27 +144,25 @@ def create_triggers(names: CaptureNames, table_id: int, table: SqliteTable, stor
     return dict(found)
 
 
-def touch_rows(
-    names: CaptureNames, table_id: int, table: SqliteTable, stored: Sequence[str], before_id: int, before: Sequence[str]
-) -> str:
-    """Adds the current state of the rows that changes of an earlier structure concern, after the sequence ``?``.
-
-    ``before`` are the stored columns of that structure.
-    """
-    columns = ", ".join(("tab", "op", "at", "rid", *(f"v{i}" for i in range(len(stored)))))
+def touch_rows(names: CaptureNames, capture: TableCapture, before: TableCapture) -> str:
+    """Adds the current state of the rows that changes of the structure ``before`` concern, after the sequence ``?``."""
+    table = capture.table
+    columns = ", ".join(("tab", "op", "at", "rid", *(f"v{i}" for i in range(len(capture.stored)))))
     rid = "NULL" if table.rowid is None else f"t.{quote_identifier(table.rowid)}"
-    values = (str(table_id), str(int(ChangeOperation.TOUCH)), _NOW, rid, *(f"t.{quote_identifier(column)}" for column in stored))
-    kinds = f"{int(ChangeOperation.INSERT)}, {int(ChangeOperation.UPDATE)}, {int(ChangeOperation.TOUCH)}"
-    changed = f"c.tab = {before_id} AND c.seq > ? AND c.op IN ({kinds})"
-    name = quote_identifier(table.name)
-    head = f"INSERT INTO {names.changes}({columns}) SELECT {', '.join(values)} FROM {name} t WHERE "
+    stored = (f"t.{quote_identifier(column)}" for column in capture.stored)
+    values = ", ".join((str(capture.id), str(int(ChangeOperation.TOUCH)), _NOW, rid, *stored))
     if table.rowid is not None:
-        return head + f"t.{quote_identifier(table.rowid)} IN (SELECT c.rid FROM {names.changes} c WHERE {changed})"
-    positions = [before.index(column) if column in before else None for column in table.key]
-    same = " AND ".join(
-        f"c.v{at} IS t.{quote_identifier(column)}" for at, column in zip(positions, table.key, strict=True) if at is not None
+        identity, changed = rid, "c.rid"
+    else:
+        # ALTER TABLE renames columns of a primary key, but keeps their places.
+        identity = ", ".join(f"t.{quote_identifier(column)}" for column in table.key)
+        changed = ", ".join(f"c.v{before.stored.index(column)}" for column in before.table.key)
+    kinds = f"{int(ChangeOperation.INSERT)}, {int(ChangeOperation.UPDATE)}, {int(ChangeOperation.TOUCH)}"
+    # IN reads the changes once, and looks rows up by their keys; EXISTS would read the changes for each row of the table.
+    return (
+        f"INSERT INTO {names.changes}({columns}) SELECT {values} FROM {quote_identifier(table.name)} t WHERE ({identity}) IN "
+        f"(SELECT {changed} FROM {names.changes} c WHERE c.tab = {before.id} AND c.seq > ? AND c.op IN ({kinds}))"
     )
-    return head + f"EXISTS (SELECT 1 FROM {names.changes} c WHERE {changed} AND {same or 'TRUE'})"
 
 
 def _of(row: str, column: str) -> str:

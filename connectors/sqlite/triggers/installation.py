@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from connect.errors import ConfigError, ConnectError
 from connectors.cdc.schema.filters import Filters
 from connectors.sqlite.connection import SqliteConnection, quote_identifier
-from connectors.sqlite.schema.catalog import Captures, SqliteTable, TableCapture, dump_table, load_table, read_captured_tables
+from connectors.sqlite.schema.catalog import (
+    OWN_PREFIX,
+    Captures,
+    SqliteTable,
+    TableCapture,
+    dump_table,
+    load_table,
+    read_captured_tables,
+)
 from connectors.sqlite.triggers.ddl import (
     FIXED_COLUMNS,
     MOST_VALUES,
@@ -29,9 +37,9 @@ log = logging.getLogger(__name__)
 
 _FORMAT: Final = 1
 _KEPT_CHANGES: Final = 1_000
-"""Stored changes that are kept: the newest one continues the sequence, and candidates can precede the change they belong to."""
-_DELETED_AT_ONCE: Final = 20_000
-"""Changes that one transaction deletes, because writers wait for it."""
+"""Stored changes that are kept: the newest one continues the sequence, and an offset can be set back to others."""
+DELETED_AT_ONCE: Final = 4_000
+"""Changes that one transaction deletes, because writers wait for it: about 2 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +107,6 @@ class Installation:
             for id_, text, stored, is_current in rows
         ]
 
-    def last_sequence(self, connection: SqliteConnection) -> int:
-        """The number of the newest change."""
-        return int(connection.value(f"SELECT max(seq) FROM {self.names.changes}") or 0)
-
     def _triggers(self, connection: SqliteConnection) -> Mapping[str, _Trigger]:
         rows = connection.query("SELECT name, tbl_name, sql, rowid FROM sqlite_master WHERE type = 'trigger'")
         return {str(name): _Trigger(str(table), str(sql), int(place)) for name, table, sql, place in rows}
@@ -113,7 +117,8 @@ class Installation:
         """Creates the tables and the first triggers, unless they exist."""
         with connection.writing("create triggers"):
             if not self._exists(connection):
-                for sql in [*self._drop_statements(connection), *create_tables(self.names)]:
+                drop_objects(connection, self.names)
+                for sql in create_tables(self.names):
                     connection.execute(sql)
                 state = (("format", _FORMAT), ("id", str(uuid.uuid4())), ("owner", self._topic_prefix))
                 for entry in state:
@@ -171,14 +176,11 @@ class Installation:
         expected = create_triggers(self.names, capture.id, capture.table, capture.stored)
         first = min(triggers[name].place for name in expected)
         return all(triggers[name].sql == sql for name, sql in expected.items()) and not any(
-            trigger.place > first and name not in expected
+            # Triggers of other connectors change no captured table.
+            trigger.place > first and not name.startswith(OWN_PREFIX)
             for name, trigger in triggers.items()
-            if trigger.table == capture.table.name and not self._is_own(name)
+            if trigger.table == capture.table.name
         )
-
-    def _is_own(self, trigger: str) -> bool:
-        # Triggers of other connectors change no captured table.
-        return trigger.startswith("_sluice_")
 
     def _update(self, connection: SqliteConnection, position: int, *, is_first: bool) -> None:
         tables = read_captured_tables(connection, self._filters)
@@ -201,10 +203,7 @@ class Installation:
                 self._end(connection, before.capture, triggers)
             capture = self._capture(connection, table)
             if was_attached and before is not None:
-                sql = touch_rows(
-                    self.names, capture.id, table, capture.stored, before.capture.id, before.capture.stored
-                )  # fmt: skip
-                touched = connection.execute(sql, [position])
+                touched = connection.execute(touch_rows(self.names, capture, before.capture), [position])
                 log.info("table %s has changed; %d rows that changed since then are read again", table, touched)
             elif table.name in ever:
                 log.warning("table %s was without triggers for some time; changes in that time are unknown", table)
@@ -272,9 +271,9 @@ class Installation:
         """
         end = stored - _KEPT_CHANGES
         first = connection.value(f"SELECT min(seq) FROM {self.names.changes}")
-        if first is None or int(first) >= end:
+        if first is None or int(first) >= end or self._are_of_one_statement(connection, end, stored + 1):
             return False
-        until = min(end, int(first) + _DELETED_AT_ONCE)
+        until = min(end, int(first) + DELETED_AT_ONCE)
         with connection.writing("delete changes"):
             connection.execute(f"DELETE FROM {self.names.changes} WHERE seq < ?", [until])
             # The newest structure of each table remains, to know that the table was captured before.
@@ -285,17 +284,27 @@ class Installation:
             )
         return until < end
 
+    def _are_of_one_statement(self, connection: SqliteConnection, first: int, last: int) -> bool:
+        """Whether two changes have the same time. A candidate at the beginning of a long statement may belong to its last row."""
+        at = f"(SELECT at FROM {self.names.changes} WHERE seq >= ? ORDER BY seq LIMIT 1)"
+        return bool(connection.value(f"SELECT {at} = {at}", [first, last]))
+
     def uninstall(self, connection: SqliteConnection) -> None:
         """Drops all triggers and tables of the connector. Raises ConfigError if they are those of another one."""
         with connection.writing("drop triggers"):
             if self.database_id(connection) is None:
                 return
-            for sql in self._drop_statements(connection):
-                connection.execute(sql)
+            drop_objects(connection, self.names)
         log.info("dropped triggers and %s in %s", self.names.changes, connection.path)
 
-    def _drop_statements(self, connection: SqliteConnection) -> Sequence[str]:
-        triggers = [
-            f"DROP TRIGGER {quote_identifier(name)}" for name in self._triggers(connection) if self.names.is_trigger(name)
-        ]
-        return [*triggers, *(f"DROP TABLE IF EXISTS {n}" for n in (self.names.changes, self.names.tables, self.names.state))]
+
+def drop_objects(connection: SqliteConnection, names: CaptureNames) -> int:
+    """Drops all triggers and tables with a connector's names, in a transaction of the caller; returns how many there were."""
+    listed = connection.query("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'table')")
+    tables = (names.changes, names.tables, names.state)
+    found = [
+        (str(type_), str(name)) for type_, name in listed if name in tables or (type_ == "trigger" and names.is_trigger(name))
+    ]
+    for type_, name in sorted(found, reverse=True):  # triggers first
+        connection.execute(f"DROP {type_} {quote_identifier(name)}")
+    return len(found)

@@ -43,13 +43,17 @@ _EXACT: Final = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, deci
 _DECIMALS: Final = frozenset({"DECIMAL", "NUMERIC", "DEC", "NUMBER", "MONEY"})
 
 
+def show_value(value: Any) -> str:
+    """A value as messages have it."""
+    text = value.data.hex() if isinstance(value, InvalidText) else value if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
 def refuse_value(value: Any, what: str) -> DataError:
     """The error for a value of another storage class, or one that does not fit."""
-    shown = value.data.hex() if isinstance(value, InvalidText) else value if isinstance(value, str) else repr(value)
-    shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
     return DataError(
-        f"{shown} is {_STORAGE_CLASSES.get(type(value), 'a value')} but the column is captured as {what}; column.types="
-        "<schema.table.column>:any captures values of all storage classes"
+        f"{show_value(value)} is {_STORAGE_CLASSES.get(type(value), 'a value')} but the column is captured as {what}; "
+        "column.types=<schema.table.column>:any captures values of all storage classes"
     )
 
 

@@ -38,6 +38,13 @@ class SqliteCase:
         for statement in statements:
             self.writer.execute(statement)
 
+    def wait_for_clock(self) -> None:
+        """Returns when later changes have another time than those so far."""
+        is_over = "SELECT julianday('now') > max(at) FROM _sluice_changes"
+        deadline = time.monotonic() + 20
+        while self.writer.execute(is_over).fetchone() != (1,):
+            assert time.monotonic() < deadline
+
     def start(self, **config: str) -> SourceHarness:
         """Starts a task, with the stored offsets."""
         self.config.update({key.replace("_", "."): value for key, value in config.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from connect.errors import ConfigError, ConnectError
 from connect.testing import MemoryOffsets, SourceHarness
 from connectors.sqlite import SqliteSource, SqliteSourceTask
+from connectors.sqlite.__main__ import EXIT_FAILED, EXIT_USAGE, main
 from connectors.sqlite.errors import DatabaseReplacedError
 from tests.integration.sqlite.conftest import SqliteCase, events
 
@@ -51,6 +53,39 @@ def test_replaced_file_is_noticed(case: SqliteCase, tmp_path: Path) -> None:
         case.poll_until(lambda records: False)
 
 
+def test_offset_of_another_file_is_noticed_at_the_start(case: SqliteCase, tmp_path: Path) -> None:
+    """Also if the other file has tables of a connector with this topic.prefix."""
+    _start(case)
+    case.stop()
+    stored, case.offsets = case.offsets, MemoryOffsets()
+    case.start(database_file=str(_other_database(tmp_path)))
+    assert len(case.read_all()) == 1
+    case.commit()
+    case.stop()
+    case.offsets = stored
+    case.start()
+    with pytest.raises(DatabaseReplacedError, match=r"other\.db is another database than that of the stored offset"):
+        case.poll_until(lambda records: False)
+    case.restart(snapshot_mode="when_needed")
+    assert case.events() == [("r", None, {"id": 7, "name": "other"})]
+
+
+def test_interrupted_initial_only_snapshot_starts_over_with_the_file_that_is_there(case: SqliteCase, tmp_path: Path) -> None:
+    """Without triggers, nothing tells whether it is the same, and what has changed in it."""
+    fill = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 9000) INSERT INTO items SELECT i, 1 FROM c"
+    case.run(ITEMS, fill)
+    case.start(snapshot_mode="initial_only")
+    assert 0 < len(case.poll_until(bool)) < 9000
+    case.commit()
+    case.stop()
+    _replace(case, _other_database(tmp_path))
+    case.start()
+    assert case.events() == [("r", None, {"id": 7, "name": "other"})]
+    case.commit()
+    case.restart()
+    assert case.events() == []
+
+
 def test_replaced_file_is_read_again_when_needed(case: SqliteCase, tmp_path: Path) -> None:
     _start(case, snapshot_mode="when_needed")
     _replace(case, _other_database(tmp_path))
@@ -60,6 +95,21 @@ def test_replaced_file_is_read_again_when_needed(case: SqliteCase, tmp_path: Pat
     case.restart()
     case.run("DELETE FROM items")
     assert [op for op, _, _ in case.events()] == ["d"]
+
+
+def test_stored_offset_of_the_replaced_file_deletes_no_changes_of_the_new_one(case: SqliteCase, tmp_path: Path) -> None:
+    """Promise 1."""
+    fill = "WITH RECURSIVE c(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) INSERT INTO items SELECT i, 1 FROM c"
+    _start(case, snapshot_mode="when_needed")
+    case.run(fill)
+    last = case.read_all()[-1]
+    _replace(case, _other_database(tmp_path))
+    case.poll_until(lambda records: len(records) == 1)
+    case.run(fill)
+    assert case.harness is not None
+    case.harness.task.commit([(last.source_partition or {}, last.source_offset or {})])
+    case.restart()
+    assert [op for op, _, _ in case.events()].count("c") == 2991
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
@@ -169,6 +219,30 @@ def test_locked_database_ends_the_task_after_the_retries(case: SqliteCase) -> No
         case.poll_until(lambda records: False)
 
 
+def test_stop_ends_a_running_statement(case: SqliteCase) -> None:
+    case.run(ITEMS, "INSERT INTO items VALUES (1, 'a')")
+    key = "snapshot.select.statement.overrides"
+    endless = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT max(i) FROM c"
+    case.config |= {key: "main.items", f"{key}.main.items": f"SELECT * FROM items WHERE id > ({endless})"}
+    task = case.start(capture_drop_on_stop="true").task
+    is_open = threading.Event()
+
+    def poll() -> None:
+        task.poll()  # opens the file
+        is_open.set()
+        task.poll()
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    assert is_open.wait(20)
+    task.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    case.stop()
+    # What follows the interruption is done all the same.
+    assert case.writer.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE '%sluice%'").fetchone() == (0,)
+
+
 def test_second_connector_needs_a_name_of_its_own(case: SqliteCase) -> None:
     _start(case)
     case.stop()
@@ -209,11 +283,45 @@ def test_triggers_of_another_connector_are_not_dropped(case: SqliteCase, tmp_pat
     assert case.writer.execute(names).fetchall() == before
 
 
+def test_command_removes_what_a_deleted_connector_has_left(case: SqliteCase, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    names = "SELECT count(*) FROM sqlite_master WHERE name LIKE '%sluice%'"
+    _start(case)
+    case.stop()
+    (own,) = case.writer.execute(names).fetchone()
+    # A name that is a number looks like that of a table.
+    case.offsets = MemoryOffsets()
+    case.start(capture_name="1")
+    case.read_all()
+    case.commit()
+    case.stop()
+    file = str(case.path)
+    case.run("DROP TABLE _sluice_changes")  # each insert fails now
+    assert main([file]) == 0
+    assert f"dropped {own - 1} triggers and tables" in caplog.text
+    assert case.writer.execute(names).fetchone() == (own,)
+    case.run("INSERT INTO items VALUES (2, 'b')")
+    case.start()
+    assert case.events() == [("c", None, {"id": 2, "name": "b"})]
+    case.stop()
+    assert main([file, "--capture-name", "1"]) == 0
+    assert case.writer.execute(names).fetchone() == (0,)
+    assert main([file + "x"]) == EXIT_FAILED
+    assert "does not exist" in caplog.text
+    assert (main([]), main([file, "--capture-name", "A"])) == (EXIT_USAGE, EXIT_USAGE)
+
+
 def test_dropped_triggers_are_a_lost_position(case: SqliteCase) -> None:
     _start(case, capture_drop_on_stop="true")
     case.stop()
     case.start()
     with pytest.raises(DatabaseReplacedError, match="somebody has dropped the connector's tables"):
+        case.read_all()
+    case.restart(snapshot_mode="when_needed")
+    assert case.events() == [("r", None, {"id": 1, "name": "a"})]
+    case.commit()
+    case.restart(snapshot_mode="initial")
+    with pytest.raises(DatabaseReplacedError):
         case.read_all()
     case.stop()
     case.offsets = type(case.offsets)()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pytest
 
+from connectors.sqlite.streaming.reader import ChangeTableReader
 from tests.integration.sqlite.conftest import SqliteCase, events, sources
 from tests.support.replayed_events import plain
 
@@ -83,6 +87,35 @@ def test_rows_that_are_ignored_or_updated_in_place_delete_nothing(case: SqliteCa
         "INSERT INTO items VALUES (4, 'd', 1)",
     )
     assert case.events() == [("u", item(1, "a", 5), item(1, "a", 1)), ("c", None, item(4, "d", 1))]
+
+
+def test_ignored_rows_leave_no_candidates_for_later_statements(case: SqliteCase) -> None:
+    """VACUUM gives rows other rowids, so that a new row has that of an old candidate."""
+    case.run("CREATE TABLE notes(body TEXT)", "INSERT INTO notes VALUES ('a'), ('b'), ('c')")
+    case.start(message_key_columns="main.notes:body")
+    case.read_all()
+    case.run("INSERT OR IGNORE INTO notes(rowid, body) VALUES (3, 'x')")
+    case.wait_for_clock()
+    case.run("DELETE FROM notes WHERE body = 'a'", "VACUUM", "INSERT INTO notes VALUES ('d')")
+    assert [(op, (before or after)["body"]) for op, before, after in case.events()] == [("d", "a"), ("c", "d")]
+
+
+def test_cascade_between_a_candidate_and_its_row_may_be_long(case: SqliteCase) -> None:
+    case.run(
+        "PRAGMA foreign_keys = ON",
+        "CREATE TABLE parents(id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
+        "CREATE TABLE children(id INTEGER PRIMARY KEY, parent INT REFERENCES parents ON DELETE CASCADE)",
+        "INSERT INTO parents VALUES (1, 'a')",
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 4000) INSERT INTO children SELECT i, 1 FROM c",
+    )
+    case.start(max_batch_size="100")
+    case.read_all()
+    case.run("INSERT OR REPLACE INTO parents VALUES (2, 'a')")
+    records = case.poll_until(lambda found: len(found) >= 7000)  # with a tombstone for each
+    case.commit()
+    case.restart()
+    found = [event for event in events(records) + case.events() if "name" in (event[1] or event[2])]
+    assert found == [("d", {"id": 1, "name": "a"}, None), ("c", None, {"id": 2, "name": "a"})]
 
 
 def test_candidate_is_remembered_across_a_restart(case: SqliteCase) -> None:
@@ -217,6 +250,51 @@ def test_changes_are_deleted_only_after_their_offset_is_stored(case: SqliteCase)
     assert case.events() == []
     case.run("DELETE FROM items WHERE id = 5")
     assert [op for op, _, _ in case.events()] == ["d"]
+
+
+def test_deletion_keeps_up_in_short_transactions_and_does_not_wait_for_writers(case: SqliteCase) -> None:
+    case.run("CREATE TABLE n(i INTEGER PRIMARY KEY)")
+    # Whoever waits for the lock that long hangs.
+    case.start(database_busy_timeout_ms="3600000")
+    case.read_all()
+    case.run("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 60000) INSERT INTO n SELECT i FROM c")
+    case.read_all()
+    assert case.harness is not None
+
+    def left() -> int:
+        return int(case.writer.execute("SELECT count(*) FROM _sluice_changes").fetchone()[0])
+
+    case.run("BEGIN IMMEDIATE")
+    case.commit()
+    case.harness.poll()
+    assert left() == 60_001
+    case.run("ROLLBACK")
+    counts = [left()]
+    for _ in range(40):
+        case.harness.poll()
+        counts.append(left())
+    assert counts[-1] == 1_001
+    deleted = [before - after for before, after in itertools.pairwise(counts)]
+    # More than a read returns, without one long transaction.
+    assert 2048 < max(deleted) < 20_000
+
+
+def test_idle_poll_reads_the_change_table_once(case: SqliteCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    case.run(ITEMS)
+    harness = case.start()
+    case.read_all()
+    reads: list[int] = []
+    read = ChangeTableReader.read
+
+    def count(*args: Any) -> Any:
+        reads.append(args[2].sequence)
+        return read(*args)
+
+    monkeypatch.setattr(ChangeTableReader, "read", count)
+    assert harness.poll() == []
+    assert reads == [1]
+    case.run("INSERT INTO items VALUES (1, 'a', 5)")
+    assert len(case.poll_until(bool)) == 1
 
 
 def test_restart_at_any_record_continues_with_the_next_one(case: SqliteCase) -> None:

@@ -178,6 +178,43 @@ def test_value_that_does_not_fit_is_reported_with_its_row(
     assert [e for e in found if row in e[1:]] == [("u", row, row), ("d", row, None), ("d", row, None)]
 
 
+@pytest.mark.parametrize(
+    ("statement", "deleted"),
+    [
+        ("INSERT OR REPLACE INTO t VALUES (3, 'a', 'none')", [1]),
+        ("INSERT OR REPLACE INTO t VALUES (2, 'a', 'none')", [1]),
+        ("UPDATE OR REPLACE t SET u = 'a', v = 'none' WHERE id = 2", [1]),
+        ("UPDATE OR REPLACE t SET id = 3, u = 'a', v = 'none' WHERE id = 2", [1, 2]),
+        ("UPDATE t SET id = 3, v = 'none' WHERE id = 2", [2]),
+        ("UPDATE t SET v = 'none' WHERE id = 2", []),
+    ],
+)
+def test_rows_that_give_way_to_a_row_that_does_not_fit_are_deleted(case: SqliteCase, statement: str, deleted: list[int]) -> None:
+    case.run("CREATE TABLE t(id INTEGER PRIMARY KEY, u TEXT UNIQUE, v INT)", "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
+    case.start()
+    case.read_all()
+    case.commit()
+    case.run(statement)
+    records = case.read_all()
+    wrong = [record for record in records if isinstance(record, ErrantSourceRecord)]
+    assert len(wrong) == 1
+    assert wrong[0] is records[-1]
+    assert [(op, before["id"]) for op, before, _ in events(records[:-1])] == [("d", id_) for id_ in deleted]
+    # Only the report completes the change.
+    last = (wrong[0].source_offset or {})["seq"]
+    assert all((record.source_offset or {})["seq"] < last for record in records[:-1])
+
+
+def test_old_row_without_a_key_that_does_not_fit_keeps_no_other_from_being_deleted(case: SqliteCase) -> None:
+    case.run("CREATE TABLE t(a INT UNIQUE, b INT UNIQUE)", "INSERT INTO t VALUES (1, 'none'), (2, 2)")
+    case.start()
+    case.read_all()
+    case.run("INSERT OR REPLACE INTO t VALUES (1, 2)")
+    records = case.read_all()
+    assert [isinstance(record, ErrantSourceRecord) for record in records] == [True, False, False]
+    assert events(records[1:]) == [("d", {"a": 2, "b": 2}, None), ("c", None, {"a": 1, "b": 2})]
+
+
 def test_value_that_does_not_fit_can_become_null(case: SqliteCase) -> None:
     case.run("CREATE TABLE t(id INTEGER PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 'none')")
     case.start(event_converting_failure_handling_mode="warn")

@@ -36,7 +36,7 @@ def test_column_types_match_whole_names_in_any_case() -> None:
         ("column.types", "main.t.c:money", "expected <schema.table.column"),
         ("column.types", "(:any", "not a regular expression"),
         ("provide.transaction.metadata", "true", "do not see where a transaction begins and ends"),
-        ("notification.enabled.channels", "log", "this source sends no notifications"),
+        ("notification.enabled.channels", "jmx", "this connector supports log, sink"),
         ("post.processors", "reselect", "none is read again"),
         ("capture.name", "Two-1", "lowercase letters and digits"),
         ("capture.loss.mode", "ignore", "fail, reread, truncate"),
@@ -50,6 +50,14 @@ def test_wrong_values_are_rejected_with_a_reason(key: str, value: str, reason: s
         parse_config({**CONFIG, key: value})
     (found,) = (one for one in SqliteSource().check_config({**CONFIG, key: value}) if one.name == key)
     assert reason in "; ".join(found.errors)
+
+
+def test_notifications_in_a_topic_need_its_name() -> None:
+    config = {**CONFIG, "notification.enabled.channels": "log,sink"}
+    key = "notification.sink.topic.name"
+    (found,) = (one for one in SqliteSource().check_config(config) if one.name == key)
+    assert "the notification channel sink needs a topic" in "; ".join(found.errors)
+    assert parse_config({**config, key: "notes"}).notifications.topic == "notes"
 
 
 def test_include_and_exclude_are_exclusive() -> None:

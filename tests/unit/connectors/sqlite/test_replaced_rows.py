@@ -15,8 +15,8 @@ UNIQUE = (UniqueKey(()), UniqueKey((("a", "NOCASE"),)), UniqueKey((("b", "RTRIM"
 TABLE = SqliteTable("t", COLUMNS, ("id",), "id", False, UNIQUE)
 
 
-def entry(id: int, a: Any, b: Any) -> tuple[Any, ...]:
-    return 1, 1, 1, 0.0, id, id, a, b
+def entry(id: int, a: Any, b: Any, at: float = 0.0) -> tuple[Any, ...]:
+    return 1, 1, 1, at, id, id, a, b
 
 
 @pytest.fixture
@@ -44,6 +44,29 @@ def test_row_with_the_same_unique_values_confirms(replaced: ReplacedRows, new: t
 def test_candidate_that_changes_or_is_deleted_was_not_replaced(replaced: ReplacedRows) -> None:
     replaced.forget(entry(1, "x", "y"))
     assert replaced.take(entry(2, "x", "y")) == []
+
+
+def test_candidate_of_an_earlier_statement_was_not_replaced(replaced: ReplacedRows) -> None:
+    """VACUUM may have given its rowid to another row since then."""
+    assert replaced.take(entry(2, "x", "y", at=1.0)) == []
+    assert not replaced
+    replaced.add(entry(1, "x", "y"))
+    replaced.add(entry(3, "z", "z", at=1.0))
+    assert replaced.take(entry(2, "x", "y", at=1.0)) == []
+    assert replaced.take(entry(2, "Z", "q", at=1.0)) == [entry(3, "z", "z", at=1.0)]
+
+
+def test_statement_that_ignores_many_rows_leaves_few_candidates() -> None:
+    replaced = ReplacedRows(TableCapture(1, TABLE, ("id", "a", "b")))
+    for i in range(1000):
+        replaced.add(entry(i, f"a{i}", "b"))
+    assert [len(replaced.take(entry(-1, f"a{i}", None))) for i in (0, 799, 800, 999)] == [0, 0, 1, 1]
+
+
+def test_row_is_replaced_once_though_several_of_its_keys_conflict(replaced: ReplacedRows) -> None:
+    replaced.add(entry(1, "x", "z"))
+    assert replaced.take(entry(1, "x", "z")) == [entry(1, "x", "z")]
+    assert replaced.take(entry(1, "x", "z")) == []
 
 
 def test_structures_survive_storage() -> None:
