@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from connect.change_events.custom_converters import RelationalColumn
 from connect.errors import DataError
 from connectors.cdc.name_adjustment import field_name_adjuster, schema_name_adjuster
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.contracts import Judgment
+from connectors.cdc.schema.custom_conversion import find_conversion
 from connectors.cdc.schema.envelope import RowSchemas, row_schemas
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
@@ -21,7 +23,7 @@ from connectors.mysql.binlog import ColumnReader
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
 from connectors.mysql.schema.source_block import source_block
-from connectors.mysql.types import MySqlColumnType, column_type
+from connectors.mysql.types import MySqlColumnType, column_type, text_charset
 from connectors.mysql.types.source_type import source_type
 
 log = logging.getLogger(__name__)
@@ -163,8 +165,17 @@ def _captured_columns(
         if mapped is None:
             log.warning("column %s.%s of type %s is not supported and is not captured", table, column.name, column.type_name)
             continue
-        found.append(_captured(column, index, mapped, table, settings, in_key=in_key))
+        found.append(_captured(column, index, _converted(column, mapped, table, settings), table, settings, in_key=in_key))
     return found
+
+
+def _converted(column: Column, mapped: MySqlColumnType, table: MySqlTable, settings: MySqlConfig) -> MySqlColumnType:
+    """Returns the mapping of a column by its custom converter, or ``mapped`` if it has none."""
+    source = source_type(column)
+    charset = text_charset(column, table.charset)
+    described = RelationalColumn(column.name, str(table), source.name, source.length, source.scale, mapped.schema, charset)
+    conversion = find_conversion(settings.events.converters, described, mapped.text)
+    return mapped if conversion is None else mapped.converted(conversion)
 
 
 def _captured(
