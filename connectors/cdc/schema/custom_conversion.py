@@ -78,6 +78,7 @@ def find_conversion(converters: Sequence[NamedConverter], column: RelationalColu
     """
     for named in converters:
         place = f"column {column.full_name}, converter {named.name}"
+        found: Any
         try:
             found = named.converter.converter_for(column)
         except FAILURES as e:

@@ -73,7 +73,7 @@ def test_snapshot_stream_and_incremental_snapshot_are_converted_alike(source: Ma
     for record in (*snapshot, *streamed, *reads):
         record.value.validate()
         record.key.validate()
-    fields = {field.name: field.schema for field in snapshot[0].value_schema.field("after").schema.fields}
+    fields = {field.name: field.schema for field in snapshot[0].value["after"].schema.fields}
     assert {name: (schema.type.name, schema.default) for name, schema in fields.items()} == {
         "id": ("INT32", None), "on_sale": ("INT16", 1), "is_new": ("BOOLEAN", None), "rank": ("INT8", None),
         "weight": ("FLOAT64", None), "code": ("STRING", None), "name": ("STRING", None), "price": ("INT64", 150),

@@ -15,7 +15,7 @@ _CONVERTERS = {
     "cents_type": "tests.support.custom_converters:Cents",
     "sizes_type": "tests.support.custom_converters:Sizes",
 }
-EXPECTED = {
+EXPECTED: dict[int, dict[str, Any]] = {
     1: {"id": 1, "price": 225, "note": {"text": "a\u20ac", "size": 4}, "body": "x"},
     2: {"id": 2, "price": 150, "note": None, "body": None},
     3: {"id": 3, "price": -5, "note": {"text": "tab\t", "size": 4}, "body": "x"},
@@ -47,7 +47,9 @@ def test_snapshot_stream_and_incremental_snapshot_are_converted_alike(source: An
         streamed = [record for record in source.read(9) if record.value is not None]
         assert after(streamed) == EXPECTED
         assert [record.value["before"]["price"] for record in streamed[:3]] == [225, 150, -5]
-        assert [record.key.as_dict() for record in streamed[3:]] == [{"id": n, "price": EXPECTED[n]["price"]} for n in EXPECTED]
+        assert [record.key.as_dict() for record in streamed[3:]] == [
+            {"id": n, "price": row["price"]} for n, row in EXPECTED.items()
+        ]
         data = json.dumps({"data-collections": ["public.t"]})
         db.execute("insert into signals values ('1', 'execute-snapshot', %s)", [data])
         again: list[SourceRecord] = []

@@ -79,7 +79,7 @@ def test_texts_of_any_characters(source: SnapshotSource) -> None:
 def test_converted_columns_have_the_bytes_of_their_records(source: SnapshotSource) -> None:
     source.config |= {"converters": "any", "any.type": "tests.support.custom_converters:Anything"}
     source.execute(
-        "CREATE TABLE t (k BIGINT, code VARCHAR(9), on_sale BOOLEAN, n SMALLINT NOT NULL, d DOUBLE, b BLOB, PRIMARY KEY (k, code))",
+        "CREATE TABLE t (k BIGINT, code VARCHAR(9), f BOOLEAN, n SMALLINT NOT NULL, d DOUBLE, b BLOB, PRIMARY KEY (k, code))",
         "INSERT INTO t SELECT seq, CONCAT('é\"', seq), seq % 2, seq, IF(seq % 3, seq / 7, NULL), X'00FF41' FROM seq_1_to_30",
     )
     using = converters(**{"schemas.enable": "false"})
