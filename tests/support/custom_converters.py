@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,7 @@ from connect import (
     Struct,
     Type,
 )
+from connect.record import ErrantSourceRecord, SourceRecord
 
 AMOUNT = SchemaBuilder.struct().name("shop.Amount").field("units", Schema.INT64).field("cents", Schema.INT32).build()
 
@@ -105,3 +106,17 @@ class Broken(CustomConverter):
             case "result":
                 return ColumnConversion(Schema.INT64, str)
         return None
+
+
+def check_rejected_prices(found: Sequence[SourceRecord], table: str, mode: str | None) -> None:
+    """Checks the rows of a snapshot, and of the stream, with the prices 1, 2000000 (too expensive for :class:`Cents`), and 3."""
+    if mode == "warn":
+        assert [record.value["after"]["price"] for record in found] == [100, None, 300] * 2
+        return
+    errant = [record for record in found if isinstance(record, ErrantSourceRecord)]
+    assert [record.value["after"]["price"] for record in found if record not in errant] == [100, 300] * 2
+    assert len(errant) == 2
+    for record in errant:
+        text = str(record.error)
+        assert f"column {table}.price, converter cents: " in text
+        assert f"too expensive (in function {__name__}:cents, " in text
