@@ -4,6 +4,7 @@ Records, schemas, configuration definitions, converters, transformations, errors
 needs no Kafka client, web framework, database, or Spark.
 """
 
+from connect.change_events.custom_converters import ColumnConversion, CustomConverter, RelationalColumn
 from connect.config.definition import NO_DEFAULT, ConfigDef, ConfigKey, ConfigValue, Importance, Width
 from connect.config.parsing import Password
 from connect.config.providers.api import ConfigData, ConfigProvider
@@ -23,6 +24,7 @@ from connect.transforms.api import Predicate, Transformation
 
 __all__ = [
     "NO_DEFAULT",
+    "ColumnConversion",
     "ConfigData",
     "ConfigDef",
     "ConfigError",
@@ -35,6 +37,7 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Converter",
+    "CustomConverter",
     "DataError",
     "ExactlyOnceSupport",
     "Field",
@@ -49,6 +52,7 @@ __all__ = [
     "Password",
     "Predicate",
     "RawBatch",
+    "RelationalColumn",
     "RetriableError",
     "Schema",
     "SchemaAndValue",

@@ -15,6 +15,7 @@ class Kind(Enum):
     TRANSFORMATION = "connect.transforms"
     PREDICATE = "connect.predicates"
     CONFIG_PROVIDER = "connect.config_providers"
+    CUSTOM_CONVERTER = "connect.custom_converters"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,3 +39,18 @@ class PluginRules:
 
 def _any_matches(patterns: Iterable[str], names: list[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+_current = PluginRules()
+
+
+def install_plugin_rules(rules: PluginRules) -> None:
+    """Sets the rules of this process. Called once, before connectors run in it."""
+    global _current
+    _current = rules
+
+
+def plugin_rules() -> PluginRules:
+    """Returns the rules of this process, for plugins that a connector looks up itself: those of its worker, or without a worker
+    rules that allow everything."""
+    return _current

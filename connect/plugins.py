@@ -21,6 +21,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any
 
+from connect.change_events.custom_converters import CustomConverter
 from connect.config.providers.api import ConfigProvider
 from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.converters.api import Converter, HeaderConverter
@@ -55,6 +56,7 @@ _BASES: dict[Kind, type] = {
     Kind.TRANSFORMATION: Transformation,
     Kind.PREDICATE: Predicate,
     Kind.CONFIG_PROVIDER: ConfigProvider,
+    Kind.CUSTOM_CONVERTER: CustomConverter,
 }
 _SUFFIXES = {
     Kind.CONNECTOR: "Connector",
@@ -63,6 +65,7 @@ _SUFFIXES = {
     Kind.TRANSFORMATION: "Transformation",
     Kind.PREDICATE: "Predicate",
     Kind.CONFIG_PROVIDER: "ConfigProvider",
+    Kind.CUSTOM_CONVERTER: "CustomConverter",
 }
 _NOUNS = {
     Kind.CONNECTOR: "connector",
@@ -71,6 +74,7 @@ _NOUNS = {
     Kind.TRANSFORMATION: "transformation",
     Kind.PREDICATE: "predicate",
     Kind.CONFIG_PROVIDER: "config provider",
+    Kind.CUSTOM_CONVERTER: "custom converter",
 }
 
 

@@ -14,7 +14,7 @@ from connect.source import SourceTask
 from connectors.cdc.errors import ConnectionLostError, SourceChangedError, TablesChangedError, WaitInterrupted
 from connectors.cdc.interrupt import Interrupt
 from connectors.cdc.retries import RetrySchedule
-from connectors.cdc.signals.actions import Signal, find_problem
+from connectors.cdc.signals.actions import Signal, SourceSignal, find_problem
 from connectors.cdc.states import CaptureState
 from connectors.cdc.streaming.offset_tracker import OffsetPairs
 
@@ -34,6 +34,10 @@ class TaskSessions(Protocol):
 
 class TaskSignals(Protocol):
     """What a task does with signals."""
+
+    @property
+    def own(self) -> SourceSignal | None:
+        """A type of signal that the source has besides those of every source."""
 
     def receive(self, signal: Signal) -> None:
         """Accepts a signal. Callable from any thread."""
@@ -169,7 +173,7 @@ class CaptureTask(SourceTask):
 
     def signal(self, signal_id: str, type: str, data: str | None) -> None:
         signal = Signal(signal_id, type, data)
-        if (problem := find_problem(signal)) is not None:
+        if (problem := find_problem(signal, None if self._capture is None else self._capture.signals.own)) is not None:
             raise BadRequestError(problem)
         if self._capture is not None:
             self._capture.signals.receive(signal)

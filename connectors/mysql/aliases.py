@@ -19,4 +19,13 @@ PLUGINS = (
         "source",
         extra="mysql",
     ),
+    *(
+        PluginEntry(
+            Kind.CUSTOM_CONVERTER,
+            f"connectors.mysql.custom_converters:{name}",
+            # The second is the name until Debezium 2.7, which later releases still know.
+            (f"io.debezium.connector.binlog.converters.{name}", f"io.debezium.connector.mysql.converters.{name}"),
+        )
+        for name in ("TinyIntOneToBooleanConverter", "JdbcSinkDataTypesConverter")
+    ),
 )

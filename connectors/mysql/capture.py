@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connect.errors import ConfigError, DataError
 from connect.record import SourceRecord
 from connect.source import OwnedTopic, OwnedTopicSettings
 from connect.version import sluice_version
@@ -18,11 +20,13 @@ from connectors.cdc.schema.filters import Filters
 from connectors.cdc.states import CaptureState
 from connectors.cdc.streaming.offset_tracker import OffsetPairs, StoredOffsetTracker
 from connectors.mysql.config import MySqlConfig
+from connectors.mysql.errors import MySqlServerError
 from connectors.mysql.incremental.chunks import FollowedStream
 from connectors.mysql.offsets import (
     SERVER_UUID,
     BinlogPosition,
     StoredBinlogOffset,
+    stream_offset,
     with_server,
 )
 from connectors.mysql.schema.captured_tables import MySqlCapturedTables
@@ -32,6 +36,7 @@ from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.server import ServerInfo, check_server, find_lost_position, read_server, resume_position
 from connectors.mysql.sessions import MySqlSessions
 from connectors.mysql.signals.backfill import CAPTURED, dump_lists, find_newly_captured
+from connectors.mysql.signals.binlog_position import BinlogPositionSignal, PositionRequest, plan_move
 from connectors.mysql.signals.session import create_mysql_signals
 from connectors.mysql.snapshot.session import MySqlSnapshotSession
 from connectors.mysql.startup import MySqlStart, plan_mysql_start
@@ -80,8 +85,9 @@ class MySqlCapture(LogCapture):
         self._stream = BinlogStream(settings, self._tables, self._changes, self.sessions, builder, self.observers)
         self._server: ServerInfo | None = None  # that of the stream's position
         followed = FollowedStream(lambda: self._stream.tracker, lambda: self._server)
+        self._moves = BinlogPositionSignal(self.observers, {} if stored is None else stored.extras)
         self.signals = create_mysql_signals(
-            settings, self.observers, self._tables, self._structures, self.sessions, followed, sluice_version()
+            settings, self.observers, self._tables, self._structures, self.sessions, followed, self._moves, sluice_version()
         )
         self.signals.load({} if stored is None else stored.extras)
         self._offsets: StoredOffsetTracker[str] = StoredOffsetTracker(source_partition(settings.topic_prefix), with_server)
@@ -273,6 +279,8 @@ class MySqlCapture(LogCapture):
         try:
             if self.state is CaptureState.STREAMING:
                 self.signals.advance()
+                if (request := self._moves.pending) is not None and self._move(request):
+                    return []
             self._stream.read()
         except PositionLostError as e:
             if self._settings.snapshot.mode != "when_needed" and not self._position.misses_snapshot:
@@ -295,3 +303,29 @@ class MySqlCapture(LogCapture):
         elif self.state is CaptureState.STREAMING and self.signals.blocking.is_requested:
             self._stream.disconnect()
         return self.signals.add_notifications(records, self._stream.position_offset)
+
+    def _move(self, request: PositionRequest) -> bool:
+        """Continues at the place of a signal after the current transaction, or says why it cannot. Returns whether it does."""
+        current, server, structures = self._stream.position, self._server, self._structures
+        if current is None or server is None or self._stream.position_offset() is None:
+            return False
+        known = structures.tables, structures.database_charsets, structures.last_recovered
+        try:
+            if self.signals.has_snapshot:
+                raise DataError("a snapshot runs; stop it (stop-snapshot), or send the signal again when it has ended")
+            move = plan_move(self.sessions.catalog(), server, request, current, self._settings)
+            if not structures.recover(stream_offset(move.target, server.server_id, int(time.time()))):
+                structures.tables, structures.database_charsets, structures.last_recovered = known
+                raise DataError("the schema history has no table at that place or before it, so its rows cannot be decoded")
+        except (DataError, ConfigError, MySqlServerError) as e:
+            log.warning("signal %s: the stream does not move to %s: %s", request.signal_id, request, e.message)
+            self._moves.finish(request)
+            return False
+        log.warning(
+            "signal %s: the stream moves from %s:%d (GTIDs %s) to %s: %s",
+            request.signal_id, current.file, current.position, current.gtids, request, move.effect,
+        )  # fmt: skip
+        self._moves.finish(request)
+        self._stream.skip_to(move.target)
+        self.state = CaptureState.STARTING
+        return True

@@ -47,7 +47,6 @@ def unsupported_keys(*, is_mariadb: bool) -> dict[str, Unsupported]:
     package, name = ("mariadb", "MariaDbSourceInfoStructMaker") if is_mariadb else ("mysql", "MySqlSourceInfoStructMaker")
     maker = f"io.debezium.connector.{package}.{name}"
     return {
-        "converters": Unsupported(None, ("",)),
         "sourceinfo.struct.maker": Unsupported(maker, (maker.lower(),)),
         "snapshot.mode.custom.name": Unsupported(None),
         "snapshot.locking.mode.custom.name": Unsupported(None),

@@ -20,7 +20,6 @@ IGNORED: Final = {
     "database.ssl.mode": None,
 }
 UNSUPPORTED: Final = {
-    "converters": Unsupported(None, ("",)),
     "sourceinfo.struct.maker": Unsupported(
         "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
         ("io.debezium.connector.postgresql.postgressourceinfostructmaker",),

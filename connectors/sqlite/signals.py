@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connectors.cdc.incremental.requests import SnapshotRequest
-from connectors.cdc.signals.actions import Signal, handle_signal
+from connectors.cdc.signals.actions import Signal, SourceSignal, handle_signal
 from connectors.cdc.signals.channels import SignalChannels
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.sqlite.config import SqliteConfig
@@ -26,6 +26,8 @@ class SqliteSignals(SignalChannels):
         self._reads_table = "source" in settings.signals.channels
         self._snapshot = snapshot
         self._request = request
+
+    own: SourceSignal | None = None
 
     def advance(self) -> None:
         """Handles the signals that have arrived."""

@@ -14,7 +14,6 @@ OPEN_PREFIXES: Final = ("signal.consumer.", "column.mask.", "column.truncate.", 
 
 IGNORED: Final = {"max.queue.size": "8192", "snapshot.fetch.size": None, "snapshot.max.threads": "1"}
 UNSUPPORTED: Final = {
-    "converters": Unsupported(None, ("",)),
     "post.processors": Unsupported(None, ("",), "the change table has all values, so none is read again; remove the key"),
 }
 _EXCLUSIVE: Final = [(f"{what}.include.list", f"{what}.exclude.list") for what in ("schema", "table", "column")]

@@ -63,6 +63,7 @@ _USED_AS = {
     Kind.TRANSFORMATION: ("transforms.<name>.type", "transforms.<name>."),
     Kind.PREDICATE: ("predicates.<name>.type", "predicates.<name>."),
     Kind.CONFIG_PROVIDER: ("config.providers.<name>.class", "config.providers.<name>.param."),
+    Kind.CUSTOM_CONVERTER: ("<name>.type", "<name>."),
 }
 
 

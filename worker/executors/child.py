@@ -25,6 +25,7 @@ from connect.addresses import install_address_rules
 from connect.errors import ConnectError, DataError
 from connect.main_process import freeze_gc, tune_gc
 from connect.paths import install_path_rules
+from connect.plugin_rules import install_plugin_rules
 from connect.plugins import Plugins
 from worker.cancellation import Cancellation
 from worker.config.plugin_path import extend_python_path
@@ -221,6 +222,7 @@ class ExecutorProcess:
         extend_python_path(config.plugin_path)
         install_address_rules(config.address_rules)
         install_path_rules(config.path_rules)
+        install_plugin_rules(config.plugin_rules)
         plugins = Plugins.discover().restricted(config.plugin_rules)
         # A connector's own environment need not have the dependencies of the worker's converters.
         secret_keys = load_worker_secret_keys(config, plugins) if arguments["check_converters"] else set()

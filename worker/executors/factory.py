@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from connect.addresses import install_address_rules
 from connect.paths import install_path_rules
+from connect.plugin_rules import install_plugin_rules
 from connect.plugins import Plugins
 from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
@@ -25,6 +26,7 @@ def make_executor(
     check_tracing(config)
     install_address_rules(config.address_rules)
     install_path_rules(config.path_rules)
+    install_plugin_rules(config.plugin_rules)
     # Only the one that is needed is imported: tasks need a large part of the worker's modules, the control process does not.
     if config.task_executors == 0:
         from worker.executors.local import LocalExecutor

@@ -9,6 +9,7 @@ from typing import Any
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import one_of
 from connectors.cdc.config.column_rules import ColumnRule, parse_column_rules
+from connectors.cdc.config.converter_keys import NamedConverter, define_converter_keys, parse_converters
 from connectors.cdc.config.validators import TOPIC_PREFIX, PatternText, RegexList, SupportedValues
 
 _METADATA_FACTORY = "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory"
@@ -29,6 +30,8 @@ class EventSettings:
     """What becomes of a row that cannot be converted: fail, warn, skip, or ignore."""
     converting_mode: str | None = None
     """What becomes of a value that cannot be converted: warn or skip make it null, anything else fails the row."""
+    converters: tuple[NamedConverter, ...] = ()
+    """Custom converters of columns, in their order."""
 
 
 def define_event_form_keys(keys: ConfigDef, word: str) -> None:
@@ -122,6 +125,7 @@ def define_event_form_keys(keys: ConfigDef, word: str) -> None:
         validator=RegexList(),
         doc=f"The same for all columns of a type ({word}.table.type, for example .+\\.varchar).",
     )
+    define_converter_keys(keys)
 
 
 def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -> EventSettings:
@@ -134,4 +138,5 @@ def parse_event_settings(values: Mapping[str, Any], config: Mapping[str, str]) -
         values["topic.transaction"],
         values["event.processing.failure.handling.mode"],
         values["event.converting.failure.handling.mode"],
+        parse_converters(config),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from connect.data.schema import Schema, Type
+from connect.errors import DataError
 from connect.text_records import TextKind
 from connectors.cdc.config.column_rules import ColumnRule, RuleKind
 from connectors.cdc.schema.column_type import ColumnType, Inline
@@ -54,7 +55,10 @@ def find_rule(rules: tuple[ColumnRule, ...], table: str, column: str, source: So
 
 
 def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceType, *, in_key: bool) -> RowColumn:
-    """Applies a rule to a column of ``table``. ``in_key``: the record key needs its values, too."""
+    """Applies a rule to a column of ``table``. ``in_key``: the record key needs its values, too.
+
+    Raises DataError for a mask of a column whose custom converter returns no texts.
+    """
     mapper: Mapper | None = None
     null_value = None
     match rule.kind:
@@ -72,6 +76,11 @@ def map_column(column: RowColumn, rule: ColumnRule, table: str, source: SourceTy
                     "column with column.exclude.list to keep its values out of Kafka",
                     table, column.name, source.name,
                 )  # fmt: skip
+            elif column.schema.type is not Type.STRING:
+                raise DataError(
+                    f"column {table}.{column.name} is masked, but its custom converter makes it {column.schema.type.name}, which "
+                    "no mask fits: let the converter return texts, or exclude the column with column.exclude.list"
+                )
             elif rule.kind is RuleKind.MASK:
                 null_value = "*" * rule.length
                 mapper = _constant(null_value)

@@ -53,13 +53,26 @@ class SnapshotControl(Protocol):
     def resume(self) -> None: ...
 
 
+class SourceSignal(Protocol):
+    """A type of signal that only some sources have."""
+
+    @property
+    def type(self) -> str: ...
+
+    def check(self, data: Mapping[str, Any]) -> None:
+        """Raises DataError for data that cannot be read. Safe from any thread."""
+
+    def handle(self, signal_id: str, data: Mapping[str, Any]) -> None:
+        """Takes note of the signal. Must not use the network. Raises DataError."""
+
+
 _TYPES = ("execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log")
 _IGNORED = ("snapshot-window-open", "snapshot-window-close", "schema-changes")
 """The connector's own watermarks; and a signal for connectors with a schema history."""
 
 
-def find_problem(signal: Signal) -> str | None:
-    """What is wrong with a signal; None if it can be handled."""
+def find_problem(signal: Signal, own: SourceSignal | None = None) -> str | None:
+    """What is wrong with a signal; None if it can be handled. ``own`` is a type of signal that the source has besides."""
     try:
         data = _parse_data(signal)
         match signal.type:
@@ -72,14 +85,17 @@ def find_problem(signal: Signal) -> str | None:
                 _text(data, "message")
             case "pause-snapshot" | "resume-snapshot":
                 pass
+            case _ if own is not None and signal.type == own.type:
+                own.check(data)
             case _:
-                return f"unknown signal type {signal.type}; expected {', '.join(_TYPES)}"
+                expected = ", ".join(_TYPES if own is None else (*_TYPES, own.type))
+                return f"unknown signal type {signal.type}; expected {expected}"
     except DataError as e:
         return f"signal of type {signal.type}: {e.message}"
     return None
 
 
-def handle_signal(signal: Signal, control: SnapshotControl) -> None:
+def handle_signal(signal: Signal, control: SnapshotControl, own: SourceSignal | None = None) -> None:
     """Does what a signal asks for. A signal that cannot be read is logged, as in Debezium."""
     try:
         data = _parse_data(signal)
@@ -98,6 +114,8 @@ def handle_signal(signal: Signal, control: SnapshotControl) -> None:
                 control.resume()
             case "log":
                 log.info("signal %s: %s", signal.id, _text(data, "message"))
+            case _ if own is not None and signal.type == own.type:
+                own.handle(signal.id, data)
             case _ if signal.type not in _IGNORED:
                 log.warning("signal %s has the unknown type %s; it is ignored", signal.id, signal.type)
     except DataError as e:

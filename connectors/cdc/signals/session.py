@@ -12,7 +12,7 @@ from connectors.cdc.config.signal_keys import BACKFILL_ALL, BACKFILL_CREATED
 from connectors.cdc.incremental.notifications import Notifier
 from connectors.cdc.incremental.requests import SnapshotRequest
 from connectors.cdc.incremental.snapshot import IncrementalSnapshot
-from connectors.cdc.signals.actions import Signal, handle_signal
+from connectors.cdc.signals.actions import Signal, SourceSignal, handle_signal
 from connectors.cdc.signals.blocking import RequestedSnapshots, RunningSnapshot
 from connectors.cdc.signals.channels import SignalChannels
 from connectors.cdc.source_settings import SourceSettings
@@ -36,8 +36,10 @@ class SignalSession(Generic[ObserversT, BlockingT]):
         incremental: IncrementalSnapshot[Any, Any],
         blocking: BlockingT,
         notifier: Notifier,
+        own: SourceSignal | None = None,
     ) -> None:
-        """Whoever follows the signal table calls :meth:`handle`."""
+        """Whoever follows the signal table calls :meth:`handle`. ``own`` is a type of signal that the source has besides."""
+        self.own = own
         self._channels = SignalChannels(settings.signals, settings.topic_prefix, observers)
         self._backfills = settings.incremental.backfill
         self.observers = observers
@@ -66,7 +68,12 @@ class SignalSession(Generic[ObserversT, BlockingT]):
 
     def handle(self, signal: Signal) -> None:
         """Does what a signal asks for, or starts it."""
-        handle_signal(signal, self)
+        handle_signal(signal, self, self.own)
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether a snapshot on request runs, or waits."""
+        return self._incremental.is_active or self.blocking.is_requested or self.blocking.session is not None
 
     def advance(self) -> None:
         """Reads signals, and the next chunk of an incremental snapshot. Call it while changes are streamed.

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from connect.change_events.custom_converters import RelationalColumn
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.contracts import Judgment
+from connectors.cdc.schema.custom_conversion import find_conversion
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.row_keys import identifying_columns
@@ -19,7 +21,7 @@ from connectors.mysql.binlog import ColumnReader
 from connectors.mysql.config import MySqlConfig
 from connectors.mysql.schema.model import Column, MySqlTable, TableId
 from connectors.mysql.schema.source_block import source_block
-from connectors.mysql.types import MySqlColumnType, column_type
+from connectors.mysql.types import MySqlColumnType, column_type, text_charset
 from connectors.mysql.types.source_type import source_type
 
 log = logging.getLogger(__name__)
@@ -156,8 +158,17 @@ def _captured_columns(
         if mapped is None:
             log.warning("column %s.%s of type %s is not supported and is not captured", table, column.name, column.type_name)
             continue
-        found.append((index, column, mapped))
+        found.append((index, column, _converted(column, mapped, table, settings)))
     return found
+
+
+def _converted(column: Column, mapped: MySqlColumnType, table: MySqlTable, settings: MySqlConfig) -> MySqlColumnType:
+    """Returns the mapping of a column by its custom converter, or ``mapped`` if it has none."""
+    source = source_type(column)
+    charset = text_charset(column, table.charset)
+    described = RelationalColumn(column.name, str(table), source.name, source.length, source.scale, mapped.schema, charset)
+    conversion = find_conversion(settings.events.converters, described, mapped.text)
+    return mapped if conversion is None else mapped.converted(conversion)
 
 
 def _captured(

@@ -16,6 +16,7 @@ from connectors.mysql.schema.captured_tables import MySqlCapturedTables
 from connectors.mysql.schema.table_rows import MySqlTableRows
 from connectors.mysql.schema.tables import TableStructures
 from connectors.mysql.sessions import MySqlSessions
+from connectors.mysql.signals.binlog_position import BinlogPositionSignal
 from connectors.mysql.signals.blocking import MySqlBlockingSnapshots
 from connectors.mysql.streaming.observers import BinlogObservers, RowChange
 
@@ -29,6 +30,7 @@ def create_mysql_signals(
     structures: TableStructures,
     sessions: MySqlSessions,
     stream: FollowedStream,
+    moves: BinlogPositionSignal,
     version: str,
 ) -> MySqlSignals:
     """Creates the session of a task; it opens no connection yet. ``stream`` is asked only while it is open."""
@@ -42,7 +44,7 @@ def create_mysql_signals(
         skips_unchanged=settings.skip_unchanged,
     )
     blocking = MySqlBlockingSnapshots(settings, tables, structures, sessions, observers, version)
-    signals = SignalSession(settings, observers, incremental, blocking, notifier)
+    signals = SignalSession(settings, observers, incremental, blocking, notifier, moves)
     if "source" in settings.signals.channels:
         observers.add(SignalTable(settings.signals, signals.handle, _name_of, _inserted_texts))
     return signals

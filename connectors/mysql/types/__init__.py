@@ -29,7 +29,15 @@ What only MySQL has (VECTOR, binary JSON) has never met a server.
 from connectors.mysql.types.column_type import MySqlColumnType
 from connectors.mysql.types.config import MySqlTypeSettings
 from connectors.mysql.types.java_keys import MYSQL_JAVA_KEYS, key_type_name
-from connectors.mysql.types.registry import column_type
+from connectors.mysql.types.registry import column_type, text_charset
 from connectors.mysql.types.source_type import source_type
 
-__all__ = ["MYSQL_JAVA_KEYS", "MySqlColumnType", "MySqlTypeSettings", "column_type", "key_type_name", "source_type"]
+__all__ = [
+    "MYSQL_JAVA_KEYS",
+    "MySqlColumnType",
+    "MySqlTypeSettings",
+    "column_type",
+    "key_type_name",
+    "source_type",
+    "text_charset",
+]

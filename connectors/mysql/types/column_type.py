@@ -10,6 +10,7 @@ from connect.data.schema import Schema
 from connect.errors import DataError
 from connect.generated_code import evaluate
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS, ColumnType, Decoder
+from connectors.cdc.schema.custom_conversion import CustomConversion
 from connectors.mysql.binlog import ColumnReader
 
 _SHOWN = 60
@@ -51,6 +52,17 @@ class MySqlColumnType:
     def read_by(self, raw: ColumnType) -> ColumnReader:
         """Returns the reader that converts as ``raw`` does: the result of :meth:`raw`, masked, truncated, or lenient."""
         return replace(self.reader, inline="", convert=raw.decode)
+
+    def converted(self, conversion: CustomConversion) -> MySqlColumnType:
+        """Returns the mapping of the column by a custom converter."""
+        reader = self.read_by(conversion.type_of(self.raw()))
+        return MySqlColumnType(
+            conversion.type_of(self.text),
+            reader,
+            lambda schema: self.converted(conversion.under(schema)),
+            self.select,
+            self.is_bytes,
+        )
 
 
 def _same(value: Any) -> Any:

@@ -26,6 +26,7 @@ _SHAPES = frozenset(
     {"GEOMETRY", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION", "GEOMCOLLECTION"}
 )
 _TEXTS = frozenset({"CHAR", "VARCHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"})
+_CHOICES = frozenset({"ENUM", "SET"})
 _NATIONAL_CHARSET = "utf8mb3"
 
 
@@ -72,6 +73,14 @@ def column_type(column: Column, settings: MySqlTypeSettings, charset: str | None
     return mapped.under(schema.replace(**changes)) if changes else mapped
 
 
+def text_charset(column: Column, charset: str | None) -> str | None:
+    """Returns the character set of a column of texts in a table with that character set; None for other types."""
+    type_ = sql_type(column)
+    if type_.name not in _TEXTS and type_.name not in _CHOICES:
+        return None
+    return _NATIONAL_CHARSET if type_.national else column.charset or charset
+
+
 def _mapping(column: Column, type_: SqlType, settings: MySqlTypeSettings, charset: str | None) -> MySqlColumnType | None:
     name = column.name
     if type_.name in _INTEGERS:
@@ -79,7 +88,7 @@ def _mapping(column: Column, type_: SqlType, settings: MySqlTypeSettings, charse
             return numbers.unsigned_bigint(name, settings)
         return numbers.integer(name, _INTEGERS[type_.name][type_.unsigned], unsigned=type_.unsigned, zerofill=type_.zerofill)
     if type_.name in _TEXTS:
-        return texts.text(name, _NATIONAL_CHARSET if type_.national else column.charset or charset, settings)
+        return texts.text(name, text_charset(column, charset), settings)
     if type_.name in _SHAPES:
         return binary.geometry(name)
     if type_.name in _TEMPORAL:

@@ -14,13 +14,14 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from connect.data.schema import Schema
+from connect.change_events.custom_converters import RelationalColumn
 from connect.data.struct import Struct
 from connect.errors import DataError
 from connect.generated_code import define_functions
 from connect.record import SourceRecord
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, key_value, map_column
 from connectors.cdc.schema.contracts import Judgment
+from connectors.cdc.schema.custom_conversion import find_conversion
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.row_keys import key_code
@@ -116,26 +117,38 @@ def _row_columns(
         default = parse_default(column.default, mapped) if pg_type is not None and may_have_default(pg_type) else None
         if default is not None:
             schema = schema.replace(default=default)
-        row_column = _row_column(column, index, mapped.under(schema), schema, types, table, settings, in_key=column.name in key)
+        mapped = _converted(column, replace(mapped.under(schema), schema=schema), types, table, settings)
+        row_column = _row_column(column, index, mapped, types, table, settings, in_key=column.name in key)
         mode = settings.events.converting_mode
         found.append(lenient_column(row_column, str(table), mode, in_key=column.name in key))
     return found
+
+
+def _converted(
+    column: CapturedColumn, mapped: ColumnType, types: Mapping[int, CatalogType], table: CapturedTable, settings: PostgresConfig
+) -> ColumnType:
+    """Returns the mapping of a column by its custom converter, or ``mapped`` if it has none."""
+    if not (converters := settings.events.converters):
+        return mapped
+    source = source_type(types, column.type_oid, column.typmod, column.default)
+    described = RelationalColumn(column.name, str(table), source.name, source.length, source.scale, mapped.schema)
+    conversion = find_conversion(converters, described, mapped)
+    return mapped if conversion is None else conversion.type_of(mapped)
 
 
 def _row_column(
     column: CapturedColumn,
     index: int,
     mapped: ColumnType,
-    schema: Schema,
     types: Mapping[int, CatalogType],
     table: CapturedTable,
     settings: PostgresConfig,
     *,
     in_key: bool,
 ) -> RowColumn:
-    key_type = replace(mapped, schema=schema)
+    schema = mapped.schema
     zero = mapped.zero if schema.default is None else schema.default
-    plain = RowColumn(column.name, mapped, schema, index, key_type, zero)
+    plain = RowColumn(column.name, mapped, schema, index, mapped, zero)
     if not (rules := settings.events.column_rules):
         return plain
     source = source_type(types, column.type_oid, column.typmod, column.default)

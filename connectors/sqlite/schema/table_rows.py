@@ -11,11 +11,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
+from connect.change_events.custom_converters import RelationalColumn
 from connect.errors import DataError
 from connect.generated_code import define_functions
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS, Inline
 from connectors.cdc.schema.contracts import Judgment, SchemaContracts, Version
+from connectors.cdc.schema.custom_conversion import find_conversion
 from connectors.cdc.schema.filters import Filters
 from connectors.cdc.schema.lenient_columns import lenient_column
 from connectors.cdc.schema.table_schemas import build_table_schemas
@@ -103,13 +105,15 @@ def _row_column(column: SqliteColumn, index: int, table: SqliteTable, settings: 
     schema = mapped.schema if column.not_null else mapped.schema.as_optional()
     if (default := parse_default(column.default, mapped)) is not None:
         schema = schema.replace(default=default)
-    mapped = mapped.under(schema)
-    zero = mapped.zero if schema.default is None else schema.default
-    plain = RowColumn(column.name, mapped, schema, index, replace(mapped, schema=schema), zero)
-    if not (rules := settings.events.column_rules):
-        return plain
+    mapped = replace(mapped.under(schema), schema=schema)
     source = source_type(declared)
-    rule = find_rule(rules, str(table), column.name, source)
+    described = RelationalColumn(column.name, str(table), source.name, source.length, source.scale, schema)
+    if (conversion := find_conversion(settings.events.converters, described, mapped)) is not None:
+        mapped = conversion.type_of(mapped)
+        schema = mapped.schema
+    zero = mapped.zero if schema.default is None else schema.default
+    plain = RowColumn(column.name, mapped, schema, index, mapped, zero)
+    rule = find_rule(settings.events.column_rules, str(table), column.name, source)
     return plain if rule is None else map_column(plain, rule, str(table), source, in_key=in_key)
 
 

@@ -258,6 +258,21 @@ def test_hanging_validation_affects_only_its_request(start_pool: StartPool) -> N
     assert pool.executor.validate(good, good)["error_count"] == 0
 
 
+@pytest.mark.parametrize("allowed", ["io.debezium.*", "io.debezium.*,tests.support.custom_converters:*"])
+def test_classes_that_a_connector_looks_up_must_be_allowed(start_pool: StartPool, allowed: str) -> None:
+    pool = start_pool(plugin__allow=allowed)
+    config = {
+        "name": "shop", "connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop",
+        "database.hostname": "localhost", "database.port": "1", "database.user": "u", "database.dbname": "d",
+        "converters": "cents", "cents.type": "tests.support.custom_converters:Cents",
+    }  # fmt: skip
+    found = pool.executor.validate(config, config)["configs"]
+    errors = {one["value"]["name"]: one["value"]["errors"] for one in found if one["value"]}
+    refused = [error for error in errors["cents.type"] if "is not allowed on this worker" in error]
+    assert bool(refused) is ("tests" not in allowed)
+    assert bool(errors["database.hostname"]) is ("tests" in allowed)  # the server is asked if all keys are right
+
+
 def test_cancelled_connection_test_ends_in_its_process(pool: Pool) -> None:
     spec, cancellation = pool.spec("c"), Cancellation()
     question, folder = SystemQuestion.CONNECTION_TEST, pool.folder / "c"

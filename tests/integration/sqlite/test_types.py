@@ -232,3 +232,20 @@ def test_masks_and_truncation(case: SqliteCase) -> None:
     (record,) = case.read_all()
     assert plain(record.value)["after"] == {"k": "***", "a": "***", "b": "ab"}
     assert plain(record.key) == {"k": "key"}
+
+
+def test_custom_converters_replace_schemas_and_values(case: SqliteCase) -> None:
+    insert = "INSERT INTO t VALUES (1, 2.25, 'tab\t'), (2, NULL, NULL)"
+    case.run("CREATE TABLE t(id INTEGER PRIMARY KEY, price DECIMAL(9, 2), note TEXT)", insert)
+    package = "tests.support.custom_converters"
+    case.start(converters="cents,sizes", cents_type=f"{package}:Cents", sizes_type=f"{package}:Sizes")
+    read = case.read_all()
+    case.run("DELETE FROM t", insert)
+    streamed = case.read_all()
+    one, two = {"id": 1, "price": 225, "note": {"text": "tab\t", "size": 4}}, {"id": 2, "price": None, "note": None}
+    assert [row for _, _, row in events(read)] == [one, two]
+    assert events(streamed) == [("d", one, None), ("d", two, None), ("c", None, one), ("c", None, two)]
+    assert streamed[-1].value_schema == read[0].value_schema
+    for record in (*read, *streamed):
+        if record.value is not None:
+            in_json(record)

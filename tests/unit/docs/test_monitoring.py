@@ -145,6 +145,38 @@ def test_every_panel_uses_metrics_and_labels_that_exist() -> None:
         assert not list(problems(variable["definition"], metrics))
 
 
+SELECTOR = re.compile(r"\b(?:sluice|kafka_connect|process)_\w+(\{[^}]*\})?")
+
+
+def test_dashboard_follows_the_rules_of_dashboard_linter() -> None:
+    """Those of its rules that a change of the dashboard is likely to break: see docs/development/README.md."""
+    board = dashboard()
+    assert not board["editable"]
+    source, *variables = board["templating"]["list"]
+    assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
+    assert [variable["name"] for variable in variables] == ["job", "instance", "connector"]
+    for variable in variables:
+        assert (variable["type"], variable["multi"], variable["refresh"]) == ("query", True, 2)
+        assert variable["label"] == variable["name"].title()
+        assert variable["datasource"]["uid"] == "${datasource}"
+    assert [variable["allValue"] for variable in variables[:2]] == [".+", ".+"]
+    for panel in board["panels"]:
+        if panel["type"] == "row":
+            continue
+        assert panel["title"]
+        assert panel["targets"]
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        for target in panel["targets"]:
+            expression = target["expr"]
+            selectors = SELECTOR.findall(expression)
+            assert selectors
+            for selector in selectors:
+                assert selector.startswith('{job=~"$job", instance=~"$instance"'), (panel["title"], selector)
+            counters = len(re.findall(r"_total\{", expression))
+            assert counters == len(re.findall(r"\b(?:rate|irate|increase)\(\w+_total\{", expression)), panel["title"]
+            assert expression.count("rate(") == expression.count("[$__rate_interval]")
+
+
 def test_panels_do_not_overlap() -> None:
     cells: set[tuple[int, int]] = set()
     for panel in dashboard()["panels"]:

@@ -15,6 +15,7 @@ from sluice.reference import pages
 
 ROOT = Path(__file__).parents[3]
 CLASSES, FUNCTIONS, README = ROOT / "docs" / "writing-connectors.md", ROOT / "docs" / "functions.md", ROOT / "README.md"
+CONVERTERS = ROOT / "docs" / "custom-converters.md"
 BLOCK = re.compile(r"^```python(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 
 
@@ -24,7 +25,7 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, list[s
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     plain: dict[Path, list[str]] = {}
-    for page in (CLASSES, FUNCTIONS, README):
+    for page in (CLASSES, FUNCTIONS, CONVERTERS, README):
         plain[page] = []
         for name, code in BLOCK.findall(page.read_text("utf-8")):
             if name:
@@ -36,7 +37,7 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[Path, list[s
     return plain
 
 
-@pytest.mark.parametrize("page", [CLASSES, FUNCTIONS], ids=lambda page: str(page.name))
+@pytest.mark.parametrize("page", [CLASSES, FUNCTIONS, CONVERTERS], ids=lambda page: str(page.name))
 def test_code_blocks_run(blocks: dict[Path, list[str]], page: Path) -> None:
     assert blocks[page]
     for code in blocks[page]:
@@ -52,6 +53,16 @@ def test_code_blocks_run(blocks: dict[Path, list[str]], page: Path) -> None:
 )  # fmt: skip
 def test_worker_finds_connectors_by_path(blocks: dict[Path, list[str]], path: str, type_name: str) -> None:
     assert Plugins.discover().resolve(Kind.CONNECTOR, path).type == type_name
+
+
+def test_custom_converters_of_the_page_are_valid(blocks: dict[Path, list[str]]) -> None:
+    lines = re.search(r"^```properties\n(.*?)^```$", CONVERTERS.read_text("utf-8"), re.M | re.S)
+    assert lines is not None
+    config = {key: value.replace("\\\\", "\\") for key, value in (line.split("=", 1) for line in lines[1].splitlines())}
+    connector = Plugins.discover().new_connector("MariaDbSource")
+    values = {value.name: value for value in connector.check_config(config)}
+    assert set(config) <= set(values)
+    assert not any(values[key].errors for key in config)
 
 
 def test_transformations_run_as_configured_in_the_page(blocks: dict[Path, list[str]]) -> None:

@@ -74,3 +74,20 @@ def test_texts_of_any_characters(source: SnapshotSource) -> None:
         assert written == encode(using, list(texts), BatchFailures(tolerant=True))
         days = {record.value["after"]["day"] for record in texts}
         assert days <= {"2024-01-02T00:00:00Z", None}
+
+
+def test_converted_columns_have_the_bytes_of_their_records(source: SnapshotSource) -> None:
+    source.config |= {"converters": "any", "any.type": "tests.support.custom_converters:Anything"}
+    source.execute(
+        "CREATE TABLE t (k BIGINT, code VARCHAR(9), f BOOLEAN, n SMALLINT NOT NULL, d DOUBLE, b BLOB, PRIMARY KEY (k, code))",
+        "INSERT INTO t SELECT seq, CONCAT('é\"', seq), seq % 2, seq, IF(seq % 3, seq / 7, NULL), X'00FF41' FROM seq_1_to_30",
+    )
+    using = converters(**{"schemas.enable": "false"})
+    found = batches(source)
+    assert sum(map(len, found)) > 20
+    for texts in found:
+        written = encode(using, texts, BatchFailures(tolerant=True))
+        assert written == encode(using, list(texts), BatchFailures(tolerant=True))
+    first = next(iter(found[0]))
+    k = first.key["k"]
+    assert (k[0], first.key["code"][-2:], first.value["after"]["b"]) == ('"', '"é', b"A\xff\0")

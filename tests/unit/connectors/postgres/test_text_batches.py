@@ -31,7 +31,10 @@ from worker.source import text_encoding
 from worker.source.encoding import encode
 from worker.tasks.converters import Converters
 
-CONFIG = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
+CONFIG = {
+    "topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d",
+    "any.type": "tests.support.custom_converters:Anything",
+}  # fmt: skip
 SETTINGS = parse_config(CONFIG)
 # Columns 3 and 13 are a text and bytes, which can be part of the key.
 RULES = st.fixed_dictionaries(
@@ -43,6 +46,7 @@ RULES = st.fixed_dictionaries(
         "column.mask.hash.v2.MD5.with.salt.s": st.just(r".*\.c3"),
         "column.propagate.source.type": st.just(r".*\.c(0|3|7)"),
         "field.name.adjustment.mode": st.just("avro"),
+        "converters": st.just("any"),
     },
 )
 TIMES = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))

@@ -25,13 +25,12 @@ from connectors.postgres.schema.catalog import CapturedColumn, CapturedTable
 from connectors.postgres.schema.row_decoder import TableRows
 from connectors.postgres.streaming import pgoutput
 from connectors.postgres.streaming.event_emitter import ChangeEventEmitter
-from tests.unit.connectors.postgres.test_text_batches import CATALOG, DEFAULTS, RULES, TYPES, converters, messages
+from tests.unit.connectors.postgres.test_text_batches import CATALOG, CONFIG, DEFAULTS, RULES, TYPES, converters, messages
 from worker.errors.batch_failures import BatchFailures
 from worker.source.encoding import EncodedRun, encode
 from worker.source.pending_offsets import PendingOffsets
 from worker.tasks.converters import Converters
 
-CONFIG = {"topic.prefix": "p", "database.hostname": "h", "database.user": "u", "database.dbname": "d"}
 KEY = (0, 3)
 TOAST = [25, 17]
 """The types whose values can be unavailable."""
