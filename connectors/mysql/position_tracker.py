@@ -107,6 +107,10 @@ class BinlogPositionTracker:
         """The position after ``done`` rows of the current rows event."""
         return self._position_at(self._events, done) if self._in_transaction else self._position
 
+    def position_of(self, header: EventHeader) -> int:
+        """Where the next event, of which this is the header, begins in its file; that of the payload for an event in one."""
+        return max(self._end_of(header) - header.event_size, 0) if header.next_position else self._event_at
+
     def finish_rows(self, header: EventHeader) -> None:
         """The current rows event is completed."""
         self._advance(header)
@@ -167,12 +171,15 @@ class BinlogPositionTracker:
         self._move()
 
     def _advance(self, header: EventHeader) -> None:
-        """Moves behind an event. Headers have 32 bits of positions; those in a payload have none."""
+        """Moves behind an event. Those in a payload have no positions."""
         if header.next_position:
-            end = (self._at & ~_MOST_POSITION) + header.next_position
-            if end < self._at:
-                end += _MOST_POSITION + 1
-            self._at, self._event_at = end, max(end - header.event_size, 0)
+            self._at = end = self._end_of(header)
+            self._event_at = max(end - header.event_size, 0)
+
+    def _end_of(self, header: EventHeader) -> int:
+        """The position behind the next event: headers have 32 bits of it."""
+        end = (self._at & ~_MOST_POSITION) + header.next_position
+        return end if end >= self._at else end + _MOST_POSITION + 1
 
     def _begin(self, *, is_standalone: bool) -> None:
         self._position = BinlogPosition(self._file, self._event_at, self._gtids_text())

@@ -293,5 +293,5 @@ class BinlogEventEmitter:
             return []
         rows = self._tables.rows_of(table)
         self._emission.events += 1
-        place = RowPlace(pos, 0, self._tracker.position)
+        place = RowPlace(0, pos, self._tracker.position)
         return [self._builder.change(rows, values, place, "t", None, None, None, offset)]

@@ -49,6 +49,8 @@ CONFIG = {
 class Stream:
     """A stream that begins at an offset."""
 
+    ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
+
     def __init__(self, start: BinlogPosition, **config: str) -> None:
         settings = parse_config({**CONFIG, **{key.replace("_", "."): value for key, value in config.items()}})
         filters = Filters(settings.capture)
@@ -58,18 +60,18 @@ class Stream:
         selection = DdlSelection(settings.history, tables.captures, filters.captures_schema)
         self.structures = structures = TableStructures(history, selection.is_stored)
         structures.set_server(ServerInfo("8.4.3", (8, 4, 3), False, {"gtid_mode": "ON"}))
-        ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
-        structures.record(structures.changes_of(ddl, "db"), {"file": FILE, "pos": 4}, "db", ddl, ts_ms=0)
+        structures.record(structures.changes_of(self.ddl, "db"), {"file": FILE, "pos": 4}, "db", self.ddl, ts_ms=0)
         builder = BinlogEventBuilder(settings, "1")
         changes = StructureChanges(settings, structures, tables, selection, builder, _connect)
-        metadata = TransactionMetadata("shop", ".", settings.events, lambda id, offset: id)
+        has_metadata = settings.events.transaction_metadata
+        metadata = TransactionMetadata("shop", ".", settings.events, lambda id, offset: id) if has_metadata else None
         decoder = BinlogDecoder(file=start.file, master_checksum="CRC32")
         self.emitter = BinlogEventEmitter(
             start, parse_gtids(start.gtids), decoder, builder, tables, changes, BinlogObservers(), metadata
         )
         # As a server does when a stream begins at GTIDs: the file that it reads, from its beginning.
         rotate = event(4, (4).to_bytes(8, "little") + FILE.encode(), next_position=0, flags=0x20)
-        self.emitter.on_event(_with_checksum(rotate))
+        self.emitter.on_event(with_checksum(rotate))
         self.emitter.on_event(format_description(algorithm=1))
 
     def read(self, events: Sequence[bytes]) -> list[Any]:
@@ -131,11 +133,11 @@ class Log:
         found = []
         for sequence, events in self.transactions.items():
             if not GtidSet.parse(f"{UUID}:{sequence}").is_subset(known):
-                found += [_with_checksum(data) for data in events]
+                found += [with_checksum(data) for data in events]
         return found
 
 
-def _with_checksum(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     sized = data[:9] + (len(data) + 4).to_bytes(4, "little") + data[13:]
     return sized + zlib.crc32(sized).to_bytes(4, "little")
 
@@ -229,7 +231,7 @@ def test_schema_change_events_of_several_tables_have_their_part_of_the_statement
     stream = Stream(START)
     records = stream.read(
         [
-            _with_checksum(data)
+            with_checksum(data)
             for data in (
                 gtid(6, 1100),
                 query("CREATE TABLE u (id INT)", 1200),
@@ -254,7 +256,7 @@ def test_schema_change_events_of_several_tables_have_their_part_of_the_statement
 def test_truncate_is_no_change_of_the_structure(skipped: str) -> None:
     stream = Stream(START, skipped_operations=skipped)
     stored = list(stream.store.records)
-    records = stream.read([_with_checksum(data) for data in (gtid(6, 1100), query("TRUNCATE TABLE t", 1200))])
+    records = stream.read([with_checksum(data) for data in (gtid(6, 1100), query("TRUNCATE TABLE t", 1200))])
     assert [(r.topic, r.value["op"]) for r in records] == ([("shop.db.t", "t")] if skipped == "none" else [])
     assert stream.store.records == stored
     assert stream.emitter.position.gtids == f"{UUID}:1-6"
@@ -268,7 +270,7 @@ def test_statement_that_debeziums_history_has_already_is_passed() -> None:
     stream.structures.record(stream.structures.changes_of(ddl, "db"), offset, "db", ddl, ts_ms=0)
     assert stream.structures.recover(offset) == 2
     events = [gtid(6, 1100), query(ddl, 1200), gtid(7, 1300), query("ALTER TABLE t ADD e INT", 1400)]
-    (record,) = stream.read([_with_checksum(data) for data in events])
+    (record,) = stream.read([with_checksum(data) for data in events])
     assert record.value["ddl"] == "ALTER TABLE t ADD e INT"
     assert stream.emitter.position.gtids == f"{UUID}:1-7"
     (table,) = stream.structures.tables.values()
