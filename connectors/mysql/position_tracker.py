@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from connectors.mysql.binlog import (
     MariaDbGtidPosition,
     Query,
     Rotate,
+    TableMapEvent,
     TransactionPayload,
     XaPrepare,
     Xid,
@@ -54,13 +56,22 @@ class BinlogPositionTracker:
         """``gtids`` are the transactions that are completed, which the tracker adds to; None if the server has no GTIDs."""
         self._file, self._at, self._event_at = start.file, start.position, start.position
         self._gtids = None if gtids is None else gtids.copy()
+        self._gtids_text = _text_of(self._gtids)
         self._start = start if start.is_in_transaction else None
         """The transaction in progress at the restart, until it ends or the stream is past it."""
-        self._position = replace(start, gtids=self._gtids_text())
+        self._position = replace(start, gtids=self._gtids_text)
         self._in_transaction = self._is_standalone = False
         self._replays = False
         self._events = 0
         self._gtid: Gtid | MariaDbGtid | None = None
+        self._shown: tuple[Gtid | MariaDbGtid, str | None] | None = None
+        """A GTID and its text, which is needed several times."""
+
+    def copy(self) -> BinlogPositionTracker:
+        """Returns a tracker that follows the same events from here on."""
+        found = copy(self)
+        found._gtids = None if self._gtids is None else self._gtids.copy()
+        return found
 
     @property
     def position(self) -> BinlogPosition:
@@ -80,7 +91,11 @@ class BinlogPositionTracker:
     @property
     def gtid(self) -> str | None:
         """The GTID of the current transaction; None without GTIDs, and between transactions."""
-        return None if self._gtid is None else str(self._gtid) or None
+        if self._gtid is None:
+            return None
+        if self._shown is None or self._shown[0] is not self._gtid:
+            self._shown = self._gtid, str(self._gtid) or None
+        return self._shown[1]
 
     @property
     def is_in_transaction(self) -> bool:
@@ -119,6 +134,10 @@ class BinlogPositionTracker:
     def track(self, event: Event) -> None:
         """Follows any other event, after it was handled."""
         header = event.header
+        if isinstance(event, TableMapEvent):
+            self._advance(header)
+            self._count()
+            return
         if isinstance(event, Rotate):
             self._start_file(event)
             return
@@ -182,7 +201,7 @@ class BinlogPositionTracker:
         return end if end >= self._at else end + _MOST_POSITION + 1
 
     def _begin(self, *, is_standalone: bool) -> None:
-        self._position = BinlogPosition(self._file, self._event_at, self._gtids_text())
+        self._position = BinlogPosition(self._file, self._event_at, self._gtids_text)
         self._in_transaction, self._is_standalone = True, is_standalone
         self._events = 1
         start = self._start
@@ -207,6 +226,7 @@ class BinlogPositionTracker:
     def _complete(self) -> None:
         if self._gtids is not None and self._gtid is not None:
             _add(self._gtids, self._gtid)
+            self._gtids_text = _text_of(self._gtids)
         if self._replays:
             self._start, self._replays = None, False
         was_in_transaction, self._in_transaction = self._in_transaction, False
@@ -224,9 +244,9 @@ class BinlogPositionTracker:
         if self._start is not None and self._is_behind(self._start):
             self._start = None
         if self._start is None:
-            self._position = BinlogPosition(self._file, self._at, self._gtids_text())
+            self._position = BinlogPosition(self._file, self._at, self._gtids_text)
         else:
-            self._position = replace(self._start, gtids=self._gtids_text())
+            self._position = replace(self._start, gtids=self._gtids_text)
 
     def _is_behind(self, place: BinlogPosition) -> bool:
         """Whether a place comes no more: the stream is past it, or reads another server, whose files have other names."""
@@ -241,8 +261,9 @@ class BinlogPositionTracker:
             events, rows = max((events, rows), (self._start.events, self._start.rows))
         return BinlogPosition(begin.file, begin.position, begin.gtids, events, rows, self.gtid)
 
-    def _gtids_text(self) -> str | None:
-        return str(self._gtids) or None if self._gtids is not None else None
+
+def _text_of(gtids: Gtids | None) -> str | None:
+    return None if gtids is None else str(gtids) or None
 
 
 def _add(gtids: Gtids, gtid: Gtid | MariaDbGtid) -> None:

@@ -5,7 +5,6 @@ A :class:`BinlogEventEmitter` is for one connection: it begins at a position, fo
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +28,7 @@ from connectors.mysql.binlog import (
     Query,
     RowsEvent,
     RowsQuery,
+    TableMapEvent,
     TransactionPayload,
 )
 from connectors.mysql.binlog.events import EventHeader
@@ -142,6 +142,10 @@ class BinlogEventEmitter:
             self._rows.on_rows(event)
             return
         tracker = self._tracker
+        if isinstance(event, TableMapEvent):
+            self.event_time_s = event.header.timestamp
+            tracker.track(event)
+            return
         if isinstance(event, TransactionPayload):
             tracker.track(event)
             for inner in self._decoder.payload_events(event):
@@ -160,7 +164,8 @@ class BinlogEventEmitter:
                 self._end_transaction()
             else:
                 self._begin_transaction(event.header)
-        self.reach_mark(event if isinstance(event, HeartbeatEvent) else None)
+        if self._observers.awaits_mark:
+            self.reach_mark(event if isinstance(event, HeartbeatEvent) else None)
 
     def _on_other(self, event: Event) -> None:
         """Handles an event that is no rows, before the position moves behind it."""
@@ -256,7 +261,7 @@ class BinlogEventEmitter:
         log.log(SKIP_LEVELS[mode], "%s; skipping it (event.processing.failure.handling.mode=%s)", error.message, mode)
 
     def _on_ddl(self, query: Query, sql: str) -> None:
-        before, after = self._tracker.position, copy.deepcopy(self._tracker)
+        before, after = self._tracker.position, self._tracker.copy()
         after.track(query)
         structures = self._structures.structures
         recovered, structures.last_recovered = structures.last_recovered, None
