@@ -35,6 +35,8 @@ class TextKind(Enum):
     """Digits with a sign and a point, or something that only ``decode`` knows."""
     UNSCALED = "unscaled"
     """Base64 of the unscaled value of a decimal: its bytes, as few as it needs."""
+    UNSCALED_INTEGER = "unscaled integer"
+    """No text, but the unscaled value of a decimal, an integer."""
     UTC_TIMESTAMP = "UTC timestamp"
     """``YYYY-MM-DD HH:MM:SS.ffffff+00`` for a field that is ISO-8601 text in UTC, or something that only ``decode`` knows."""
     DATE = "date"

@@ -226,7 +226,7 @@ class _Columns:
                 return pc.binary_join_element_wise(first, _strings(self.texts[column]), suffix, "")
             case Cell(column, TextKind.VALUE) if schema.name == _VARIABLE_SCALE:
                 return pa.array([None if value is None else _plain_text(value) for value in self.texts[column]], pa.string())
-            case Cell(column, TextKind.UNSCALED, decode) if 0 <= decimal_scale(schema) <= _MAX_DIGITS:
+            case Cell(column, TextKind.UNSCALED | TextKind.UNSCALED_INTEGER, decode) if 0 <= decimal_scale(schema) <= _MAX_DIGITS:
                 values = [None if text is None else decode(text) for text in self.texts[column]]
                 return pa.array(values, pa.decimal128(_MAX_DIGITS, decimal_scale(schema)))
             case Cell(column, TextKind.VALUE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from connectors.mysql.binlog import (
     MariaDbGtidPosition,
     Query,
     Rotate,
+    TableMapEvent,
     TransactionPayload,
     XaPrepare,
     Xid,
@@ -54,9 +56,10 @@ class BinlogPositionTracker:
         """``gtids`` are the transactions that are completed, which the tracker adds to; None if the server has no GTIDs."""
         self._file, self._at, self._event_at = start.file, start.position, start.position
         self._gtids = None if gtids is None else gtids.copy()
+        self._gtids_text = _text_of(self._gtids)
         self._start = start if start.is_in_transaction else None
         """The transaction in progress at the restart, until it ends or the stream is past it."""
-        self._position = replace(start, gtids=self._gtids_text())
+        self._position = replace(start, gtids=self._gtids_text)
         self.is_placed = False
         """Whether the server has said where it begins. Until then, the file may be one of another server."""
         self._sent_at = 0
@@ -65,6 +68,14 @@ class BinlogPositionTracker:
         self._replays = False
         self._events = 0
         self._gtid: Gtid | MariaDbGtid | None = None
+        self._shown: tuple[Gtid | MariaDbGtid, str | None] | None = None
+        """A GTID and its text, which is needed several times."""
+
+    def copy(self) -> BinlogPositionTracker:
+        """Returns a tracker that follows the same events from here on."""
+        found = copy(self)
+        found._gtids = None if self._gtids is None else self._gtids.copy()
+        return found
 
     @property
     def position(self) -> BinlogPosition:
@@ -95,7 +106,11 @@ class BinlogPositionTracker:
     @property
     def gtid(self) -> str | None:
         """The GTID of the current transaction; None without GTIDs, and between transactions."""
-        return None if self._gtid is None else str(self._gtid) or None
+        if self._gtid is None:
+            return None
+        if self._shown is None or self._shown[0] is not self._gtid:
+            self._shown = self._gtid, str(self._gtid) or None
+        return self._shown[1]
 
     @property
     def is_in_transaction(self) -> bool:
@@ -122,6 +137,10 @@ class BinlogPositionTracker:
         """The position after ``done`` rows of the current rows event."""
         return self._position_at(self._events, done) if self._in_transaction else self._position
 
+    def position_of(self, header: EventHeader) -> int:
+        """Where the next event, of which this is the header, begins in its file; that of the payload for an event in one."""
+        return max(self._end_of(header) - header.event_size, 0) if header.next_position else self._event_at
+
     def finish_rows(self, header: EventHeader) -> None:
         """The current rows event is completed."""
         self._advance(header)
@@ -130,6 +149,10 @@ class BinlogPositionTracker:
     def track(self, event: Event) -> None:
         """Follows any other event, after it was handled."""
         header = event.header
+        if isinstance(event, TableMapEvent):
+            self._advance(header)
+            self._count()
+            return
         if isinstance(event, Rotate):
             self._start_file(event)
             return
@@ -187,15 +210,18 @@ class BinlogPositionTracker:
         self._move()
 
     def _advance(self, header: EventHeader) -> None:
-        """Moves behind an event. Headers have 32 bits of positions; those in a payload have none."""
+        """Moves behind an event. Those in a payload have no positions."""
         if header.next_position:
-            end = (self._at & ~_MOST_POSITION) + header.next_position
-            if end < self._at:
-                end += _MOST_POSITION + 1
-            self._at, self._event_at = end, max(end - header.event_size, 0)
+            self._at = end = self._end_of(header)
+            self._event_at = max(end - header.event_size, 0)
+
+    def _end_of(self, header: EventHeader) -> int:
+        """The position behind the next event: headers have 32 bits of it."""
+        end = (self._at & ~_MOST_POSITION) + header.next_position
+        return end if end >= self._at else end + _MOST_POSITION + 1
 
     def _begin(self, *, is_standalone: bool) -> None:
-        self._position = BinlogPosition(self._file, self._event_at, self._gtids_text())
+        self._position = BinlogPosition(self._file, self._event_at, self._gtids_text)
         self._in_transaction, self._is_standalone = True, is_standalone
         self._events = 1
         start = self._start
@@ -220,6 +246,7 @@ class BinlogPositionTracker:
     def _complete(self) -> None:
         if self._gtids is not None and self._gtid is not None:
             _add(self._gtids, self._gtid)
+            self._gtids_text = _text_of(self._gtids)
         if self._replays:
             self._start, self._replays = None, False
         was_in_transaction, self._in_transaction = self._in_transaction, False
@@ -238,9 +265,9 @@ class BinlogPositionTracker:
             # Its place comes no more: the stream is past it, or reads another server, whose files have other names.
             self._start = None
         if self._start is None:
-            self._position = BinlogPosition(self._file, self._at, self._gtids_text())
+            self._position = BinlogPosition(self._file, self._at, self._gtids_text)
         else:
-            self._position = replace(self._start, gtids=self._gtids_text())
+            self._position = replace(self._start, gtids=self._gtids_text)
 
     def _position_at(self, events: int, rows: int) -> BinlogPosition:
         begin = self._position
@@ -248,8 +275,9 @@ class BinlogPositionTracker:
             events, rows = max((events, rows), (self._start.events, self._start.rows))
         return BinlogPosition(begin.file, begin.position, begin.gtids, events, rows, self.gtid)
 
-    def _gtids_text(self) -> str | None:
-        return str(self._gtids) or None if self._gtids is not None else None
+
+def _text_of(gtids: Gtids | None) -> str | None:
+    return None if gtids is None else str(gtids) or None
 
 
 def _add(gtids: Gtids, gtid: Gtid | MariaDbGtid) -> None:

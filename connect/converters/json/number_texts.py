@@ -24,17 +24,18 @@ def decimal_writer(scale: int, write: Callable[[str], str]) -> Callable[[str], s
     def write_integer(text: str) -> str:
         if not text[-1].isdecimal():
             return write(text)
-        return _unscaled_text(int(text))
+        return unscaled_text(int(text))
 
     def write_decimal(text: str) -> str:
         if text[point:-scale] != "." or not text[-1].isdecimal():
             return write(text)
-        return _unscaled_text(int(text.replace(".", "", 1)))
+        return unscaled_text(int(text.replace(".", "", 1)))
 
     return write_decimal if scale else write_integer
 
 
-def _unscaled_text(unscaled: int) -> str:
+def unscaled_text(unscaled: int) -> str:
+    """Writes the unscaled value of a decimal as Base64."""
     if 0x7FFF < unscaled <= 0x7FFFFF:
         return f'"{_PAIRS[unscaled >> 12]}{_PAIRS[unscaled & 0xFFF]}"'
     if 0x7FFFFF < unscaled <= 0x7FFFFFFF:

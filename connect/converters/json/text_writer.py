@@ -13,10 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 from connect.converters.json.fast_path import FastPathMiss
-from connect.converters.json.number_texts import decimal_writer, write_double, write_shortest_double
+from connect.converters.json.number_texts import decimal_writer, unscaled_text, write_double, write_shortest_double
 from connect.converters.json.value_writer import LOGICAL_NAMES, WriteOptions, null_text, quote, write_value
 from connect.data.logical import DECIMAL, decimal_scale
-from connect.data.schema import Schema, Type
+from connect.data.schema import Field, Schema, Type
 from connect.data.types import INT_RANGES
 from connect.generated_code import define_functions
 from connect.text_records import (
@@ -35,6 +35,8 @@ from connect.text_records import (
 )
 
 _QUOTE = repr('"')
+_PLAIN_DOUBLE = "(0.001 <= {0} < 1e7 or -1e7 < {0} <= -0.001)"
+"""Only in this range does Java write no exponent."""
 
 
 class TemplateWriters:
@@ -91,13 +93,13 @@ def _reads_row(part: Part) -> bool:
 
 def _frame_writer(template: StructTemplate, at: int, options: WriteOptions) -> Callable[[Sequence[Any]], Frame]:
     """Returns the function that writes the fields before and after one of the template's."""
-    fields = [(field.name, field.schema, part) for field, part in zip(template.schema.fields or (), template.parts, strict=True)]
+    fields = list(zip(template.schema.fields or (), template.parts, strict=True))
     before, after = _Format(options), _Format(options)
     before.literal("{")
     for member in fields[:at]:
         before.member(*member)
         before.literal(",")
-    before.literal(f"{quote(fields[at][0])}:")
+    before.literal(f"{quote(fields[at][0].name)}:")
     for member in fields[at + 1 :]:
         after.literal(",")
         after.member(*member)
@@ -120,6 +122,10 @@ class _CellPart:
     """Of its constants: ``c<number>`` converts, ``n<number>`` is the text of a null, None where the field has none."""
     is_base64: bool = False
     """Whether the text only needs quotes, because it is Base64."""
+    is_double: bool = False
+    """Whether most values are doubles whose JSON is their ``repr``."""
+    twin: _CellPart | None = None
+    """The cell of the same field in the row before an update: most values are the same there."""
 
     def has_literal_quotes(self, *, has_nulls: bool, is_plain: bool) -> bool:
         """Whether the text is copied between quotes of the format string."""
@@ -141,6 +147,8 @@ class _Format:
         self._options = options
         self._parts: list[str | _CellPart | _SlotPart] = []
         self._constants: dict[str, Any] = {"quote": quote, "refuse": _refuse}
+        self._cells: dict[int, tuple[_CellPart, Cell]] = {}
+        """The first cell of each field, by its id: that of the row before an update."""
         self._variants: dict[tuple[int, bool, bool, bool], Callable[..., list[bytes]]] = {}
 
     def literal(self, text: str) -> None:
@@ -152,13 +160,14 @@ class _Format:
         before = "{"
         for field, part in zip(template.schema.fields or (), template.parts, strict=True):
             self.literal(before)
-            self.member(field.name, field.schema, part)
+            self.member(field, part)
             before = ","
         self.literal("}" if template.parts else "{}")
 
-    def member(self, name: str, schema: Schema, part: Part) -> None:
+    def member(self, field: Field, part: Part) -> None:
         """Adds a field with its name."""
-        self.literal(f"{quote(name)}:")
+        schema = field.schema
+        self.literal(f"{quote(field.name)}:")
         match part:
             case StructTemplate():
                 self.struct(part)
@@ -170,7 +179,7 @@ class _Format:
             case Joined():
                 self._add_joined(part)
             case Cell():
-                self._add_cell(part, schema)
+                self._add_cell(part, field)
 
     def _add_slot(self, number: int, write: Callable[[Any], str], *, is_long: bool = False) -> None:
         name = f"w{len(self._constants)}"
@@ -187,10 +196,15 @@ class _Format:
         self._parts.append(_CellPart(joined.column, Schema.INT64, TextKind.INTEGER, self._next_cell()))
         self.literal(quote(joined.suffix)[1:])
 
-    def _add_cell(self, cell: Cell, schema: Schema) -> None:
-        number = self._next_cell()
+    def _add_cell(self, cell: Cell, field: Field) -> None:
+        number, schema = self._next_cell(), field.schema
         is_base64 = cell.kind is TextKind.UNSCALED and schema.name == DECIMAL and not self._options.numeric_decimals
-        part = _CellPart(cell.column, schema, cell.kind, number, is_base64)
+        is_double = cell.kind is TextKind.VALUE and schema.type is Type.FLOAT64 and not self._options.strict
+        twin, twin_cell = self._cells.get(id(field), (None, cell))
+        if twin_cell.kind is not cell.kind or twin_cell.decode != cell.decode:
+            twin = None
+        part = _CellPart(cell.column, schema, cell.kind, number, is_base64, is_double, twin)
+        self._cells.setdefault(id(field), (part, cell))
         self._constants[f"n{number}"] = null_text(schema, self._options)
         self._constants[f"c{number}"] = _cell_writer(schema, cell, self._options)
         self._parts.append(part)
@@ -256,6 +270,9 @@ def _cell_code(cell: _CellPart, *, has_nulls: bool, is_plain: bool) -> Iterator[
     expression = text
     if not cell.has_literal_quotes(has_nulls=has_nulls, is_plain=is_plain):
         expression = _expression(cell, text, is_plain=is_plain)
+    if (twin := cell.twin) is not None and expression != text:
+        same = "is" if cell.kind is TextKind.VALUE else "=="  # -0.0 == 0.0
+        expression = f"v{twin.number} if {text} {same} f{twin.column} else {expression}"
     if has_nulls:
         expression = f"({expression}) if {text} is not None else n{cell.number} or refuse()"
     yield f"{value} = {expression}"
@@ -270,6 +287,8 @@ def _expression(cell: _CellPart, text: str, *, is_plain: bool) -> str:
     if cell.schema.name in LOGICAL_NAMES:
         return convert
     if cell.kind is TextKind.VALUE:
+        if cell.is_double:
+            return f"repr({text}) if {text}.__class__ is float and {_PLAIN_DOUBLE.format(text)} else {convert}"
         if type_ not in INT_RANGES:
             return convert
         low, high = INT_RANGES[type_]
@@ -297,7 +316,7 @@ def _refuse() -> str:
     raise FastPathMiss
 
 
-def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[[str], str]:
+def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[[Any], str]:
     """The function that writes a text whose JSON has no short form in the generated code."""
     if cell.kind is TextKind.VALUE:
         return _cell_value_writer(schema, options)
@@ -308,6 +327,8 @@ def _cell_writer(schema: Schema, cell: Cell, options: WriteOptions) -> Callable[
 
     if schema.name == DECIMAL and cell.kind is TextKind.DECIMAL and not options.numeric_decimals:
         return decimal_writer(decimal_scale(schema), write)
+    if schema.name == DECIMAL and cell.kind is TextKind.UNSCALED_INTEGER and not options.numeric_decimals:
+        return unscaled_text
     if schema.name in LOGICAL_NAMES:
         return write
     if schema.type is Type.FLOAT64 and not options.strict:

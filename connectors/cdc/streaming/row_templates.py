@@ -39,8 +39,15 @@ def envelope_template(
 
 def text_rows(rows: Sequence[Sequence[Any]], optional: Sequence[int], strings: Sequence[int]) -> TextRows:
     """Describes rows for a writer. ``optional`` are the columns that may be null, ``strings`` those of texts."""
-    columns = list(zip(*rows, strict=True))
-    has_nulls = any(None in columns[i] for i in optional)
-    texts = chain.from_iterable(columns[i] for i in strings)
-    text = "".join(filter(None, texts) if has_nulls else texts).encode()
-    return TextRows(rows, has_nulls, len(text.translate(None, _SPECIAL)) == len(text), None)
+    # Slices of one list cost less than columns from zip(), which has an iterator per row.
+    width = len(rows[0])
+    cells = list(chain.from_iterable(rows))
+    has_nulls = any(None in cells[i::width] for i in optional if i not in strings)
+    columns = [cells[i::width] for i in strings]
+    try:
+        text = "".join(chain.from_iterable(columns))
+    except TypeError:
+        has_nulls = True
+        text = "".join(filter(None, chain.from_iterable(columns)))
+    data = text.encode()
+    return TextRows(rows, has_nulls, len(data.translate(None, _SPECIAL)) == len(data), None)

@@ -43,7 +43,7 @@ class EventHeader(NamedTuple):
 
 def read_header(data: bytes | memoryview, at: int) -> EventHeader:
     """Reads the header common to all events. Raises struct.error if the data is too short."""
-    return EventHeader._make(_unpack_header(data, at))
+    return tuple.__new__(EventHeader, _unpack_header(data, at))
 
 
 class FormatDescription(NamedTuple):

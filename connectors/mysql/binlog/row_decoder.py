@@ -21,6 +21,10 @@ _GENERIC: Final = -1
 _ERRORS = (struct.error, IndexError, ValueError, ArithmeticError, KeyError, TypeError)
 
 
+_Decode = Callable[[bytes, int, tuple[Any, ...]], list[Any]]
+"""Decodes the rows in some bytes, from a position on; the last argument is the tail of flat rows."""
+
+
 class _AbsentColumn:
     __slots__ = ()
 
@@ -51,19 +55,29 @@ class RowDecoder:
             self._code = RowCode(table, chosen, ABSENT)
         except _ERRORS as e:
             raise DataError(f"TABLE_MAP of {table} cannot be read: {e}") from e
-        self._decoders: dict[tuple[bytes, bytes, bool], Callable[[bytes, int], list[Any]]] = {}
+        self._decoders: dict[tuple[bytes, bytes, bool, int | None], _Decode] = {}
 
     def rows(self, event: RowsEvent) -> list[Any]:
         """Returns the rows of an event: tuples, or pairs of tuples (before, after) for updates.
 
         Raises DataError, with table and position, if they are damaged.
         """
-        key = (event.present, event.present_after, event.is_partial)
+        return self._rows(event, None)
+
+    def flat_rows(self, event: RowsEvent, tail: tuple[Any, ...]) -> list[Any]:
+        """Returns a tuple for each row: its values, before and after an update, its number in the event, from 0, and ``tail``.
+
+        Raises DataError as :meth:`rows` does.
+        """
+        return self._rows(event, tail)
+
+    def _rows(self, event: RowsEvent, tail: tuple[Any, ...] | None) -> list[Any]:
+        key = (event.present, event.present_after, event.is_partial, None if tail is None else len(tail))
         decode = self._decoders.get(key)
         if decode is None:
-            decode = self._decoders[key] = self._decoder(event)
+            decode = self._decoders[key] = self._decoder(event, key[-1])
         try:
-            return decode(event.data, event.at)
+            return decode(event.data, event.at, tail or ())
         except (*_ERRORS, DataError) as e:
             name = f"{event.header.name} of {self.table}"
             where = f"at position {event.header.position}" if event.header.next_position else "without a position"
@@ -71,36 +85,36 @@ class RowDecoder:
             detail = e.message if isinstance(e, DataError) else self._code.explain(e)
             raise DataError(f"{name} {where} cannot be read: {detail}") from e
 
-    def _decoder(self, event: RowsEvent) -> Callable[[bytes, int], list[Any]]:
+    def _decoder(self, event: RowsEvent, tail: int | None) -> _Decode:
         before = self._code.image(event.present)
         if event.kind is not RowsKind.UPDATE:
-            return _single_decoder(self._code, before)
-        return _pair_decoder(self._code, before, self._code.image(event.present_after), partial=event.is_partial)
+            return _single_decoder(self._code, before, tail)
+        return _pair_decoder(self._code, before, self._code.image(event.present_after), tail, partial=event.is_partial)
 
 
-def _single_decoder(code: RowCode, image: ImageCode) -> Callable[[bytes, int], list[Any]]:
+def _single_decoder(code: RowCode, image: ImageCode, tail: int | None) -> _Decode:
     """Decodes events with one image per row."""
     runs: dict[int, Any] = {}
     width, mask = image.null_bytes, image.null_mask
 
     def compiled(pattern: int) -> Any:
         if len(runs) < _MOST_PATTERNS:
-            runs[pattern] = run = compile_rows(code, image, pattern)
+            runs[pattern] = run = compile_rows(code, image, pattern, tail=tail)
             return run
         if _GENERIC not in runs:
-            runs[_GENERIC] = compile_rows(code, image, None)
+            runs[_GENERIC] = compile_rows(code, image, None, tail=tail)
         return runs[_GENERIC]
 
-    def decode(data: bytes, at: int) -> list[Any]:
+    def decode(data: bytes, at: int, more: tuple[Any, ...]) -> list[Any]:
         end = len(data)
         rows: list[Any] = []
         if not width:
-            return [image.empty_row] if at == end else _refuse_rest(data, at)
-        add = rows.append
+            empty = image.empty_row if tail is None else (*image.empty_row, 0, *more)
+            return [empty] if at == end else _refuse_rest(data, at)
         while at < end:
             pattern = int.from_bytes(data[at : at + width], "little") & mask
             run = runs.get(pattern) or compiled(pattern)
-            at = run(data, at, end, add)
+            at = run(data, at, end, rows, more)
         return rows
 
     return decode
@@ -110,7 +124,7 @@ def _refuse_rest(data: bytes, at: int) -> list[Any]:
     raise ValueError(f"{len(data) - at} bytes of rows that have no columns")
 
 
-def _pair_decoder(code: RowCode, before: ImageCode, after: ImageCode, *, partial: bool) -> Callable[[bytes, int], list[Any]]:
+def _pair_decoder(code: RowCode, before: ImageCode, after: ImageCode, tail: int | None, *, partial: bool) -> _Decode:
     """Decodes updates. The nulls of the image after are known only behind the image before: it is guessed from the last row."""
     runs: dict[tuple[int, int], Any] = {}
     guesses: dict[int, int] = {}
@@ -120,23 +134,24 @@ def _pair_decoder(code: RowCode, before: ImageCode, after: ImageCode, *, partial
     def compiled(pattern: int, guess: int) -> Any:
         nonlocal generic
         if len(runs) < _MOST_PATTERNS and not partial:
-            runs[pattern, guess] = run = compile_rows(code, before, pattern, after, guess)
+            runs[pattern, guess] = run = compile_rows(code, before, pattern, after, guess, tail=tail)
             return run
         if generic is None:
-            generic = compile_rows(code, before, None, after, None, partial=partial)
+            generic = compile_rows(code, before, None, after, None, partial=partial, tail=tail)
         return generic
 
-    def decode(data: bytes, at: int) -> list[Any]:
+    def decode(data: bytes, at: int, more: tuple[Any, ...]) -> list[Any]:
         end = len(data)
         rows: list[Any] = []
         if not width and not after.null_bytes and not partial:
-            return [(before.empty_row, after.empty_row)] if at == end else _refuse_rest(data, at)
-        add = rows.append
+            pair = (before.empty_row, after.empty_row)
+            empty = pair if tail is None else (*before.empty_row, *after.empty_row, 0, *more)
+            return [empty] if at == end else _refuse_rest(data, at)
         while at < end:
             pattern = int.from_bytes(data[at : at + width], "little") & mask
             guess = guesses.get(pattern, pattern & after.null_mask)
             run = runs.get((pattern, guess)) or compiled(pattern, guess)
-            at, found = run(data, at, end, add)
+            at, found = run(data, at, end, rows, more)
             if found >= 0:
                 guesses[pattern] = found
         return rows

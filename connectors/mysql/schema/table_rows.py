@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from connect.change_events.custom_converters import RelationalColumn
+from connect.data.logical import DECIMAL
+from connect.data.schema import Type
+from connect.text_records import Cell, TextKind
 from connectors.cdc.schema.column_mapping import RowColumn, find_rule, map_column
 from connectors.cdc.schema.column_type import ColumnType, Decoder, Inline
 from connectors.cdc.schema.contracts import Judgment
@@ -61,10 +64,22 @@ class CapturedMySqlColumn:
     is_bytes: bool
     """Whether ``text.type.decode`` gets the bytes of a query's value; it gets the text otherwise."""
     type_name: str
+    keeps_unscaled: bool
+    """Whether changes keep the unscaled value of the binary log, of which ``convert`` makes a decimal."""
 
     @property
     def name(self) -> str:
         return self.text.name
+
+    def log_cell(self, number: int) -> Cell:
+        """The value number ``number`` of a row, as :meth:`MySqlTableRows.cell_readers` reads it."""
+        if self.keeps_unscaled:
+            return Cell(number, TextKind.UNSCALED_INTEGER, self.convert)
+        return self.value_cell(number)
+
+    def value_cell(self, number: int) -> Cell:
+        """The value number ``number`` of a row. Texts are known as such, because most of them need no escapes."""
+        return Cell(number, TextKind.STRING if self.text.schema.type is Type.STRING else TextKind.VALUE, _same)
 
     def query_decoder(self) -> QueryColumnDecoder:
         """Returns how a query's value is decoded."""
@@ -72,6 +87,10 @@ class CapturedMySqlColumn:
         if self.is_bytes:
             return QueryColumnDecoder(self.type_name, type_.decode, "{c}({b})")
         return QueryColumnDecoder(self.type_name, _reads_text(type_), _INLINE.get(type_.inline, "{c}({b})"))
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _reads_text(type_: ColumnType) -> Callable[[bytes], Any]:
@@ -121,6 +140,14 @@ class MySqlTableRows:
         found: list[ColumnReader | None] = [None] * column_count
         for column in self.columns:
             found[column.text.source_index] = column.reader
+        return found
+
+    def cell_readers(self, column_count: int) -> list[ColumnReader | None]:
+        """Returns the readers of :attr:`CapturedMySqlColumn.log_cell`, like :meth:`readers`."""
+        found = self.readers(column_count)
+        for column in self.columns:
+            if column.keeps_unscaled:
+                found[column.text.source_index] = replace(column.reader, convert=None, inline="")
         return found
 
     def query_decoders(self) -> list[QueryColumnDecoder]:
@@ -188,8 +215,11 @@ def _captured(
     reader = (mapped if raw.schema == mapped.schema else mapped.under(raw.schema)).reader
     if raw.is_masked or lenient is not raw:
         reader = mapped.read_by(lenient.type)
+    keeps_unscaled = raw.schema.name == DECIMAL and not (raw.is_masked or mapped.is_converted) and lenient is raw
     text = lenient_column(text, str(table), mode, in_key=in_key)
-    return CapturedMySqlColumn(text, reader, lenient.type.decode, mapped.select, mapped.is_bytes, column.type_name)
+    return CapturedMySqlColumn(
+        text, reader, lenient.type.decode, mapped.select, mapped.is_bytes, column.type_name, keeps_unscaled
+    )
 
 
 def _ruled(

@@ -41,8 +41,8 @@ class EventValues(NamedTuple):
 class RowPlace(NamedTuple):
     """Where a row is: ``pos`` is the position of its event in the file, and ``row`` its number there, from 0."""
 
-    pos: int
     row: int
+    pos: int
     begin: BinlogPosition
     """The position in front of the event's first row."""
 

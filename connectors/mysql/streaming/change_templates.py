@@ -1,7 +1,7 @@
 """Changes that become bytes, or records when somebody looks at them.
 
-A row consists of the values of its columns, before and after the change as far as the log has them; the position of its event;
-its number there; the position in front of the event; and the values that it shares with others.
+A row consists of the values of its columns, before and after the change as far as the log has them; its number in its event; the
+position of that; the position in front of the event; and the values that it shares with others.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ KINDS = {
 }
 
 
-def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: BinlogChangeKind) -> RecordTemplate:
-    """The template of a kind of change of one version of a table."""
+def change_template(
+    rows: MySqlTableRows, builder: BinlogEventBuilder, kind: BinlogChangeKind, *, are_values: bool
+) -> RecordTemplate:
+    """The template of a kind of change of one version of a table. ``are_values``: rows have values as events have them, and not
+    those of :meth:`MySqlTableRows.cell_readers`."""
     schemas, width = rows.schemas, len(rows.columns)
-    before = _value_cells(rows, 0)
-    after = _value_cells(rows, width if kind.has_before else 0)
+    before = _cells(rows, 0, are_values=are_values)
+    after = _cells(rows, width if kind.has_before else 0, are_values=are_values)
     end = width * (kind.has_before + kind.has_after)
     now = tuple(_NUMBERS[name] for name in ("now_ms", "now_us", "now_ns"))
     value = envelope_template(
@@ -58,20 +61,12 @@ def change_template(rows: MySqlTableRows, builder: BinlogEventBuilder, kind: Bin
     latest = after if kind.has_after else before
     key = None if schemas.key is None else StructTemplate(schemas.key, key_cells(rows.row_columns, rows.key_indexes, latest))
     has_tombstones = kind.op == "d" and builder.settings.tombstones and key is not None
-    reader = BinlogChangeReader(rows, builder, kind, end, has_tombstones=has_tombstones)
+    reader = BinlogChangeReader(rows, builder, kind, end, has_tombstones=has_tombstones, are_values=are_values)
     return RecordTemplate(rows.topic, key, value, builder.context, 2 if has_tombstones else 1, reader)
 
 
-def _value_cells(rows: MySqlTableRows, first: int) -> tuple[Cell, ...]:
-    """Cells of values. Texts are known as such, because most of them need no escapes."""
-    return tuple(
-        Cell(first + i, TextKind.STRING if column.text.schema.type is Type.STRING else TextKind.VALUE, _same)
-        for i, column in enumerate(rows.columns)
-    )
-
-
-def _same(value: Any) -> Any:
-    return value
+def _cells(rows: MySqlTableRows, first: int, *, are_values: bool) -> tuple[Cell, ...]:
+    return tuple((column.value_cell if are_values else column.log_cell)(first + i) for i, column in enumerate(rows.columns))
 
 
 def _source_template(rows: MySqlTableRows, builder: BinlogEventBuilder, end: int) -> StructTemplate:
@@ -79,7 +74,7 @@ def _source_template(rows: MySqlTableRows, builder: BinlogEventBuilder, end: int
     constants = builder.source_constants(rows.table.database, rows.table.name)
     parts: dict[str, Part] = {name: Fixed(value) for name, value in zip(names, constants, strict=True)}
     parts |= {name: _NUMBERS[name] for name in _SHARED}
-    parts |= {"pos": Cell(end, TextKind.VALUE, _same), "row": Cell(end + 1, TextKind.VALUE, _same)}
+    parts |= {name: Cell(end + RowPlace._fields.index(name), TextKind.VALUE, int) for name in ("row", "pos")}
     return struct_template(builder.source, parts)
 
 
@@ -87,7 +82,14 @@ class BinlogChangeReader:
     """Reads the rows of one template (:class:`connect.text_records.RowReader`)."""
 
     def __init__(
-        self, rows: MySqlTableRows, builder: BinlogEventBuilder, kind: BinlogChangeKind, end: int, *, has_tombstones: bool
+        self,
+        rows: MySqlTableRows,
+        builder: BinlogEventBuilder,
+        kind: BinlogChangeKind,
+        end: int,
+        *,
+        has_tombstones: bool,
+        are_values: bool,
     ) -> None:
         """``end`` is the number of values in a row."""
         self._rows = rows
@@ -98,14 +100,19 @@ class BinlogChangeReader:
         columns = rows.columns * (kind.has_before + kind.has_after)
         self._optional = [i for i, column in enumerate(columns) if column.text.schema.optional]
         self._strings = [i for i, column in enumerate(columns) if column.text.schema.type is Type.STRING]
+        self._unscaled = [] if are_values else [(i, column.convert) for i, column in enumerate(columns) if column.keeps_unscaled]
 
     def text_rows(self, rows: Sequence[Sequence[Any]]) -> TextRows:
         return text_rows(rows, self._optional, self._strings)
 
     def create(self, row: Sequence[Any]) -> list[SourceRecord]:
         kind, rows, width = self._kind, self._rows, len(self._rows.columns)
-        latest = list(row[self._end - width : self._end])
-        before = list(row[:width]) if kind.has_before else None
+        row = list(row)
+        for i, convert in self._unscaled:
+            if row[i] is not None:
+                row[i] = convert(row[i])
+        latest = row[self._end - width : self._end]
+        before = row[:width] if kind.has_before else None
         after = latest if kind.has_after else None
         place, values = RowPlace(*row[self._end : -1]), row[-1]
         key = rows.key_of(latest)

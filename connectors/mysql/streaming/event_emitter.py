@@ -5,7 +5,6 @@ A :class:`BinlogEventEmitter` is for one connection: it begins at a position, fo
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +26,7 @@ from connectors.mysql.binlog import (
     Query,
     RowsEvent,
     RowsQuery,
+    TableMapEvent,
     TransactionPayload,
 )
 from connectors.mysql.binlog.events import EventHeader
@@ -135,6 +135,10 @@ class BinlogEventEmitter:
             self._rows.on_rows(event)
             return
         tracker = self._tracker
+        if isinstance(event, TableMapEvent):
+            self.event_time_s = event.header.timestamp
+            tracker.track(event)
+            return
         if isinstance(event, TransactionPayload):
             tracker.track(event)
             for inner in self._decoder.payload_events(event):
@@ -249,7 +253,7 @@ class BinlogEventEmitter:
         log.log(SKIP_LEVELS[mode], "%s; skipping it (event.processing.failure.handling.mode=%s)", error.message, mode)
 
     def _on_ddl(self, query: Query, sql: str) -> None:
-        before, after = self._tracker.position, copy.deepcopy(self._tracker)
+        before, after = self._tracker.position, self._tracker.copy()
         after.track(query)
         structures = self._structures.structures
         recovered, structures.last_recovered = structures.last_recovered, None
@@ -286,5 +290,5 @@ class BinlogEventEmitter:
             return []
         rows = self._tables.rows_of(table)
         self._emission.events += 1
-        place = RowPlace(pos, 0, self._tracker.position)
+        place = RowPlace(0, pos, self._tracker.position)
         return [self._builder.change(rows, values, place, "t", None, None, None, offset)]

@@ -69,40 +69,41 @@ class RowEmitter:
             return
         try:
             bound.rows.judgment.raise_error()
-            rows = bound.decoder.rows(event)
+            if self._is_plain(event, bound) and self._emit_rows(event, bound):
+                return
+            changes = self._completed(event, bound, bound.decoder.rows(event))
         except (DataError, ContractError) as e:
             self._emit_singly(event, bound, e)
             return
-        first = tracker.skipped_rows(len(rows)) if tracker.is_replaying else 0
-        is_plain = (
+        # Nothing fails from here on: the event is completed.
+        first = tracker.skipped_rows(len(changes)) if tracker.is_replaying else 0
+        begin = tracker.position_in_rows(0)
+        tracker.finish_rows(header)
+        self._emit_changes(event, bound, changes, first, begin)
+
+    def _is_plain(self, event: RowsEvent, bound: StreamedMySqlTable) -> bool:
+        """Whether each row is one change, with the values of the log, that nobody looks at."""
+        return (
             self._emission.metadata is None
             and bound.rows.id not in self._emission.observers.watched
             and not bound.needs_completion(event)
+            and not (event.kind is RowsKind.UPDATE and self._settings.skip_unchanged)
         )
-        is_update = event.kind is RowsKind.UPDATE
-        if is_plain and is_update:
-            is_plain = not self._settings.skip_unchanged and not bound.moves_key(rows)
-        try:
-            changes = [] if is_plain else self._completed(event, bound, rows)
-        except DataError as e:
-            self._emit_singly(event, bound, e)
-            return
-        # Nothing fails from here on: the event is completed.
-        begin = tracker.position_in_rows(0)
+
+    def _emit_rows(self, event: RowsEvent, bound: StreamedMySqlTable) -> bool:
+        """Emits the changes of an event as they are in the log. Returns False, and emits nothing, if one changes a key."""
+        emission, header = self._emission, event.header
+        tracker = emission.tracker
+        tail = tracker.position_of(header), tracker.position_in_rows(0), emission.values(header)
+        rows = bound.cell_decoder.flat_rows(event, tail)
+        if event.kind is RowsKind.UPDATE and bound.moves_key(rows):
+            return False
+        if tracker.is_replaying:
+            del rows[: tracker.skipped_rows(len(rows))]
         tracker.finish_rows(header)
-        if not is_plain:
-            self._emit_changes(event, bound, changes, first, begin)
-            return
-        values, pos = self._emission.values(header), tracker.event_position
-        found: list[Sequence[Any]]
-        if is_update:
-            found = [(*before, *after, pos, n, begin, values) for n, (before, after) in enumerate(rows)]
-        else:
-            found = [(*row, pos, n, begin, values) for n, row in enumerate(rows)]
-        if first:
-            del found[:first]
-        self._emission.events += len(found)
-        self._emission.out.add_rows(bound.template(event.kind), found)
+        emission.events += len(rows)
+        emission.out.add_rows(bound.cell_template(event.kind), rows)
+        return True
 
     def _bind(self, table_map: TableMap) -> StreamedMySqlTable | None:
         """Finds the version of a table that the log describes; None if its changes are not emitted."""
@@ -140,7 +141,7 @@ class RowEmitter:
             change = changes[n]
             if watched:
                 self._pass_on(bound, change)
-            self._emit_change(event, bound, change, RowPlace(pos, n, begin))
+            self._emit_change(event, bound, change, RowPlace(n, pos, begin))
 
     def _pass_on(self, bound: StreamedMySqlTable, change: RowChange) -> None:
         """Passes a change on to the observer of its table, if there is one."""
@@ -216,7 +217,7 @@ class RowEmitter:
         pos = tracker.event_position
         contract = bound.rows.judgment.error
         for n in range(first, len(raw_rows)):
-            place = RowPlace(pos, n, begin)
+            place = RowPlace(n, pos, begin)
             raw: Row = raw_rows[n][1] if event.kind is RowsKind.UPDATE else raw_rows[n]
             try:
                 if isinstance(contract, ContractError):

@@ -26,19 +26,33 @@ class StreamedMySqlTable:
     def __init__(self, rows: MySqlTableRows, table_map: TableMap, builder: BinlogEventBuilder) -> None:
         """Raises DataError if TABLE_MAP is damaged."""
         self.rows = rows
-        self.decoder = RowDecoder(table_map, rows.readers(table_map.column_count))
+        self.cell_decoder = RowDecoder(table_map, rows.cell_readers(table_map.column_count))
+        """Decodes rows for :meth:`cell_template`."""
         self._table_map = table_map
         self._builder = builder
-        self._templates: dict[RowsKind, RecordTemplate] = {}
+        self._templates: dict[tuple[RowsKind, bool], RecordTemplate] = {}
         count = table_map.column_count
         self._all_present = bytes([0xFF] * (count // 8) + ([(1 << count % 8) - 1] if count % 8 else []))
         self._fills_nulls = any(column.text.null_value is not None for column in rows.columns)
 
+    @cached_property
+    def decoder(self) -> RowDecoder:
+        """Decodes rows to the values of events."""
+        return RowDecoder(self._table_map, self.rows.readers(self._table_map.column_count))
+
     def template(self, kind: RowsKind) -> RecordTemplate:
-        """The template of a kind of change."""
-        found = self._templates.get(kind)
+        """The template of a kind of change, for rows with the values of events."""
+        return self._template(kind, are_values=True)
+
+    def cell_template(self, kind: RowsKind) -> RecordTemplate:
+        """The template of a kind of change, for rows of :attr:`cell_decoder`."""
+        return self._template(kind, are_values=False)
+
+    def _template(self, kind: RowsKind, *, are_values: bool) -> RecordTemplate:
+        found = self._templates.get((kind, are_values))
         if found is None:
-            found = self._templates[kind] = change_template(self.rows, self._builder, KINDS[kind])
+            found = change_template(self.rows, self._builder, KINDS[kind], are_values=are_values)
+            self._templates[kind, are_values] = found
         return found
 
     def needs_completion(self, event: RowsEvent) -> bool:
@@ -78,16 +92,17 @@ class StreamedMySqlTable:
         return values
 
     @cached_property
-    def moves_key(self) -> Callable[[Sequence[tuple[Row, Row]]], bool]:
-        """Whether one of some updates, pairs of rows, changes the record key."""
-        rows = self.rows
+    def moves_key(self) -> Callable[[Sequence[Row]], bool]:
+        """Whether one of some updates, as flat rows, changes the record key."""
+        rows, width = self.rows, len(self.rows.columns)
         differences = " or ".join(
-            f"{key_code(rows.row_columns, i, f'b[{i}]')} != {key_code(rows.row_columns, i, f'a[{i}]')}" for i in rows.key_indexes
+            f"{key_code(rows.row_columns, i, f'r[{i}]')} != {key_code(rows.row_columns, i, f'r[{width + i}]')}"
+            for i in rows.key_indexes
         )
         if not differences:
             return lambda pairs: False
-        code = f"lambda pairs: any([{differences} for b, a in pairs])"
-        found: Callable[[Sequence[tuple[Row, Row]]], bool] = evaluate(code, {"key_value": key_value}, title="changed keys")
+        code = f"lambda rows: any([{differences} for r in rows])"
+        found: Callable[[Sequence[Row]], bool] = evaluate(code, {"key_value": key_value}, title="changed keys")
         return found
 
     # --- rows that cannot be converted ------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ class MySqlColumnType:
     """Returns the mapping with another schema, because values of structs and of dates that are none depend on it."""
     select: str = "{name}"
     is_bytes: bool = False
+    is_converted: bool = False
+    """Whether a custom converter has made its values."""
 
     @property
     def schema(self) -> Schema:
@@ -62,6 +64,7 @@ class MySqlColumnType:
             lambda schema: self.converted(conversion.under(schema)),
             self.select,
             self.is_bytes,
+            is_converted=True,
         )
 
 

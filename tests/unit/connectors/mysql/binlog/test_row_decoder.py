@@ -187,6 +187,52 @@ def test_unsigned_integers() -> None:
 _indexes = st.lists(st.integers(0, len(CASES) - 1), min_size=1, max_size=20)
 
 
+_VALUES: list[tuple[int, bytes, list[bytes | None]]] = [
+    (8, b"", [struct.pack("<q", n) for n in (1, -7)]),
+    (15, b"\x10\0", [lengthy(b"one", 1), lengthy(b"", 1), None]),
+    (5, b"\x08", [struct.pack("<d", n) for n in (0.0, -0.0, 2.5)]),
+    (246, b"\x0a\x02", [decimal(n, 10, 2) for n in (-1, 100, 10_000)]),
+    (252, b"\2", [lengthy(b"some", 2), lengthy(b"same", 2), None]),
+    (18, b"\6", [datetime2(n, 6) for n in (DATETIME, NO_DATE)] + [None]),
+    (10, b"", [n.to_bytes(3, "little") for n in (2024 << 9 | 33, 1)]),
+    (245, b"\4", [json_column(json_document(n)) for n in ([], [1])]),
+    (254, b"\xf7\1", [b"\1", b"\2"]),
+]
+"""Type, metadata, and the bytes of some values."""
+_READERS = [
+    *[ColumnReader()] * 3,
+    ColumnReader(convert=lambda n: Decimal(n).scaleb(-2), inline="{c}({x})"),
+    ColumnReader(inline="{x}.decode()"),
+    ColumnReader(convert=str, inline="{c}({x}) if {x} else None"),
+    ColumnReader(convert=hex),
+    ColumnReader(),
+    ColumnReader(convert={1: "a", 2: "b"}.__getitem__),
+]
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.data())
+def test_updates_of_any_columns_have_the_values_of_both_images(data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, len(_VALUES) - 1), min_size=1, max_size=12))
+    columns = [_VALUES[n][:2] for n in numbers]
+    readers = data.draw(st.sampled_from([[ColumnReader()] * len(numbers), [_READERS[n] for n in numbers]]))
+    wanted = data.draw(st.lists(st.booleans(), min_size=len(numbers), max_size=len(numbers)))
+    chosen = [reader if flag else None for reader, flag in zip(readers, wanted, strict=True)]
+    images = st.tuples(*[st.sampled_from(_VALUES[n][2]) for n in numbers])
+    changed = st.tuples(*[st.booleans() for _ in numbers])
+    drawn = data.draw(st.lists(st.tuples(images, images, changed), min_size=1, max_size=5))
+    pairs = [(old, [b if flag else a for a, b, flag in zip(old, new, flags, strict=True)]) for old, new, flags in drawn]
+    raw = b"".join(row(image) for pair in pairs for image in pair)
+
+    alone = decode(columns, raw, 30, chosen)
+    expected = list(zip(alone[::2], alone[1::2], strict=True))
+    event, table = rows_event(columns, raw, 31, after=bits([1] * len(numbers)))
+    decoder = RowDecoder(table, chosen)
+    assert repr(decoder.rows(event)) == repr(expected)
+    flat = [(*before, *after, n, "x", 7) for n, (before, after) in enumerate(expected)]
+    assert repr(decoder.flat_rows(event, ("x", 7))) == repr(flat)
+
+
 @settings(deadline=None, max_examples=80)
 @given(_indexes, st.data())
 def test_any_table_with_any_nulls_and_images(indexes: list[int], data: st.DataObject) -> None:

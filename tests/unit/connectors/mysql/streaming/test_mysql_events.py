@@ -57,6 +57,8 @@ CONFIG = {
 class Stream:
     """A stream that begins at an offset."""
 
+    ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
+
     def __init__(self, start: BinlogPosition, **config: str) -> None:
         settings = parse_config({**CONFIG, **{key.replace("_", "."): value for key, value in config.items()}})
         filters = Filters(settings.capture)
@@ -66,11 +68,11 @@ class Stream:
         selection = DdlSelection(settings.history, tables.captures, filters.captures_schema)
         self.structures = structures = TableStructures(history, selection.is_stored)
         structures.set_server(ServerInfo("8.4.3", (8, 4, 3), False, {"gtid_mode": "ON"}))
-        ddl = "CREATE TABLE t (id INT, n INT, PRIMARY KEY (id))"
-        structures.record(structures.changes_of(ddl, "db"), {"file": FILE, "pos": 4}, "db", ddl, ts_ms=0)
+        structures.record(structures.changes_of(self.ddl, "db"), {"file": FILE, "pos": 4}, "db", self.ddl, ts_ms=0)
         builder = BinlogEventBuilder(settings, "1")
         changes = StructureChanges(settings, structures, tables, selection, builder, _connect)
-        metadata = TransactionMetadata("shop", ".", settings.events, lambda id, offset: id)
+        has_metadata = settings.events.transaction_metadata
+        metadata = TransactionMetadata("shop", ".", settings.events, lambda id, offset: id) if has_metadata else None
         decoder = BinlogDecoder(file=start.file, master_checksum="CRC32")
         self.emitter = BinlogEventEmitter(
             start, parse_gtids(start.gtids), decoder, builder, tables, changes, BinlogObservers(), metadata
