@@ -86,10 +86,10 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
     from sluice.demo.run import start_environment
 
     _require_kafka("sluice up")
-    mariadb = ["mariadb"] if demo_database() == MARIADB else []
+    environment = _environment(data_dir, small)
+    mariadb = ["mariadb"] if demo_database(environment.home) == MARIADB else []
     for jar_set in ("kafka", "spark", *mariadb):
         fetch_jars(jar_set)
-    environment = _environment(data_dir, small)
     if not environment.worker_running:
         try:
             start_environment(environment, Display()).close()

@@ -112,6 +112,10 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         self._data = self.data_dir / "data"
         self._settings = {key.replace("-", "_"): value for key, value in (settings or {}).items()}
 
+    @property
+    def has_data(self) -> bool:
+        return self._data.exists()
+
     def url(self, database: str | None = None) -> str:
         """Returns a URL for SQLAlchemy with PyMySQL, including the password."""
         password = quote(self.password, safe="")
@@ -149,7 +153,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         program = ensure_program()
         port = self._persistent_port.choose(self._label)
         _recreate_private_folder(self.data_dir / "tmp")
-        if not self._data.exists():
+        if not self.has_data:
             self._create(program)
         self._process.launch(
             [*self._command(program, self._data), f"--port={port}"],

@@ -77,6 +77,10 @@ class EmbeddedPostgres(EmbeddedDatabase):
         self._cluster = self.data_dir / "cluster"
         self._settings = dict(settings or {})
 
+    @property
+    def has_data(self) -> bool:
+        return (self._cluster / "PG_VERSION").exists()
+
     def dsn(self, database: str | None = None) -> str:
         """Returns a libpq connection string with the password."""
         return f"host={self.host} port={self.port} user={self.user} password={self.password} dbname={database or self.database}"
@@ -153,7 +157,7 @@ class EmbeddedPostgres(EmbeddedDatabase):
     def _launch(self, timeout_s: float) -> None:
         binaries = binary_dir()
         port = self._persistent_port.choose(self._label)
-        if not (self._cluster / "PG_VERSION").exists():
+        if not self.has_data:
             self._create(binaries)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]

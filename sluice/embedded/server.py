@@ -144,6 +144,11 @@ class EmbeddedDatabase(EmbeddedServer):
         return self._persistent_port.requested
 
     @property
+    @abstractmethod
+    def has_data(self) -> bool:
+        """Whether its data was created, so that a start continues with it."""
+
+    @property
     def password(self) -> str:
         """The user's password. Secret: keep it out of messages and logs."""
         try:

@@ -77,3 +77,36 @@ def test_unknown_database_is_rejected_with_the_choices(monkeypatch: pytest.Monke
     monkeypatch.setenv("SLUICE_DEMO_DATABASE", "oracle")
     with pytest.raises(ConfigError, match="SLUICE_DEMO_DATABASE=oracle is not a database of the demo; use postgres or mariadb"):
         demo_database()
+
+
+def leave_data(home: Path, kind: str) -> None:
+    """Leaves what a start with this database leaves."""
+    if kind == "mariadb":
+        (home / "database" / "data").mkdir(parents=True)
+    else:
+        (home / "database" / "cluster").mkdir(parents=True)
+        (home / "database" / "cluster" / "PG_VERSION").touch()
+
+
+@pytest.mark.parametrize(("stored", "product"), [("postgres", "PostgreSQL"), ("mariadb", "MariaDB")])
+@pytest.mark.parametrize("variable", ["", "postgres", "mariadb", "oracle"])
+def test_database_that_a_directory_has_is_stopped_whatever_the_variable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, stored: str, product: str
+) -> None:
+    leave_data(tmp_path, stored)
+    monkeypatch.setenv("SLUICE_DEMO_DATABASE", variable)
+    assert DemoEnvironment(tmp_path, Sizes(), dies_with_parent=True).shop.product == product
+
+
+@pytest.mark.parametrize(("stored", "other"), [("postgres", "mariadb"), ("mariadb", "postgres")])
+def test_directory_continues_only_with_its_own_database(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stored: str, other: str
+) -> None:
+    leave_data(tmp_path, stored)
+    for variable in ("", stored):
+        monkeypatch.setenv("SLUICE_DEMO_DATABASE", variable)
+        assert demo_database(tmp_path) == stored
+    monkeypatch.setenv("SLUICE_DEMO_DATABASE", other)
+    problem = f"SLUICE_DEMO_DATABASE={other}, but an earlier start created {tmp_path} with {stored}; unset SLUICE_DEMO_DATABASE"
+    with pytest.raises(ConfigError, match=problem):
+        demo_database(tmp_path)
