@@ -17,7 +17,6 @@ import contextlib
 import hashlib
 import os
 import platform
-import pwd
 import shutil
 import tempfile
 import zipfile
@@ -152,7 +151,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _launch(self, timeout_s: float) -> None:
         program = ensure_program()
         port = self._persistent_port.choose(self._label)
-        _recreate_private_folder(self.data_dir / "tmp")
+        process.recreate_private_folder(self.data_dir / "tmp")
         if not self.has_data:
             self._create(program)
         self._process.launch(
@@ -168,7 +167,7 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         """Creates the data directory and publishes it by a rename, so that an interrupted start leaves no incomplete one."""
         self._write_password()
         draft = self.data_dir / "data.new"
-        _recreate_private_folder(draft)
+        process.recreate_private_folder(draft)
         log_from = process.log_size(self.log_file)
         # An unnamed file: the script is too long for a pipe without a reader, and has the password's digest.
         with tempfile.TemporaryFile() as script:
@@ -254,15 +253,6 @@ def _unpack(archive: Path, folder: Path) -> None:
     program = folder / _ROOT / _PROGRAM
     if program.exists():
         program.chmod(0o755)  # a JAR does not store file modes
-
-
-def _recreate_private_folder(folder: Path) -> None:
-    """Creates an empty folder that only the server's user may read."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    if (user := process.unprivileged_user()) is not None:
-        entry = pwd.getpwnam(user)
-        os.chown(folder, entry.pw_uid, entry.pw_gid)
 
 
 def _environment() -> dict[str, str]:

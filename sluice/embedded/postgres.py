@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 from collections.abc import Mapping
@@ -128,13 +127,8 @@ class EmbeddedPostgres(EmbeddedDatabase):
 
     def _create(self, binaries: Path) -> None:
         """Creates the cluster. Removes an incomplete one from an interrupted start first."""
-        shutil.rmtree(self._cluster, ignore_errors=True)
-        self._cluster.mkdir(mode=0o700)
+        process.recreate_private_folder(self._cluster)
         self._write_password()
-        user = process.unprivileged_user()
-        if user is not None:
-            entry = pwd.getpwnam(user)
-            os.chown(self._cluster, entry.pw_uid, entry.pw_gid)
         log_from = process.log_size(self.log_file)
         # A pipe for the password: the server's user may not be permitted to open a file.
         read_end, write_end = os.pipe()
@@ -144,7 +138,9 @@ class EmbeddedPostgres(EmbeddedDatabase):
             command: list[str | Path] = [binaries / "initdb", "-D", self._cluster, "-U", self.user, "-E", "UTF8"]
             command += ["--locale-provider=builtin", "--locale=C.UTF-8", "--auth=scram-sha-256", "--no-sync", "--no-instructions"]
             command += [f"--pwfile=/dev/fd/{read_end}"]
-            child = process.spawn(command, log=self.log_file, cwd=self.data_dir, user=user, inherited=(read_end,))
+            child = process.spawn(
+                command, log=self.log_file, cwd=self.data_dir, user=process.unprivileged_user(), inherited=(read_end,)
+            )
             code = child.wait(120)
         finally:
             os.close(read_end)
