@@ -17,7 +17,6 @@ import contextlib
 import hashlib
 import os
 import platform
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 from sluice.embedded import process
 from sluice.embedded.jar_sets import MARIADB, MARIADB_VERSION
 from sluice.embedded.ports import LOOPBACK, port_is_free
@@ -77,7 +76,6 @@ _SYSTEM_TABLES = (
 # The files that a server reads. The archive also has clients, libraries, and messages in all languages.
 _UNPACKED = (_PROGRAM, *_SYSTEM_TABLES, "share/english/", "share/charsets/")
 
-_CREATE_TIMEOUT_S = 120.0
 _DROP_TIMEOUT_S = 20
 
 
@@ -168,28 +166,12 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         self._write_password()
         draft = self.data_dir / "data.new"
         process.recreate_private_folder(draft)
-        log_from = process.log_size(self.log_file)
         # An unnamed file: the script is too long for a pipe without a reader, and has the password's digest.
         with tempfile.TemporaryFile() as script:
             script.write(self._first_statements(program))
             script.seek(0)
-            child = process.spawn(
-                [*self._command(program, draft), "--skip-log-bin", "--bootstrap"],
-                log=self.log_file,
-                cwd=self.data_dir,
-                environment=_environment(),
-                user=process.unprivileged_user(),
-                stdin=script,
-            )
-            try:
-                code = child.wait(_CREATE_TIMEOUT_S)
-            finally:
-                if child.poll() is None:  # interrupted, or it hangs
-                    child.kill()
-                    child.wait(10)
-        if code != 0:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise ConnectError(f"MariaDB could not create its data in {self._data}:\n{process.log_tail(self.log_file, log_from)}")
+            command = [*self._command(program, draft), "--skip-log-bin", "--bootstrap"]
+            self._create_data(command, draft, environment=_environment(), stdin=script)
         draft.rename(self._data)
 
     def _first_statements(self, program: Path) -> bytes:

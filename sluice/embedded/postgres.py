@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 from connect.extras import require_extra
 from rest.polling import wait_until
 from sluice.embedded import process
@@ -129,7 +128,6 @@ class EmbeddedPostgres(EmbeddedDatabase):
         """Creates the cluster. Removes an incomplete one from an interrupted start first."""
         process.recreate_private_folder(self._cluster)
         self._write_password()
-        log_from = process.log_size(self.log_file)
         # A pipe for the password: the server's user may not be permitted to open a file.
         read_end, write_end = os.pipe()
         os.write(write_end, f"{self.password}\n".encode())
@@ -138,17 +136,9 @@ class EmbeddedPostgres(EmbeddedDatabase):
             command: list[str | Path] = [binaries / "initdb", "-D", self._cluster, "-U", self.user, "-E", "UTF8"]
             command += ["--locale-provider=builtin", "--locale=C.UTF-8", "--auth=scram-sha-256", "--no-sync", "--no-instructions"]
             command += [f"--pwfile=/dev/fd/{read_end}"]
-            child = process.spawn(
-                command, log=self.log_file, cwd=self.data_dir, user=process.unprivileged_user(), inherited=(read_end,)
-            )
-            code = child.wait(120)
+            self._create_data(command, self._cluster, inherited=(read_end,))
         finally:
             os.close(read_end)
-        if code != 0:
-            shutil.rmtree(self._cluster, ignore_errors=True)
-            raise ConnectError(
-                f"PostgreSQL could not create its cluster in {self._cluster}:\n{process.log_tail(self.log_file, log_from)}"
-            )
 
     def _launch(self, timeout_s: float) -> None:
         binaries = binary_dir()
