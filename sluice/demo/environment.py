@@ -23,7 +23,7 @@ from connect.spool.locks import WRITER, SpoolLock
 from rest.polling import wait_until
 from sluice.demo.compare import READERS, LakeTableReader
 from sluice.demo.shops.shop import Shop, Sizes
-from sluice.embedded import jars, process
+from sluice.embedded import jar_sets, jars, process
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.ports import LOOPBACK, free_ports
@@ -93,6 +93,17 @@ def demo_database(home: Path | None = None) -> str:
             "another --data-dir"
         )
     return chosen
+
+
+def demo_jar_sets(home: Path | None = None) -> list[str]:
+    """The names of the sets of JARs that the demo needs, by its environment variables and what is in ``home``. Raises
+    ConfigError."""
+    return [
+        *([jar_sets.KAFKA.name] if demo_uses_kafka() else []),
+        jar_sets.SPARK.name,
+        *([jar_sets.SPARK_ICEBERG.name] if demo_table_format() == "iceberg" else []),
+        *([jar_sets.MARIADB.name] if demo_database(home) == MARIADB else []),
+    ]
 
 
 def _stored_database(home: Path) -> str | None:

