@@ -33,6 +33,7 @@ def _library() -> ctypes.CDLL:
         "rd_kafka_mock_cluster_destroy": (None, [handle]),
         "rd_kafka_mock_cluster_bootstraps": (ctypes.c_char_p, [handle]),
         "rd_kafka_mock_topic_create": (ctypes.c_int, [handle, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]),
+        "rd_kafka_mock_clear_request_errors": (None, [handle, ctypes.c_int16]),
         "rd_kafka_mock_push_request_errors_array": (None, [handle, ctypes.c_int16, ctypes.c_size_t, errors]),
     }
     for name, (result, arguments) in signatures.items():
@@ -70,3 +71,7 @@ class MockKafka:
         self._library.rd_kafka_mock_push_request_errors_array(
             self._cluster, int(request), len(codes), (ctypes.c_int * len(codes))(*codes)
         )
+
+    def accept(self, request: Request) -> None:
+        """Makes the next requests of this type work again."""
+        self._library.rd_kafka_mock_clear_request_errors(self._cluster, int(request))

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from connect.config.parsing import HIDDEN
 from connect.config.providers.references import find_references
-from connect.errors import ConnectError
-from worker.config.secrets import is_secret_name, secrets_in_url
+from connect.errors import ConnectError, UnreachableError
+from worker.config.secrets import SecretMask, is_secret_name, secrets_in_url
 
 Config = Mapping[str, str | None]
 
@@ -43,7 +43,8 @@ class PluginDefinitions(Protocol):
 class ConfigMask:
     """Shows configurations without secrets: values of type PASSWORD or with a name such as ``db.password``, and those in URLs.
 
-    References to config providers stay readable. Safe for use from any thread; may block for plugins."""
+    References to config providers stay readable. Safe for use from any thread; may block for plugins. Raises UnreachableError if
+    the client's worker does not answer."""
 
     def __init__(self, plugins: PluginDefinitions) -> None:
         self._plugins = plugins
@@ -54,6 +55,12 @@ class ConfigMask:
         """Returns a configuration as those may see it who may not know its secrets."""
         secret_keys = self.secret_keys(config)
         return {key: shown_value(key, value, secret_keys) for key, value in config.items()}
+
+    def add_secrets(self, config: Config, mask: SecretMask) -> None:
+        """Has ``mask`` hide in any text what :meth:`show` hides; short numbers only where it is certain that they are secret."""
+        mask.add(config, self._password_keys(config))
+        shown = self.show(config)
+        mask.add_provided([value for key, value in config.items() if value and shown[key] == HIDDEN])
 
     def show_task(self, task_config: Mapping[str, str], connector_config: Config) -> dict[str, str]:
         """Returns a task's configuration in the same way. Values of the connector's secrets are hidden under any key."""
@@ -67,18 +74,19 @@ class ConfigMask:
 
     def secret_keys(self, config: Config) -> frozenset[str] | None:
         """Returns the keys of type PASSWORD; None if the connector's class is unknown here."""
-        own = self._keys_of(config.get(_CLASS))
-        if own is None:
+        if self._keys_of(config.get(_CLASS)) is None:
             return None
-        found = set(own)
+        found = self._password_keys(config)
         for prefix, class_name in _plugins_of(config):
-            nested = self._keys_of(class_name)
-            if nested is None:
+            if self._keys_of(class_name) is None:
                 # Unknown: everything below its prefix may be secret.
                 found |= {key for key in config if key.startswith(prefix) and not key.endswith(".type")}
-            else:
-                found |= {f"{prefix}{key}" for key in nested}
         return frozenset(found)
+
+    def _password_keys(self, config: Config) -> set[str]:
+        """Returns the keys of type PASSWORD of the plugins that are known."""
+        plugins = [("", config.get(_CLASS)), *_plugins_of(config)]
+        return {f"{prefix}{key}" for prefix, class_name in plugins for key in self._keys_of(class_name) or ()}
 
     def _keys_of(self, class_name: str | None) -> frozenset[str] | None:
         if not class_name:
@@ -88,6 +96,8 @@ class ConfigMask:
                 return self._known[class_name]
         try:
             definitions = self._plugins.plugin_config(class_name)
+        except UnreachableError:
+            raise
         except ConnectError:
             return None  # not remembered: the plugin may be installed later, or an executor be busy
         found = frozenset(str(one["name"]) for one in definitions if one.get("type") == _PASSWORD)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connect.config.connector_file import files_below, parse_connector_file
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError, UnreachableError
 from rest.client import ConnectClient
-from sluice.online.secret_keys import secret_keys_of
+from rest.security.config_mask import ConfigMask
 from worker.config.secrets import SecretMask
 
 
@@ -19,9 +18,8 @@ class OutputMask:
 
     def __init__(self) -> None:
         self._mask = SecretMask()
-        self._lock = threading.Lock()
-        self._secret_keys: dict[str, set[str]] = {}
-        """Keys of type PASSWORD by connector class."""
+        self._definitions: dict[str, Sequence[Mapping[str, Any]]] = {}
+        """Keys by plugin, as workers have returned them."""
 
     def learn_cluster(self, client: ConnectClient) -> None:
         """Learns the secrets of all connectors, and of what a worker of Sluice remembers of them. Raises the client's errors."""
@@ -33,18 +31,7 @@ class OutputMask:
         if client is None:  # nothing is remembered: a later call with a worker asks it
             self._mask.add(config)
             return
-        plugin = config.get("connector.class") or ""
-        with self._lock:
-            keys = self._secret_keys.get(plugin)
-        if keys is None:
-            try:
-                keys = secret_keys_of(client, config) if plugin else set()
-            except ConnectError:  # no worker: names of keys still tell
-                self._mask.add(config)
-                return
-            with self._lock:
-                self._secret_keys[plugin] = keys
-        self._mask.add(config, keys)
+        ConfigMask(_WorkerDefinitions(client, self._definitions)).add_secrets(config, self._mask)
 
     def learn_files(self, client: ConnectClient | None, paths: list[Path]) -> None:
         """Learns the secrets of files, and of those in folders. One that cannot be read has none that a tool could show."""
@@ -60,3 +47,19 @@ class OutputMask:
     def value(self, value: Any) -> Any:
         """Masks all texts in a value."""
         return self._mask.mask_json(value)
+
+
+class _WorkerDefinitions:
+    """The keys of a worker's plugins, each asked for once. Without an answer, a plugin has none: the names of keys still tell."""
+
+    def __init__(self, client: ConnectClient, known: dict[str, Sequence[Mapping[str, Any]]]) -> None:
+        self._client = client
+        self._known = known
+
+    def plugin_config(self, plugin: str, /) -> Sequence[Mapping[str, Any]]:
+        if plugin not in self._known:
+            try:
+                self._known[plugin] = self._client.plugin_config(plugin)
+            except UnreachableError:
+                return ()
+        return self._known[plugin]

@@ -43,18 +43,14 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
     require_extra("embedded", "sluice demo")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import MARIADB, demo_database, demo_table_format, demo_uses_cluster, demo_uses_kafka, new_home
+    from sluice.demo.environment import demo_jar_sets, demo_uses_cluster, demo_uses_kafka, new_home
     from sluice.demo.run import run_demo
     from sluice.embedded.directories import data_home
 
     demo_uses_cluster()  # raises before anything is fetched
-    kafka = ["kafka"] if demo_uses_kafka() else []
     if keep:
         _require_kafka("--keep")
-    iceberg = ["spark-iceberg"] if demo_table_format() == "iceberg" else []
-    mariadb = ["mariadb"] if demo_database() == MARIADB else []
-    for jar_set in (*kafka, "spark", *iceberg, *mariadb):
-        fetch_jars(jar_set)
+    fetch_jars(*demo_jar_sets())
     base = data_dir or data_home()
     home = base / "up" if keep else new_home(base)
     if keep:
@@ -65,7 +61,7 @@ def demo(keep: bool, seconds: float, small: bool, data_dir: Path | None, output:
         notice(f"files of the run are in {home}; the log is {home / 'worker.log'}")
         raise
     if output == "text":
-        _print_summary(result, home, keep, uses_kafka=bool(kafka))
+        _print_summary(result, home, keep, uses_kafka=demo_uses_kafka())
     print_json(result.as_json())
     return 0 if result.equal else 1
 
@@ -82,14 +78,12 @@ def up(small: bool, data_dir: Path | None, output: str) -> None:
     require_extra("embedded", "sluice up")
     from sluice.cli.setup import fetch_jars
     from sluice.demo.display import Display
-    from sluice.demo.environment import MARIADB, demo_database
+    from sluice.demo.environment import demo_jar_sets
     from sluice.demo.run import start_environment
 
     _require_kafka("sluice up")
-    mariadb = ["mariadb"] if demo_database() == MARIADB else []
-    for jar_set in ("kafka", "spark", *mariadb):
-        fetch_jars(jar_set)
     environment = _environment(data_dir, small)
+    fetch_jars(*demo_jar_sets(environment.home))
     if not environment.worker_running:
         try:
             start_environment(environment, Display()).close()

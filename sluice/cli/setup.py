@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 _SPARK_ARCHIVE = "connectors.spark.session.archive_training"
 
 
-def fetch_jars(name: str) -> None:
-    """Fetches a set of JARs, with progress on stderr, unless it is cached."""
+def fetch_jars(*names: str) -> None:
+    """Fetches sets of JARs, with progress on stderr, unless they are cached. Fetches none if one is not for this machine."""
     from sluice.embedded import jars
     from sluice.embedded.java import ensure_java
 
-    if jars.cached_jars(name) is not None:
-        return
-    require_extra("embedded", f"Fetching {jars.jar_set(name).purpose}")
-    ensure_java(notice)
-    with progress(f"Fetching {jars.jar_set(name).purpose}") as show:
-        jars.ensure_jars(name, show)
+    for name in names:
+        jars.require_machine(name)
+    for name in names:
+        if jars.cached_jars(name) is not None:
+            continue
+        require_extra("embedded", f"Fetching {jars.jar_set(name).purpose}")
+        ensure_java(notice)
+        with progress(f"Fetching {jars.jar_set(name).purpose}") as show:
+            jars.ensure_jars(name, show)
 
 
 def _prepare_spark(java: Java) -> None:
@@ -72,13 +75,14 @@ def setup(output: str, s3: bool, iceberg: bool, mariadb: bool) -> None:
     from sluice.embedded.jar_sets import JAR_SETS
     from sluice.embedded.java import ensure_java
 
-    started_at = time.monotonic()
-    with waiting("Looking for Java"):
-        java = ensure_java(notice)
     options = {"", *(["--s3"] if s3 else []), *(["--iceberg"] if iceberg else []), *(["--mariadb"] if mariadb else [])}
     wanted = {name: jar_set for name, jar_set in JAR_SETS.items() if jar_set.option in options}
     for name in wanted:
-        fetch_jars(name)
+        jars.require_machine(name)  # before Java is installed
+    started_at = time.monotonic()
+    with waiting("Looking for Java"):
+        java = ensure_java(notice)
+    fetch_jars(*wanted)
     if not class_archive.exists(java):
         notice("Preparing the embedded broker for fast startup")
         with waiting("Preparing the broker"):

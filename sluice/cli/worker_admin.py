@@ -10,7 +10,7 @@ import click
 from sluice.cli.live_names import complete_names
 from sluice.cli.output import emit, forms_option, named_option, notice, output_option, print_forms, print_json, print_names
 from sluice.cli.worker import connect_to, worker_options
-from sluice.online.connectors import require_sluice
+from sluice.online.connectors import require_sluice, shown_config
 
 if TYPE_CHECKING:
     from rest.client import ConnectClient
@@ -73,8 +73,6 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
 
     With -o name, the versions are printed, or the keys of one.
     """
-    from rest.security.config_mask import ConfigMask
-
     with connect_to(url, context_name) as client:
         if number is None:
             versions = _of_sluice(client, lambda: client.history(name))
@@ -85,7 +83,7 @@ def history(name: str, number: int | None, url: str | None, context_name: str | 
             emit(output, versions, ["version", "at", "origin", "changed"], rows)
             return
         config = _of_sluice(client, lambda: client.config_version(name, number))
-        shown = None if config is None else dict(sorted(ConfigMask(client).show(config).items()))
+        shown = None if config is None else shown_config(client, config)
     if shown is None:
         notice(f"version {number} of {name} is its deletion")
         shown = {}

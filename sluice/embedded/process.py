@@ -6,8 +6,10 @@ import contextlib
 import fcntl
 import json
 import os
+import pwd
 import queue
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +36,15 @@ _UNPRIVILEGED_USER = "nobody"
 def unprivileged_user() -> str | None:
     """Returns the user for servers that refuse to run as root: 'nobody' if this process runs as root, else None (no change)."""
     return _UNPRIVILEGED_USER if os.geteuid() == 0 else None
+
+
+def recreate_private_folder(folder: Path) -> None:
+    """Creates an empty folder that only the user of servers may read. Deletes what is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    if (user := unprivileged_user()) is not None:
+        entry = pwd.getpwnam(user)
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
 
 
 @dataclass(frozen=True, slots=True)

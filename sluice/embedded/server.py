@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import signal
+import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import IO, ClassVar, Self
 
-from connect.errors import IllegalStateError
+from connect.errors import ConnectError, IllegalStateError
 from sluice.embedded import process
 from sluice.embedded.ports import LOOPBACK, PersistentPort
 from sluice.embedded.server_process import ServerProcess
+
+_CREATE_TIMEOUT_S = 120.0
 
 
 class EmbeddedServer(ABC):
@@ -144,6 +149,11 @@ class EmbeddedDatabase(EmbeddedServer):
         return self._persistent_port.requested
 
     @property
+    @abstractmethod
+    def has_data(self) -> bool:
+        """Whether its data was created, so that a start continues with it."""
+
+    @property
     def password(self) -> str:
         """The user's password. Secret: keep it out of messages and logs."""
         try:
@@ -159,3 +169,34 @@ class EmbeddedDatabase(EmbeddedServer):
         """Stores the requested password, else a random one."""
         self._password_file.touch(mode=0o600)
         self._password_file.write_text(self._requested_password or secrets.token_urlsafe(18), encoding="utf-8")
+
+    def _create_data(
+        self,
+        command: Sequence[str | Path],
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        inherited: Sequence[int] = (),
+    ) -> None:
+        """Runs the program that creates the server's data in ``folder``. Nothing of it remains after an error: ConnectError with
+        the end of the log if the program fails or takes too long."""
+        log_from = process.log_size(self.log_file)
+        user = process.unprivileged_user()
+        child = process.spawn(
+            command, log=self.log_file, cwd=self.data_dir, environment=environment, user=user, stdin=stdin, inherited=inherited
+        )
+        failure = f"{self.name} could not create its data in {self.data_dir}"
+        is_created = False
+        try:
+            is_created = child.wait(_CREATE_TIMEOUT_S) == 0
+        except subprocess.TimeoutExpired:
+            failure += f" within {_CREATE_TIMEOUT_S:g} s; start it again when the machine and its disk are less busy"
+        finally:
+            if child.poll() is None:  # it hangs, or this process was interrupted
+                os.killpg(child.pid, signal.SIGKILL)  # initdb has child processes
+                child.wait(10)
+            if not is_created:
+                shutil.rmtree(folder, ignore_errors=True)
+        if not is_created:
+            raise ConnectError(f"{failure}. {self.log_file} ends with:\n{process.log_tail(self.log_file, log_from)}")

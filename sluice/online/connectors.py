@@ -52,8 +52,6 @@ def connector_row(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
     """Returns what ``sluice describe`` shows of a connector, without secrets in its config. Raises the client's errors."""
-    from rest.security.config_mask import ConfigMask
-
     config = client.config(name)
     status = client.status(name)
     return {
@@ -61,10 +59,17 @@ def describe_connector(client: ConnectClient, name: str) -> dict[str, Any]:
         "type": status.get("type"),
         "connector": status["connector"],
         "tasks": status["tasks"],
-        "config": dict(sorted(ConfigMask(client).show(config).items())),
+        "config": shown_config(client, config),
         "topics": _unless_refused(lambda: client.topics(name)),
         "offsets": _unless_refused(lambda: client.offsets(name)),
     }
+
+
+def shown_config(client: ConnectClient, config: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Returns a config without secrets, in the order of its keys."""
+    from rest.security.config_mask import ConfigMask
+
+    return dict(sorted(ConfigMask(client).show(config).items()))
 
 
 def require_sluice(client: ConnectClient, call: Callable[[], T], otherwise: str) -> T:

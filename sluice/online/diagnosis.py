@@ -9,7 +9,7 @@ from typing import Any
 
 from connect.errors import ConnectError, NotFoundError, UnreachableError
 from rest.client import ConnectClient, lacks_resource
-from sluice.online.secret_keys import secret_keys_of
+from rest.security.config_mask import ConfigMask
 from worker.config.secrets import SecretMask
 from worker.observability.diagnosis.problem import Problem
 from worker.observability.diagnosis.rules import diagnose
@@ -56,14 +56,11 @@ def _diagnose_apache(client: ConnectClient, name: str | None) -> Diagnosis:
     expanded = client.connectors_expanded("status", "info")
     if name is not None and name not in expanded:
         raise NotFoundError(f"Connector {name} not found")
-    mask, secret_keys = SecretMask(), dict[str, set[str]]()
+    mask, config_mask = SecretMask(), ConfigMask(client)
     connectors = []
     for one, found in sorted(expanded.items()):
         config = found.get("info", {}).get("config", {})
-        plugin = str(config.get("connector.class"))
-        if plugin not in secret_keys:
-            secret_keys[plugin] = secret_keys_of(client, config)
-        mask.add(config, secret_keys[plugin])
+        config_mask.add_secrets(config, mask)
         has_offsets = _has_offsets(client, one, found) if name in (None, one) else None
         connectors.append(ConnectorSnapshot.of_json(one, found, has_offsets=has_offsets))
     classes = _plugins(client)

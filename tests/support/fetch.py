@@ -4,7 +4,8 @@ tests.support.fetch``."""
 from __future__ import annotations
 
 from sluice.embedded import mariadb
-from sluice.embedded.jars import ensure_jars
+from sluice.embedded.jar_sets import MARIADB
+from sluice.embedded.jars import ensure_jars, runs_here
 from tests.support import chromium, registry
 from tests.support.jar_sets import DEBEZIUM
 
@@ -14,7 +15,7 @@ def main() -> None:
     ensure_jars("spark-iceberg")
     ensure_jars(DEBEZIUM)
     registry.ensure_program()
-    if mariadb.this_machine() == mariadb.MACHINE:
+    if runs_here(MARIADB):
         mariadb.ensure_program()
     chromium.ensure_chromium()
 

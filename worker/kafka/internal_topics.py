@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from connect.errors import ConfigError, ConnectError, UnreachableError
 from worker.kafka.clients import UNAUTHORIZED, LastReport, kafka_error, make_admin
+from worker.kafka.topic_creation import NewTopicSpec
+from worker.kafka.topic_creator import create_topic
 
 T = TypeVar("T")
 
@@ -101,6 +103,11 @@ class InternalTopics:
                 key=topic.setting,
             )
         return partitions
+
+    def create(self, topic: str, spec: NewTopicSpec, timeout_s: float) -> None:
+        """Creates a topic, of any policy, unless it exists. Raises like :meth:`begin_offsets`."""
+        self._forget_reports()
+        create_topic(self._admin, topic, spec, f"creating topic {topic}", self._bootstrap, max(0.05, timeout_s))
 
     def begin_offsets(self, topic: str, partitions: int, timeout_s: float) -> dict[int, int]:
         """Returns the first offset of each partition. Raises ConnectError; UnreachableError for temporary errors."""
@@ -217,8 +224,11 @@ class InternalTopics:
     def _answer(self, future: Future[T], timeout_s: float = _TIMEOUT_S) -> T:
         """Raises KafkaException, or UnreachableError if there is no answer."""
         try:
-            answer = future.result(timeout_s + 1)
-            self._report.worked()
-            return answer
+            failure = future.exception(timeout_s + 1)
         except TimeoutError as e:
             raise UnreachableError(f"the broker at {self._bootstrap} did not answer within {timeout_s:g} s") from e
+        if failure is not None:
+            # Not the failure itself: the future would be on its traceback, a cycle that keeps the client open for a while.
+            raise type(failure)(*failure.args)
+        self._report.worked()
+        return future.result(0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from connect.backoff import Backoff
 from connect.errors import ConnectError, RetriableError, UnreachableError
@@ -15,52 +16,38 @@ from worker.kafka.internal_topics import InternalTopics
 from worker.kafka.log_writer import LogWriter
 from worker.kafka.range_consumer import read_range
 from worker.kafka.stored_records import reader_settings
-from worker.kafka.topic_creation import NewTopicSpec, uniform_rules
-from worker.kafka.topic_creator import TopicCreator
+from worker.kafka.topic_creation import NewTopicSpec
+
+T = TypeVar("T")
 
 _BATCH = 500
 _RETRY_FIRST_S, _RETRY_MAX_S = 0.1, 1.0
+_LeftTime = Callable[[], float]
+"""Returns the seconds that are left."""
 
 
 class KafkaOwnedTopic:
-    """Partition 0 of a topic. Reading and creating use clients of their own; the writer stays until the topic is closed."""
+    """Partition 0 of a topic. One client looks it up and creates it while the task starts, another one reads; the writer stays
+    until the topic is closed."""
 
     def __init__(self, topic: str, settings: OwnedTopicSettings) -> None:
         self._topic = topic
         self._settings = settings
-        self._bootstrap = settings.producer["bootstrap.servers"]
+        self._admin: InternalTopics | None = None
         self._writer: LogWriter | None = None
 
     def exists(self) -> bool:
-        return self._has_partition(self._new_admin())
-
-    def _new_admin(self) -> InternalTopics:
-        return InternalTopics(self._settings.producer)
-
-    def _has_partition(self, admin: InternalTopics) -> bool:
-        """Returns False if the topic does not exist. Raises ConnectError for more partitions, whose records have no order."""
-        count = admin.count_partitions(self._topic, self._settings.query_timeout_s)
-        if count is not None and count > 1:
-            raise ConnectError(f"topic {self._topic} has {count} partitions; expected one, so that its records have an order")
-        return count is not None
+        return self._retry("looking for", self._settings.query_timeout_s, self._has_partition)
 
     def create(self, configs: Mapping[str, str]) -> None:
-        if self.exists():
+        self._retry("creating", self._settings.create_timeout_s, lambda left_s: self._create_if_missing(configs, left_s))
+
+    def _create_if_missing(self, configs: Mapping[str, str], left_s: _LeftTime) -> None:
+        if self._has_partition(left_s):
             return
-        creator = TopicCreator(self._settings.producer, uniform_rules(NewTopicSpec(1, -1, configs)), "the task")
-        deadline, pause = time.monotonic() + self._settings.create_timeout_s, threading.Event()
-        if not creator.ensure(self._topic, lambda wait_s: pause.wait(wait_s) or time.monotonic() >= deadline):
-            raise UnreachableError(
-                f"topic {self._topic} was not created within {self._settings.create_timeout_s:g} s: no Kafka broker answers at "
-                f"{self._bootstrap}"
-            )
-        admin = self._new_admin()
-        while not self._has_partition(admin):  # brokers show it a little later
-            if time.monotonic() >= deadline:
-                raise UnreachableError(
-                    f"topic {self._topic} was created, but the broker at {self._bootstrap} does not show it yet"
-                )
-            pause.wait(_RETRY_FIRST_S)
+        self._topics.create(self._topic, NewTopicSpec(1, -1, configs), left_s())
+        if not self._has_partition(left_s):  # brokers show it a little later
+            raise UnreachableError("it was created, but the broker does not show it yet")
 
     def is_empty(self) -> bool:
         first, end = self._offsets()
@@ -82,18 +69,40 @@ class KafkaOwnedTopic:
     def _offsets(self) -> tuple[int, int]:
         """Returns the first and the next offset, which are equal if the topic does not exist. Waits while a new topic gets its
         leader."""
-        admin, timeout_s = self._new_admin(), self._settings.query_timeout_s
-        deadline, pause, backoff = time.monotonic() + timeout_s, threading.Event(), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
-        if not self._has_partition(admin):
+        return self._retry("looking at the offsets of", self._settings.query_timeout_s, self._read_offsets)
+
+    def _read_offsets(self, left_s: _LeftTime) -> tuple[int, int]:
+        if not self._has_partition(left_s):
             return 0, 0
+        first = self._topics.begin_offsets(self._topic, 1, left_s())[0]
+        return first, self._topics.end_offsets(self._topic, 1, left_s(), committed=True)[0]
+
+    @property
+    def _topics(self) -> InternalTopics:
+        if self._admin is None:
+            self._admin = InternalTopics(self._settings.producer)
+        return self._admin
+
+    def _has_partition(self, left_s: _LeftTime) -> bool:
+        """Returns False if the topic does not exist. Raises ConnectError for more partitions, whose records have no order."""
+        count = self._topics.count_partitions(self._topic, left_s())
+        if count is not None and count > 1:
+            raise ConnectError(f"topic {self._topic} has {count} partitions; expected one, so that its records have an order")
+        return count is not None
+
+    def _retry(self, doing: str, timeout_s: float, attempt: Callable[[_LeftTime], T]) -> T:
+        """Returns the result of an attempt, which gets the time that is left. Repeats it after temporary errors."""
+        deadline, pause, backoff = time.monotonic() + timeout_s, threading.Event(), Backoff(_RETRY_FIRST_S, _RETRY_MAX_S)
         while True:
             try:
-                first = admin.begin_offsets(self._topic, 1, timeout_s)[0]
-                return first, admin.end_offsets(self._topic, 1, timeout_s, committed=True)[0]
-            except UnreachableError:
-                if time.monotonic() >= deadline:
-                    raise
-            pause.wait(backoff.next_delay_s())
+                return attempt(lambda: max(0.0, deadline - time.monotonic()))
+            except UnreachableError as e:
+                delay_s = backoff.next_delay_s()
+                if time.monotonic() + delay_s >= deadline:
+                    raise UnreachableError(
+                        f"{doing} topic {self._topic} did not succeed within {timeout_s:g} s: {e.message}"
+                    ) from e
+            pause.wait(delay_s)
 
     def append(self, values: Sequence[bytes]) -> None:
         if self._writer is None:
@@ -104,10 +113,12 @@ class KafkaOwnedTopic:
 
     def serve(self) -> None:
         """Handles what the writer's client reports, without waiting. Called now and then while the topic is open."""
+        self._admin = None  # the task has started, and will hardly need it again
         if self._writer is not None:
             self._writer.serve()
 
     def close(self) -> None:
+        self._admin = None
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from connect.errors import ConnectError, UnreachableError
 from worker.kafka.clients import kafka_error, make_admin
-from worker.kafka.topic_creation import TopicCreationRules
+from worker.kafka.topic_creation import NewTopicSpec, TopicCreationRules
 
 log = logging.getLogger(__name__)
 
@@ -60,20 +60,29 @@ class TopicCreator:
         except KafkaException as e:
             raise kafka_error(e.args[0], f"looking for topic {topic}", self._bootstrap) from e
         spec = self._rules.spec_for(topic)
-        what = f"creating topic {topic} as {self._setting} says"
-        new = NewTopic(
-            topic, num_partitions=spec.partitions, replication_factor=spec.replication_factor, config=dict(spec.configs)
-        )
-        try:
-            self._admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S + 5)
-        except KafkaException as e:
-            error = e.args[0]
-            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return
-            found = kafka_error(error, what, self._bootstrap)
-            raise (UnreachableError(found.message) if error.code() in _TEMPORARY else found) from e
-        except ValueError as e:
-            raise ConnectError(f"{what}: {e}") from e  # a number that the client itself rejects
-        except TimeoutError as e:
-            raise UnreachableError(f"creating topic {topic}: the broker at {self._bootstrap} did not answer") from e
-        log.info("Created topic %s: %s", topic, spec)
+        create_topic(self._admin, topic, spec, f"creating topic {topic} as {self._setting} says", self._bootstrap, _TIMEOUT_S)
+
+
+def create_topic(admin: AdminClient, topic: str, spec: NewTopicSpec, what: str, bootstrap: str, timeout_s: float) -> None:
+    """Creates a topic unless it exists; blocks for a second longer than the time at most. ``what`` begins error messages.
+
+    Raises ConnectError if the broker rejects the request, UnreachableError for temporary errors.
+    """
+    new = NewTopic(topic, num_partitions=spec.partitions, replication_factor=spec.replication_factor, config=dict(spec.configs))
+    try:
+        admin.create_topics([new], request_timeout=timeout_s)[topic].result(timeout_s + 1)
+    except KafkaException as e:
+        error = e.args[0]
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        raise _creation_error(error, what, bootstrap) from e
+    except ValueError as e:
+        raise ConnectError(f"{what}: {e}") from e  # a number that the client itself rejects
+    except TimeoutError as e:
+        raise UnreachableError(f"{what}: the broker at {bootstrap} did not answer within {timeout_s:g} s") from e
+    log.info("Created topic %s: %s", topic, spec)
+
+
+def _creation_error(error: KafkaError, what: str, bootstrap: str) -> ConnectError:
+    found = kafka_error(error, what, bootstrap)
+    return UnreachableError(found.message) if error.code() in _TEMPORARY else found

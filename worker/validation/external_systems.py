@@ -110,15 +110,19 @@ class _SystemCall:
     def test(self) -> dict[str, Any]:
         started = time.monotonic()
         steps: list[ConnectionStep] = []
+        system: ExternalSystem | None = None
         try:
-            with self._system() as system:
-                steps.extend(system.test_connection())
+            system = self._connector.external_system(self._config)
+            if system is not None:
+                with self._bounded(system):
+                    steps.extend(system.test_connection())
             if self._ended_early() and steps and steps[-1].state is StepState.FAILED:
                 steps.append(self._early_step(steps))  # the step says only that it was cancelled
-        except _NoSystemError:
-            raise
         except Exception as e:
             steps.append(self._early_step(steps) if self._ended_early() else _failed_step(e, steps, self._mask))
+        else:
+            if system is None:
+                raise self._unsupported()
         states = {step.state for step in steps}
         worst_first = (StepState.FAILED, StepState.WARNING, StepState.PASSED)
         answer = self._mask.mask_json(
@@ -135,7 +139,10 @@ class _SystemCall:
         """A table whose name contains a secret is left out: its masked name would select nothing."""
         mask = self._mask
         try:
-            with self._system() as system:
+            system = self._connector.external_system(self._config)
+            if system is None:
+                raise self._unsupported()
+            with self._bounded(system):
                 found = system.data_collections()
         except Exception as e:
             if self._cancellation.is_cancelled:
@@ -151,16 +158,16 @@ class _SystemCall:
             "keys": _capabilities(self._connector)["collection_keys"],
         }
 
+    def _unsupported(self) -> UnsupportedError:
+        return UnsupportedError(f"{_name(self._connector)} has no connection test for this configuration")
+
     @contextmanager
-    def _system(self) -> Iterator[ExternalSystem]:
-        """Opens the system, cancels its calls when the time is over or nobody waits for the answer, and closes it."""
-        system = self._connector.external_system(self._config)
-        if system is None:
-            raise _NoSystemError(f"{_name(self._connector)} has no connection test for this configuration")
+    def _bounded(self, system: ExternalSystem) -> Iterator[None]:
+        """Cancels the system's calls when the time is over or nobody waits for the answer, and closes it."""
         canceller = threading.Thread(target=self._cancel_early, args=(system,), name="connection-test-deadline", daemon=True)
         canceller.start()
         try:
-            yield system
+            yield
         finally:
             self._cancellation.end()
             canceller.join(_CANCELLER_JOIN_S)
@@ -186,10 +193,6 @@ class _SystemCall:
             suggestion="Check that the address is right, and that the system is not overloaded",
         )
         return ConnectionStep("Time limit", findings=(finding,))
-
-
-class _NoSystemError(UnsupportedError):
-    pass
 
 
 def _failed_step(error: Exception, steps: list[ConnectionStep], mask: SecretMask) -> ConnectionStep:

@@ -127,6 +127,24 @@ def test_up_runs_until_down_and_continues_after_a_restart(tmp_path: Path) -> Non
         start("down", home=tmp_path).communicate(timeout=90)
 
 
+@pytest.mark.timeout(300)
+def test_down_stops_the_database_that_up_started_without_its_variable(tmp_path: Path) -> None:
+    def run(*arguments: str, **environment: str) -> tuple[int, str]:
+        process = start(*arguments, home=tmp_path, **{"SLUICE_DEMO_DATABASE": "", **environment})
+        _, errors = process.communicate(timeout=200)
+        return process.returncode, errors
+
+    try:
+        assert run("up", "--small", SLUICE_DEMO_DATABASE="mariadb")[0] == 0
+        code, errors = run("up", "--small", SLUICE_DEMO_DATABASE="postgres")
+        assert (code, "SLUICE_DEMO_DATABASE=postgres, but an earlier start created" in errors) == (2, True), errors
+        assert any("mariadbd" in command for command in left_running(tmp_path))
+        assert run("down")[0] == 0
+        assert not left_running(tmp_path)
+    finally:
+        run("down")
+
+
 @pytest.mark.timeout(120)
 def test_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     process = start("demo", "--small", home=tmp_path)

@@ -200,6 +200,21 @@ def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedMariaDB) -
     assert not broken.running
 
 
+def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
+    own: EmbeddedMariaDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluice.embedded.server._CREATE_TIMEOUT_S", 0.0)
+    message = f"^MariaDB could not create its data in {own.data_dir} within 0 s; start it again .*{own.log_file} ends with"
+    with pytest.raises(ConnectError, match=message):
+        own.start()
+    assert not {"data", "data.new"} & {path.name for path in own.data_dir.iterdir()}
+    own_processes = [one for one in psutil.process_iter(["cmdline"]) if str(own.data_dir) in str(one.info["cmdline"])]
+    assert not psutil.wait_procs(own_processes, timeout=30)[1]
+    monkeypatch.undo()
+    own.start()
+    assert own.answers()
+
+
 def test_incomplete_database_is_recreated_and_temporary_files_are_removed(own: EmbeddedMariaDB) -> None:
     for incomplete in ("data.new/mysql", "tmp/#sql-1"):
         (own.data_dir / incomplete).mkdir(parents=True)

@@ -149,6 +149,21 @@ def test_failed_start_reports_the_log_and_leaves_nothing(own: EmbeddedPostgres) 
     own.start()
 
 
+def test_creation_that_takes_too_long_is_ended_with_an_error_and_leaves_nothing(
+    own: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluice.embedded.server._CREATE_TIMEOUT_S", 0.0)
+    message = f"^PostgreSQL could not create its data in {own.data_dir} within 0 s; start it again .*{own.log_file} ends with"
+    with pytest.raises(ConnectError, match=message):
+        own.start()
+    assert not {"cluster"} & {path.name for path in own.data_dir.iterdir()}
+    own_processes = [one for one in psutil.process_iter(["cmdline"]) if str(own.data_dir) in str(one.info["cmdline"])]
+    assert not psutil.wait_procs(own_processes, timeout=30)[1]
+    monkeypatch.undo()
+    own.start()
+    assert own.answers()
+
+
 def test_incomplete_cluster_is_recreated(own: EmbeddedPostgres) -> None:
     (own.data_dir / "cluster" / "base").mkdir(parents=True)
     own.start()

@@ -68,5 +68,18 @@ def test_mariadb(mariadb: EmbeddedMariaDB, mariadb_database: str) -> None:
         url = f"jdbc:mariadb://{mariadb.host}:{mariadb.port}/{mariadb_database}"
         config = {"connection.url": url, "connection.user": mariadb.user, "connection.password": mariadb.password}
         check(config, mariadb_database)
-        assert tables_with_statistics(config) >= {f"{mariadb_database}.orders", f"{mariadb_database}.notes"}
-        assert tables_with_statistics(config, catalog="no_such_database") == set()
+        own = {f"{mariadb_database}.orders", f"{mariadb_database}.notes"}
+        other = f"{mariadb_database}x"
+        mariadb.create_database(other)
+        try:
+            cursor.execute(f"create table {other}.more (id int)")
+            assert tables_with_statistics(config) >= own | {f"{other}.more"}
+            literal = mariadb_database.replace("_", r"\_")
+            for key in ("catalog", "schema"):
+                assert tables_with_statistics(config, **{key: mariadb_database[:-1] + "_"}) == own
+                assert tables_with_statistics(config, **{key: literal}) == own
+                assert tables_with_statistics(config, **{key: literal.replace(r"\_", r"\%", 1)}) == set()
+                assert tables_with_statistics(config, **{key: f"{literal}%"}) == own | {f"{other}.more"}
+            assert tables_with_statistics(config, catalog="%", schema=other) == {f"{other}.more"}
+        finally:
+            mariadb.drop_database(other)

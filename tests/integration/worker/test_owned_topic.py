@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakSet
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from connect.errors import ConnectError, UnreachableError
+from connect.errors import ConnectError
 from connect.source import OwnedTopicSettings
 from connectors.mysql.history_keys import HistorySettings
 from connectors.mysql.schema.ddl import DdlContext, apply
 from connectors.mysql.schema.history.history import SchemaHistory, open_store
 from connectors.mysql.schema.model import TableId
 from sluice.embedded.broker import EmbeddedBroker
-from sluice.embedded.ports import free_ports
+from worker.kafka import clients, internal_topics, topic_creator
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.internal_topics import InternalTopics
 from worker.kafka.owned_topic import KafkaOwnedTopic
 
 
-def opened(bootstrap: str, topic: str, *, query_timeout_s: float = 10.0) -> KafkaOwnedTopic:
+def opened(bootstrap: str, topic: str) -> KafkaOwnedTopic:
     client = {"bootstrap.servers": bootstrap}
-    return KafkaOwnedTopic(topic, OwnedTopicSettings(client, {**client, "delivery.timeout.ms": "30000"}, query_timeout_s))
+    return KafkaOwnedTopic(topic, OwnedTopicSettings(client, client, query_timeout_s=10.0))
 
 
 def test_topic_is_created_once_with_one_partition_and_the_configs(
@@ -61,14 +64,33 @@ def test_topic_with_more_partitions_is_refused(broker: EmbeddedBroker, unique_na
         topic.close()
 
 
-def test_broker_that_does_not_answer_is_named() -> None:
-    (free_port,) = free_ports(1)
-    topic = opened(f"127.0.0.1:{free_port}", "history", query_timeout_s=0.5)
+def test_one_client_looks_up_and_creates_the_topic_until_the_task_has_started(
+    broker: EmbeddedBroker, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admins: WeakSet[AdminClient] = WeakSet()
+    made = list[None]()
+
+    def make_admin(java: Mapping[str, str], **more: Any) -> AdminClient:
+        made.append(None)
+        admins.add(client := clients.make_admin(java, **more))
+        return client
+
+    for module in (internal_topics, topic_creator):
+        monkeypatch.setattr(module, "make_admin", make_admin)
+    topic = opened(broker.bootstrap, unique_name("owned"))
     try:
-        with pytest.raises(UnreachableError, match=f"no Kafka broker answers at 127.0.0.1:{free_port}"):
-            topic.exists()
+        assert not topic.exists()
+        topic.create({})
+        assert (topic.exists(), topic.is_empty(), list(topic.read())) == (True, True, [])
+        assert len(made) == 1
+        topic.append([b"1"])
+        topic.serve()
+        assert not admins
+        assert not topic.is_empty()
+        assert len(made) == 2
     finally:
         topic.close()
+    assert not admins
 
 
 def test_schema_history_is_recovered_from_its_topic(broker: EmbeddedBroker, unique_name: Callable[[str], str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.core import ParameterSource
 from mcp import Client
 
+from connect.errors import NotFoundError, UnreachableError
 from connect.plugins import Plugins
 from rest.client import ConnectClient
 from sluice.assistant.commands import CommandResult, CommandRunner
@@ -89,6 +90,49 @@ def test_secrets_of_a_class_that_was_first_seen_offline_are_still_asked_from_the
     mask.learn_files(None, [tmp_path])
     mask.learn_cluster(cast(ConnectClient, _Worker()))
     assert mask.text("the code is pl4nted") == "the code is [hidden]"
+
+
+class _Plugins(_Worker):
+    """Knows a connector without secrets, and a transformation with one. May be down."""
+
+    config = {
+        "connector.class": "Source",
+        "transforms": "sign",
+        "transforms.sign.type": "Sign",
+        "transforms.sign.code": "pl4nted",
+    }
+    is_down = False
+
+    def plugin_config(self, plugin: str) -> list[dict[str, str]]:
+        if self.is_down:
+            raise UnreachableError("nobody answers")
+        if plugin not in ("Source", "Sign"):
+            raise NotFoundError(f"no plugin {plugin}")
+        return super().plugin_config(plugin) if plugin == "Sign" else []
+
+
+def test_secrets_of_transformations_and_values_of_unknown_plugins_are_hidden() -> None:
+    mask, worker = OutputMask(), cast(ConnectClient, _Plugins())
+    mask.learn_cluster(worker)
+    mask.learn_config(worker, {"connector.class": "Gone", "code": "unkn0wn", "topics": "orders"})
+    assert mask.text("pl4nted, unkn0wn, orders, Gone") == "[hidden], [hidden], orders, Gone"
+
+
+def test_worker_that_was_down_is_asked_again() -> None:
+    mask, plugins = OutputMask(), _Plugins()
+    worker = cast(ConnectClient, plugins)
+    plugins.is_down = True
+    config = {**plugins.config, "file": "orders.txt"}
+    mask.learn_config(worker, config)
+    assert mask.text("pl4nted in orders.txt") == "pl4nted in orders.txt"
+    plugins.is_down = False
+    mask.learn_config(worker, config)
+    assert mask.text("pl4nted in orders.txt") == "[hidden] in orders.txt"
+    plugins.is_down = True
+    mask.learn_config(
+        worker, {**config, "transforms.sign.code": "s3cond", "transforms": "sign,new", "transforms.new.type": "New"}
+    )
+    assert mask.text("s3cond") == "[hidden]"
 
 
 class _Recorder(CommandRunner):

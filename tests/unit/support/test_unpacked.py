@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from connect.errors import ConfigError, ConnectError
+from sluice.cli import COMMANDS
+from sluice.cli.app import build
+from sluice.cli.errors import run
 from sluice.embedded import jars, mariadb
 from sluice.embedded.jar_sets import MARIADB, Jar, JarSet
 from sluice.embedded.unpacked import ensure_unpacked
@@ -64,11 +67,20 @@ def test_interrupted_unpacking_leaves_nothing(archive: Path, tmp_path: Path) -> 
     assert (ensure_unpacked(ZIPPED, "zipped-1", "bin/program", unzip) / "bin" / "program").is_file()
 
 
-def test_mariadb_is_rejected_on_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mariadb_is_rejected_on_another_machine_before_anything_is_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(ConfigError, match="is for Linux x86_64, and this machine is Linux aarch64"):
+    message = "the embedded MariaDB 11.4.5 is for Linux x86_64, and this machine is Linux aarch64"
+    with pytest.raises(ConfigError, match=message):
         mariadb.ensure_program()
+    monkeypatch.setenv("SLUICE_DEMO_DATABASE", "mariadb")
+    for words in (["setup", "--mariadb"], ["demo", "--data-dir", str(tmp_path)], ["up", "--data-dir", str(tmp_path)]):
+        assert run(build(COMMANDS), words) == 2
+        assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_files_that_the_server_reads_are_unpacked_from_mariadbs_archive(tmp_path: Path) -> None:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from connect import SourceRecord, SourceTask
 from connect.errors import UnreachableError
+from connect.record import TopicPartition
+from connect.sink import OffsetRange
 from connect.source import OwnedTopicSettings
-from tests.mock_kafka import MockKafka
+from tests.mock_kafka import MockKafka, Request
 from tests.unit.worker.executors.conftest import MemoryServices
 from tests.unit.worker.source.source_rig import TASK_ID, Rig
 from tests.unit.worker.tasks.task_listener import Listener
+from worker.kafka import internal_topics
 from worker.kafka.owned_topic import KafkaOwnedTopic
+from worker.kafka.range_consumer import read_range
+from worker.kafka.stored_records import reader_settings
 from worker.source.owned_topics import OwnedTopics
 from worker.source.runtime import FlushTiming
 from worker.source.task import SourceWorkerTask
@@ -45,15 +53,16 @@ class Keeper(SourceTask):
     def stop(self) -> None: ...
 
 
-def client_threads() -> int:
-    """The number of threads of Kafka clients in this process."""
-    count = 0
+def client_threads() -> set[str]:
+    """The main threads of Kafka clients in this process. Those for brokers come and go, also of clients that other tests left."""
+    found = set()
     for thread in Path("/proc/self/task").iterdir():
         try:
-            count += (thread / "comm").read_text().startswith("rdk:")
+            if (thread / "comm").read_text().startswith("rdk:main"):
+                found.add(thread.name)
         except OSError:
             continue  # it has ended
-    return count
+    return found
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -77,17 +86,91 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
         task.start()
         wait_for(lambda: "running" in listener.said)
     wait_for(lambda: f"No Kafka broker answers at {kafka.bootstrap}" in caplog.text)
-    assert client_threads() > before
+    assert client_threads() - before
     task.stop()
     assert task.join(time.monotonic() + 30)
-    wait_for(lambda: client_threads() <= before)
+    wait_for(lambda: not client_threads() - before)
 
 
-def test_append_ends_in_time_when_no_broker_answers() -> None:
-    """The worker's producers wait for brokers as long as it takes."""
-    topic = KafkaOwnedTopic(
-        "history", settings("127.0.0.1:1", **{"delivery.timeout.ms": "2147483647"})._replace(append_timeout_s=0.5)
-    )
-    with pytest.raises(UnreachableError, match=r"history.*127\.0\.0\.1:1"):
-        topic.append([b"1", b"2"])
+def test_record_whose_append_failed_is_not_written_later() -> None:
+    """The worker's producers try as long as it takes."""
+    with MockKafka() as kafka:
+        kafka.create_topic("history")
+        kafka.refuse(Request.PRODUCE, *[KafkaError.NOT_LEADER_FOR_PARTITION] * 10_000)
+        never = {"delivery.timeout.ms": "2147483647", "enable.idempotence": "false"}
+        topic = KafkaOwnedTopic("history", settings(kafka.bootstrap, **never)._replace(append_timeout_s=0.5))
+        with pytest.raises(UnreachableError, match=f"history.*{kafka.bootstrap}"):
+            topic.append([b"1"])
+        assert topic._writer is not None
+        waiting = topic._writer._waiting
+
+        def has_failed() -> bool:
+            topic.serve()
+            return not waiting
+
+        wait_for(has_failed)
+        kafka.accept(Request.PRODUCE)
+        topic.close()
+        topic = KafkaOwnedTopic("history", settings(kafka.bootstrap))
+        topic.append([b"2"])
+        reader = reader_settings({"bootstrap.servers": kafka.bootstrap})
+        wanted = OffsetRange(TopicPartition("history", 0), 0, 1)
+        (first,) = [one.value() for batch in read_range(reader, wanted, 10) for one in batch]
+        assert first == b"2"
+        topic.close()
+
+
+class _StartingCluster:
+    """An admin client of a cluster without a controller, which creates no topic yet."""
+
+    def __init__(self) -> None:
+        self.timeouts_s = list[float]()
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
+        return self._refusal(request_timeout, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    def create_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
+        return self._refusal(request_timeout, KafkaError.NOT_CONTROLLER)
+
+    def _refusal(self, timeout_s: float, code: int) -> dict[str, Future[Any]]:
+        self.timeouts_s.append(timeout_s)
+        future: Future[Any] = Future()
+        future.set_exception(KafkaException(KafkaError(code)))
+        return {"history": future}
+
+
+def test_topic_that_cannot_be_created_is_tried_again_within_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _StartingCluster()
+    monkeypatch.setattr(internal_topics, "make_admin", lambda *_, **__: cluster)
+    topic = KafkaOwnedTopic("history", settings("b:1")._replace(create_timeout_s=0.5))
+    with pytest.raises(
+        UnreachableError, match=r"^creating topic history did not succeed within 0\.5 s: creating topic history.*NOT_CONTROLLER"
+    ):
+        topic.create({})
+    assert len(cluster.timeouts_s) > 2  # more than one attempt
+    assert max(cluster.timeouts_s) <= 0.5
+    assert cluster.timeouts_s == sorted(cluster.timeouts_s, reverse=True)  # what is left of it
+
+
+@pytest.mark.parametrize(
+    ("call", "doing"),
+    [
+        (KafkaOwnedTopic.exists, "looking for"),
+        (KafkaOwnedTopic.is_empty, "looking at the offsets of"),
+        (lambda topic: list(topic.read()), "looking at the offsets of"),
+        (lambda topic: topic.create({}), "creating"),
+    ],
+)
+def test_broker_that_does_not_answer_is_named_with_the_topic_and_the_time(
+    call: Callable[[KafkaOwnedTopic], object], doing: str
+) -> None:
+    topic = KafkaOwnedTopic("history", settings("127.0.0.1:1")._replace(query_timeout_s=0.3, create_timeout_s=0.3))
+    with pytest.raises(
+        UnreachableError,
+        match=rf"^{doing} topic history did not succeed within 0\.3 s: .*no Kafka broker answers at 127\.0\.0\.1:1 ",
+    ):
+        call(topic)
     topic.close()

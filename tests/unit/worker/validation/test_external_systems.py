@@ -141,6 +141,17 @@ def test_configuration_without_a_system_is_an_error_and_no_failed_step(
         ask(question)
 
 
+def test_operation_that_the_connector_does_not_support_is_a_failed_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def steps(config: Mapping[str, str]) -> Iterator[ConnectionStep]:
+        yield ConnectionStep("Connection")
+        raise UnsupportedError("the server's checksums are unknown")
+
+    does(monkeypatch, "steps", steps)
+    answer = ask(TEST)
+    assert (answer["state"], [step["name"] for step in answer["steps"]]) == ("failed", ["Connection", "After Connection"])
+    assert "the server's checksums are unknown" in str(answer["steps"][-1])
+
+
 def test_values_of_config_providers_are_masked_and_tables_with_them_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     does(monkeypatch, "steps", lambda config: iter([ConnectionStep("a", f"connected to {config['host']}")]))
     found = [DataCollection(f"{name}.t", f"{name}.t") for name in ("public", "tricycle-77")]
