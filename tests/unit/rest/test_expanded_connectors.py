@@ -97,6 +97,7 @@ def test_statuses_are_encoded_again_only_if_they_changed(herder: Herder, encoded
         replace(before, tasks=[(0, replace(failed, restarts=Restarts(1, 5)))]),
         replace(before, tasks=[]),
         replace(before, type="sink"),
+        replace(before, connector=replace(before.connector, worker_id="after:8083"), tasks=[(0, replace(failed, worker_id="b"))]),
     ):
         encoded.clear()
         herder.changed["a"] = status
