@@ -1,32 +1,40 @@
 """Bodies of ``GET /connectors?expand=...``.
 
-Monitoring asks for the statuses of all connectors every few seconds. So the JSON of each status is kept until the status changes,
-and a body is put together from it.
+Monitoring asks for the statuses of all connectors every few seconds. So the JSON of each status and configuration is kept until
+it changes, and a body is put together from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
 from connect.errors import NotFoundError
 from rest.responses import connector_info_json, connector_status_json, json_bytes
-from rest.security.access import access_of
+from rest.security.access import Access, access_of
 from rest.security.masking import shown_info
 from worker.herder import ConnectorReader
-from worker.model import ConnectorStatus
+from worker.model import ConnectorInfo, ConnectorStatus
 
 _STATUS, _INFO = "status", "info"
 
+S = TypeVar("S", ConnectorStatus, ConnectorInfo)
+
 
 @dataclass(frozen=True, slots=True)
-class _StatusJson:
-    status: ConnectorStatus
-    json: bytes
-    member: bytes
-    """The member of the body if it has statuses only."""
+class _Part(Generic[S]):
+    """The status or configuration of a connector, and its JSON."""
+
+    source: S
+    start: bytes
+    """The beginning of the connector's member."""
+    text: bytes = field(repr=False)
+    """The part itself, with its name."""
+    member: bytes = field(repr=False)
+    """The whole member, if the body has parts of this kind only."""
 
 
 class ExpandedConnectors:
@@ -34,55 +42,72 @@ class ExpandedConnectors:
 
     def __init__(self, herder: ConnectorReader) -> None:
         self._herder = herder
-        # Without a lock: a status is compared with the one that its JSON is of.
-        self._known: dict[str, _StatusJson] = {}
+        # Without locks: a part is compared with the one that its JSON is of.
+        self._known_statuses: dict[str, _Part[ConnectorStatus]] = {}
+        self._known_infos: dict[str, _Part[ConnectorInfo]] = {}
 
     def body(self, request: Request, kinds: Sequence[str]) -> bytes:
         """Returns the connectors that the caller may view, with members of these kinds in this order. Other kinds are ignored,
         as are connectors that are deleted in the meantime."""
-        connectors = self._herder.connectors()
-        names = access_of(request).visible(connectors)
+        connectors, access = self._herder.connectors(), access_of(request)
+        names = access.visible(connectors)
+        for known in (self._known_statuses, self._known_infos):
+            _forget_deleted(known, connectors)
         wanted = [kind for kind in dict.fromkeys(kinds) if kind in (_STATUS, _INFO)]
-        statuses = self._statuses(connectors, names) if _STATUS in wanted else ()
-        if wanted == [_STATUS]:
-            return b"{%b}" % b",".join([one.member for one in statuses])
-        found: dict[str, Mapping[str, bytes]] = {_STATUS: {one.status.name: one.json for one in statuses}}
-        if _INFO in wanted:
-            found[_INFO] = self._infos(names, request)
-        parts = {kind: found[kind] for kind in wanted}
-        members = [_member(name, {kind: jsons[name] for kind, jsons in parts.items()}) for name in names if _in_all(name, parts)]
+        found = [self._statuses(names) if kind == _STATUS else self._infos(names, request, access) for kind in wanted]
+        match found:
+            case []:
+                members = [b"%b:{}" % json_bytes(name) for name in names]
+            case [parts]:
+                members = [one.member for one in parts]
+            case [first, second]:
+                others = {one.source.name: one.text for one in second}
+                members = [
+                    b"%b%b,%b}" % (one.start, one.text, others[one.source.name]) for one in first if one.source.name in others
+                ]
         return b"{%b}" % b",".join(members)
 
-    def _statuses(self, connectors: Sequence[str], names: Sequence[str]) -> list[_StatusJson]:
-        known = self._known
-        if len(known) > len(connectors):
-            remaining = frozenset(connectors)
-            for name in [name for name in list(known) if name not in remaining]:
-                known.pop(name, None)
-        found = []
+    def _statuses(self, names: Sequence[str]) -> list[_Part[ConnectorStatus]]:
+        known, found = self._known_statuses, []
         for status in self._herder.connector_statuses(names):
             one = known.get(status.name)
-            if one is None or (one.status is not status and one.status != status):
-                text = json_bytes(connector_status_json(status))
-                one = known[status.name] = _StatusJson(status, text, _member(status.name, {_STATUS: text}))
+            if one is None or (one.source is not status and one.source != status):
+                one = known[status.name] = _part(_STATUS, status, connector_status_json(status))
             found.append(one)
         return found
 
-    def _infos(self, names: Sequence[str], request: Request) -> Mapping[str, bytes]:
-        found = {}
+    def _infos(self, names: Sequence[str], request: Request, access: Access) -> list[_Part[ConnectorInfo]]:
+        known, found = self._known_infos, []
+        sees_all = access.sees_all_secrets()
         for name in names:
             try:
                 info = self._herder.connector_info(name)
             except NotFoundError:
                 continue
-            found[name] = json_bytes(connector_info_json(shown_info(info, request)))
+            if not sees_all and not access.sees_secrets(name):
+                # Not kept: which values are hidden depends on the caller, and on the plugins that are known.
+                shown = shown_info(info, request)
+                found.append(_part(_INFO, shown, connector_info_json(shown)))
+                continue
+            one = known.get(name)
+            if one is None or not _is_same(one.source, info):
+                one = known[name] = _part(_INFO, info, connector_info_json(info))
+            found.append(one)
         return found
 
 
-def _member(name: str, parts: Mapping[str, bytes]) -> bytes:
-    inner = b",".join([b'"%b":%b' % (kind.encode(), text) for kind, text in parts.items()])
-    return b"%b:{%b}" % (json_bytes(name), inner)
+def _part(kind: str, source: S, content: Mapping[str, Any]) -> _Part[S]:
+    start, text = b"%b:{" % json_bytes(source.name), b'"%b":%b' % (kind.encode(), json_bytes(content))
+    return _Part(source, start, text, b"%b%b}" % (start, text))
 
 
-def _in_all(name: str, parts: Mapping[str, Mapping[str, bytes]]) -> bool:
-    return all(name in jsons for jsons in parts.values())
+def _is_same(known: ConnectorInfo, info: ConnectorInfo) -> bool:
+    # The order of the keys is shown too.
+    return known == info and list(known.config) == list(info.config)
+
+
+def _forget_deleted(known: dict[str, Any], connectors: Sequence[str]) -> None:
+    if len(known) > len(connectors):
+        remaining = frozenset(connectors)
+        for name in [name for name in list(known) if name not in remaining]:
+            known.pop(name, None)

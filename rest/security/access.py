@@ -25,7 +25,7 @@ class Grant:
     connectors: tuple[str, ...] = (_ALL,)
 
     def covers(self, connector: str) -> bool:
-        return any(fnmatchcase(connector, pattern) for pattern in self.connectors)
+        return self.covers_all or any(fnmatchcase(connector, pattern) for pattern in self.connectors)
 
     @property
     def covers_all(self) -> bool:
@@ -74,6 +74,10 @@ class Access:
     def sees_secrets(self, connector: str) -> bool:
         """Returns whether configurations of a connector are shown as they are stored."""
         return not self._masks_always and self.allows(Role.ADMIN, connector)
+
+    def sees_all_secrets(self) -> bool:
+        """Returns whether the configurations of all connectors are shown as they are stored."""
+        return not self._masks_always and self.allows_all(Role.ADMIN)
 
 
 def missing_role(identity: Identity, role: Role, of: str) -> str:

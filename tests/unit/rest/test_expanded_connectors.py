@@ -7,16 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from starlette.requests import Request
 
+from connect.config.parsing import HIDDEN
 from connect.errors import NotFoundError
 from rest import expanded_connectors
 from rest.expanded_connectors import ExpandedConnectors
 from rest.responses import connector_info_json, connector_status_json
 from rest.security.access import SCOPE_KEY, Access, Grant
+from rest.security.config_mask import ConfigMask
 from rest.security.identity import ANONYMOUS, Role
 from tests.unit.rest.fake_herder import FakeHerder
-from worker.model import ConnectorStatus, Restarts, State, Status, TargetState
+from worker.model import ConnectorInfo, ConnectorStatus, Restarts, State, Status, TargetState
 
 NAMES = ['a "quoted" \\ one', "a", "b/c", "größe", "shop-1"]
 
@@ -55,9 +58,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def request(*patterns: str) -> Request:
-    """A request of a caller who may view these connectors."""
-    access = Access(ANONYMOUS, (Grant(Role.ADMIN, patterns or ("*",)),))
+def request(*patterns: str, role: Role = Role.ADMIN) -> Request:
+    """A request of a caller with the role for these connectors."""
+    access = Access(ANONYMOUS, (Grant(role, patterns or ("*",)),))
     return Request({"type": "http", SCOPE_KEY: access})
 
 
@@ -94,6 +97,7 @@ def test_statuses_are_encoded_again_only_if_they_changed(herder: Herder, encoded
         replace(before, tasks=[(0, replace(failed, restarts=Restarts(1, 5)))]),
         replace(before, tasks=[]),
         replace(before, type="sink"),
+        replace(before, connector=replace(before.connector, worker_id="after:8083"), tasks=[(0, replace(failed, worker_id="b"))]),
     ):
         encoded.clear()
         herder.changed["a"] = status
@@ -117,7 +121,48 @@ def test_deleted_connectors_are_forgotten(herder: Herder, encoded: list[str]) ->
     for name in NAMES[1:]:
         del herder.configs[name]
     assert list(json.loads(expanded.body(request(), ["status"]))) == NAMES[:1]
-    assert list(expanded._known) == NAMES[:1]
+    assert list(expanded._known_statuses) == NAMES[:1]
+
+
+def test_configurations_are_encoded_again_only_if_they_changed(herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+
+    def encode(info: ConnectorInfo) -> dict[str, Any]:
+        encoded.append(info.name)
+        return connector_info_json(info)
+
+    def shown() -> str:
+        return json.dumps(json.loads(expanded.body(request(), ["info"]))["a"]["info"])
+
+    monkeypatch.setattr(expanded_connectors, "connector_info_json", encode)
+    expanded = ExpandedConnectors(herder)
+    for kinds in (["info"], ["info"], ["info", "status"]):
+        expanded.body(request(), kinds)
+        assert sorted(encoded) == sorted(NAMES)
+    config = herder.configs["a"]
+    for changed in (config | {"topic": "t"}, config | {"new": "1"}, dict(reversed(config.items())), config):
+        encoded.clear()
+        herder.configs["a"] = changed
+        assert [shown(), shown()] == [json.dumps(connector_info_json(herder.connector_info("a")))] * 2
+        assert encoded == ["a"]
+    encoded.clear()
+    herder.targets["a"] = TargetState.STOPPED
+    assert json.loads(shown())["tasks"] == []
+    assert encoded == ["a"]
+    for name in NAMES[1:]:
+        del herder.configs[name]
+    assert list(json.loads(expanded.body(request(), ["info"]))) == list(expanded._known_infos) == NAMES[:1]
+
+
+def test_secrets_are_hidden_whatever_others_have_asked_for(herder: Herder) -> None:
+    herder.configs["a"] = {"name": "a", "db.password": "swordfish"}
+    app, expanded = FastAPI(), ExpandedConnectors(herder)
+    app.state.mask = ConfigMask(herder)
+    for role, kinds in [(Role.ADMIN, ["info"]), (Role.VIEWER, ["info"]), (Role.VIEWER, ["status", "info"])] * 2:
+        asked = request(role=role)
+        asked.scope["app"] = app
+        config = json.loads(expanded.body(asked, kinds))["a"]["info"]["config"]
+        assert config["db.password"] == ("swordfish" if role is Role.ADMIN else HIDDEN)
 
 
 def test_connector_without_status_or_configuration_is_left_out(herder: Herder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,11 @@ def render(families: Iterable[MetricFamily], format: Format) -> bytes:
 
 
 def _samples(name: str, labels: Sequence[str], values: Sequence[Value]) -> str:
+    first = values[0]
+    if values.count(first) == len(values) and math.isfinite(first) and "" not in labels:  # type: ignore[arg-type]
+        # Most metrics of an idle worker: one join instead of a text per sample.
+        start, end = f"{name}{{", f"}} {first!r}\n"
+        return f"{start}{f'{end}{start}'.join(labels)}{end}"
     numbers: Sequence[object] = values
     if not math.isfinite(sum(values)):  # type: ignore[arg-type]  # histograms are written elsewhere
         numbers = [value if math.isfinite(value) else _Special(value) for value in values]  # type: ignore[arg-type]
@@ -90,15 +95,21 @@ class _Special:
 
 def _add_histograms(parts: list[str], family: MetricFamily) -> None:
     name = family.name
-    ends: dict[tuple[float, ...], list[str]] = {}
+    bounds: Sequence[float] = ()
+    ends: dict[Sequence[int], list[str]] = {}
+    """By counts: what follows the labels in the lines of the buckets. Tasks with as few observations have the same."""
     for labels, value in zip(family.labels, family.values, strict=True):
         if not isinstance(value, HistogramFigures):
             continue
-        bounds = tuple(value.bounds)
-        if bounds not in ends:
-            ends[bounds] = [f'le="{bound}"}} ' for bound in (*map(repr, bounds), "+Inf")]
+        if value.bounds is not bounds:
+            bounds, ends = value.bounds, {}
+        counts = tuple(value.counts)
+        if (found := ends.get(counts)) is None:
+            found = ends[counts] = _bucket_ends(bounds, counts)
         start = f"{name}_bucket{{{labels}," if labels else f"{name}_bucket{{"
-        counts = list(accumulate(value.counts))
-        parts.append("".join([f"{start}{end}{count}\n" for end, count in zip(ends[bounds], counts, strict=True)]))
         rendered = f"{{{labels}}}" if labels else ""
-        parts.append(f"{name}_sum{rendered} {value.total!r}\n{name}_count{rendered} {counts[-1]}\n")
+        parts += (start, start.join(found), f"{name}_sum{rendered} {value.total!r}\n{name}_count{rendered} {value.count}\n")
+
+
+def _bucket_ends(bounds: Sequence[float], counts: Sequence[int]) -> list[str]:
+    return [f'le="{bound}"}} {count}\n' for bound, count in zip((*map(repr, bounds), "+Inf"), accumulate(counts), strict=True)]

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from connect.metrics import MetricKind
 from worker.observability.metrics.families import MetricFamily, Value, gauge, merged, render_labels, with_label
-from worker.observability.metrics.task_figures import PluginFacts, TaskFigures
+from worker.observability.metrics.task_figures import PluginFacts, TaskFigures, TaskPlugins
 
 PREFIX = "sluice_"
 """Of metrics that Apache's workers do not have."""
@@ -129,7 +129,8 @@ TASK_METRICS: tuple[TaskMetric, ...] = (
 )  # fmt: skip
 """Metrics with one sample per task."""
 
-_READERS = [(one, attrgetter(one.attribute)) for one in TASK_METRICS]
+_NUMBERS = "numbers."
+_READERS = [(one, one.attribute.startswith(_NUMBERS), attrgetter(one.attribute.removeprefix(_NUMBERS))) for one in TASK_METRICS]
 
 POLL_TIMES, PUT_TIMES = f"{PREFIX}source_poll_seconds", f"{PREFIX}sink_put_seconds"
 COMMIT_TIMES, LAG = f"{PREFIX}offset_commit_seconds", f"{PREFIX}sink_lag_records"
@@ -142,10 +143,17 @@ def task_families(tasks: Sequence[TaskFigures]) -> list[MetricFamily]:
     sources, sinks = [one for one in tasks if one.is_source], [one for one in tasks if not one.is_source]
     groups = {Tasks.ALL: tasks, Tasks.SOURCES: sources, Tasks.SINKS: sinks}
     rendered = {kind: [task_labels(one.id.connector, one.id.task) for one in group] for kind, group in groups.items()}
+    numbers = {kind: [one.numbers for one in group] for kind, group in groups.items()}
     families = [
         # Zero for a time that is unknown; 1 and 0 for a claim.
-        MetricFamily(one.name, one.kind, one.help, rendered[one.tasks], [+(value or 0) for value in map(read, groups[one.tasks])])
-        for one, read in _READERS
+        MetricFamily(
+            one.name,
+            one.kind,
+            one.help,
+            rendered[one.tasks],
+            [+(value or 0) for value in map(read, (numbers if is_number else groups)[one.tasks])],
+        )
+        for one, is_number, read in _READERS
     ]
     families.append(_histogram(POLL_TIMES, "Time of each poll that returned records.", sources, lambda t: t.batch_times))
     families.append(_histogram(PUT_TIMES, "Time of each put.", sinks, lambda t: t.batch_times))
@@ -187,24 +195,32 @@ def _plugin_families(tasks: Sequence[TaskFigures]) -> Iterator[MetricFamily]:
     info = gauge(TASK_INFO, "The classes and versions of a task's plugins; always 1.")
     transforms = gauge(TRANSFORM_INFO, "The class and version of a task's transformation; always 1.")
     predicates = gauge(PREDICATE_INFO, "The class and version of a task's predicate; always 1.")
+    own_labels: dict[int, str] = {}
+    """By the ID of a set of plugins: many tasks have the same."""
     for task in tasks:
         if (plugins := task.plugins) is None:
             continue
         labels = task_labels(task.id.connector, task.id.task)
-        facts: dict[str, PluginFacts] = {
-            "task": plugins.task,
-            "key_converter": plugins.key_converter,
-            "value_converter": plugins.value_converter,
-            "header_converter": plugins.header_converter,
-        }
-        classes = {f"{name}_class": one.class_name for name, one in facts.items()}
-        versions = {f"{name}_version": one.version for name, one in facts.items()}
-        info.add(1, f"{labels},{render_labels({**classes, **versions})}")
+        if (rendered := own_labels.get(id(plugins))) is None:
+            rendered = own_labels[id(plugins)] = _plugin_labels(plugins)
+        info.add(1, f"{labels},{rendered}")
         for name, family, many in (("transform", transforms, plugins.transforms), ("predicate", predicates, plugins.predicates)):
             for one in many:
                 own = {name: one.alias, f"{name}_class": one.class_name, f"{name}_version": one.version}
                 family.add(1, f"{labels},{render_labels(own)}")
     yield from (info, transforms, predicates)
+
+
+def _plugin_labels(plugins: TaskPlugins) -> str:
+    facts: dict[str, PluginFacts] = {
+        "task": plugins.task,
+        "key_converter": plugins.key_converter,
+        "value_converter": plugins.value_converter,
+        "header_converter": plugins.header_converter,
+    }
+    classes = {f"{name}_class": one.class_name for name, one in facts.items()}
+    versions = {f"{name}_version": one.version for name, one in facts.items()}
+    return render_labels({**classes, **versions})
 
 
 def _own_families(tasks: Sequence[TaskFigures]) -> Iterator[MetricFamily]:

@@ -128,10 +128,11 @@ def decode_figures(encoded: Any) -> list[TaskFigures]:
 
 
 def figures_to_plain(all_figures: Sequence[TaskFigures]) -> dict[str, Any]:
-    """Returns the figures of the tasks of one process. Sets of plugins and the facts about metrics, which many tasks share, are
-    sent once."""
+    """Returns the figures of the tasks of one process. Sets of plugins, the facts about metrics, and the bounds of histograms,
+    which many tasks share, are sent once."""
     plugin_sets: dict[TaskPlugins, int] = {}
     shapes: dict[tuple[Any, ...], int] = {}
+    bounds: _BoundNumbers = {}
     tasks = []
     for one in all_figures:
         number = -1 if one.plugins is None else plugin_sets.setdefault(one.plugins, len(plugin_sets))
@@ -139,7 +140,7 @@ def figures_to_plain(all_figures: Sequence[TaskFigures]) -> dict[str, Any]:
         for metric in one.metrics:
             shape = metric.name, metric.kind.value, metric.help, tuple(metric.labels)
             value = metric.value
-            sent = [list(value.bounds), list(value.counts), value.total] if isinstance(value, HistogramFigures) else value
+            sent = _histogram_to_plain(value, bounds) if isinstance(value, HistogramFigures) else value
             own.append([shapes.setdefault(shape, len(shapes)), list(metric.labels.values()), sent])
         tasks.append(
             [
@@ -148,8 +149,8 @@ def figures_to_plain(all_figures: Sequence[TaskFigures]) -> dict[str, Any]:
                 one.is_source,
                 list(_NUMBERS(one.numbers)),
                 list(_ERRORS(one.errors)),
-                _histogram_to_plain(one.batch_times),
-                _histogram_to_plain(one.commit_times),
+                _histogram_to_plain(one.batch_times, bounds) if one.batch_times.total else [],
+                _histogram_to_plain(one.commit_times, bounds) if one.commit_times.total else [],
                 dict(one.lag),
                 number,
                 own,
@@ -160,52 +161,56 @@ def figures_to_plain(all_figures: Sequence[TaskFigures]) -> dict[str, Any]:
         "tasks": tasks,
         "plugins": [_plugins_to_plain(one) for one in plugin_sets],
         "shapes": [[name, kind, help, list(labels)] for name, kind, help, labels in shapes],
+        "bounds": [list(one) for one in bounds],
     }
 
 
 def figures_of_plain(plain: Any) -> list[TaskFigures]:
     """Raises DataError for anything that :func:`figures_to_plain` does not return: an executor is not trusted."""
     match plain:
-        case {"tasks": list(tasks), "plugins": list(plugins), "shapes": list(shapes)}:
+        case {"tasks": list(tasks), "plugins": list(plugins), "shapes": list(shapes), "bounds": list(bounds)}:
             pass
         case _:
             raise DataError("not the figures of an executor")
     try:
         plugin_sets = [_plugins_of_plain(one) for one in plugins]
         known = [_shape_of_plain(one) for one in shapes]
-        return [_task_of_plain(one, plugin_sets, known) for one in tasks]
+        all_bounds = [tuple(map(float, one)) for one in bounds]
+        return [_task_of_plain(one, plugin_sets, known, all_bounds) for one in tasks]
     except (TypeError, ValueError, OverflowError, IndexError, AttributeError) as e:
         raise DataError(f"not the figures of a task: {e}") from e
 
 
 _Shape = tuple[str, MetricKind, str, tuple[str, ...]]
+_Bounds = tuple[float, ...]
+_BoundNumbers = dict[_Bounds, int]
 
 
-def _task_of_plain(plain: Any, plugin_sets: Sequence[TaskPlugins], shapes: Sequence[_Shape]) -> TaskFigures:
+def _task_of_plain(
+    plain: Any, plugin_sets: Sequence[TaskPlugins], shapes: Sequence[_Shape], bounds: Sequence[_Bounds]
+) -> TaskFigures:
     connector, task, is_source, numbers, errors, batch_times, commit_times, lag, plugins, own, are_current = plain
     if not isinstance(connector, str) or not isinstance(task, int):
         raise DataError("not a task")
-    for value in numbers:
-        if type(value) is not float and type(value) is not int:
-            raise DataError("not a number")
+    sum(numbers)  # raises TypeError for anything but numbers
     return TaskFigures(
         TaskId(connector, task),
         is_source is True,
         TaskNumbers(*numbers),
         ErrorCounts(*(None if value is None else int(value) for value in errors)),  # type: ignore[arg-type]  # the last may be None
-        _histogram_of_plain(batch_times),
-        _histogram_of_plain(commit_times),
+        _histogram_of_plain(batch_times, bounds),
+        _histogram_of_plain(commit_times, bounds),
         {str(partition): int(records) for partition, records in lag.items()},
         None if plugins < 0 else plugin_sets[plugins],
-        [_metric_of_plain(one, shapes) for one in own],
+        [_metric_of_plain(one, shapes, bounds) for one in own],
         are_current is True,
     )
 
 
-def _metric_of_plain(plain: Any, shapes: Sequence[_Shape]) -> Metric:
+def _metric_of_plain(plain: Any, shapes: Sequence[_Shape], bounds: Sequence[_Bounds]) -> Metric:
     number, values, sent = plain
     name, kind, help, labels = shapes[number]
-    value = _histogram_of_plain(sent) if kind is MetricKind.HISTOGRAM else float(sent)
+    value = _histogram_of_plain(sent, bounds) if kind is MetricKind.HISTOGRAM else float(sent)
     return Metric(name, value, help, kind, dict(zip(labels, map(str, values), strict=True)))
 
 
@@ -216,17 +221,18 @@ def _shape_of_plain(plain: Any) -> _Shape:
     return name, MetricKind(kind), str(help), tuple(labels)
 
 
-def _histogram_to_plain(figures: HistogramFigures) -> list[Any]:
-    return [list(figures.bounds), list(figures.counts), figures.total] if figures.total else []
+def _histogram_to_plain(figures: HistogramFigures, bounds: _BoundNumbers) -> list[Any]:
+    return [bounds.setdefault(tuple(figures.bounds), len(bounds)), list(figures.counts), figures.total]
 
 
-def _histogram_of_plain(plain: Any) -> HistogramFigures:
+def _histogram_of_plain(plain: Any, all_bounds: Sequence[_Bounds]) -> HistogramFigures:
     if not plain:
         return NO_OBSERVATIONS
-    bounds, counts, total = plain
+    number, counts, total = plain
+    bounds = all_bounds[number]
     if len(counts) != len(bounds) + 1:
         raise DataError("not a histogram")
-    return HistogramFigures(tuple(map(float, bounds)), tuple(map(int, counts)), float(total))
+    return HistogramFigures(bounds, tuple(map(int, counts)), float(total))
 
 
 NO_OBSERVATIONS = HistogramFigures((), (0,), 0.0)

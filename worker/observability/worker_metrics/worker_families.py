@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from connect.metrics import MetricKind
 from worker.executor import ExecutorFigures
 from worker.model import State
-from worker.observability.metrics.families import MetricFamily, counter, gauge, render_labels, with_label
+from worker.observability.metrics.families import MetricFamily, Value, counter, gauge, render_labels, with_label
 from worker.observability.metrics.task_families import task_labels
 from worker.observability.worker_metrics.start_counts import StartFigures, Startups
 from worker.observability.worker_metrics.worker_view import RebalanceView, WorkerView
@@ -78,12 +78,12 @@ def _connectors(view: WorkerView) -> Iterator[MetricFamily]:
 
 def _tasks(view: WorkerView, starts: StartFigures) -> Iterator[MetricFamily]:
     status = gauge(TASK_STATUS, "The state of a task; always 1.")
-    counts: dict[str, Counter[State]] = {}
+    states: dict[str, list[State]] = {}
     for task, state in view.tasks:
         status.add(1, with_label(task_labels(task.connector, task.task), "status", _shown(state)))
-        counts.setdefault(task.connector, Counter())[state] += 1
+        states.setdefault(task.connector, []).append(state)
     yield status
-    yield from _task_counts(counts)
+    yield from _task_counts(states)
     connectors = counter("sluice_connector_restarts_total", "Starts of a connector on this worker after its first one.")
     tasks = counter("sluice_task_restarts_total", "Starts of a task on this worker after its first one.")
     for instance, restarts in starts.restarts.items():
@@ -108,23 +108,19 @@ def _stalls(starts: StartFigures) -> Iterator[MetricFamily]:
     yield tasks
 
 
-def _task_counts(counts: Mapping[str, Counter[State]]) -> Iterator[MetricFamily]:
-    labels = {name: _connector_label(name) for name in counts}
-    total = gauge("kafka_connect_worker_connector_total_task_count", "Tasks of a connector on this worker.")
-    for name, found in counts.items():
-        total.add(sum(found.values()), labels[name])
-    yield total
+def _task_counts(states: Mapping[str, Sequence[State]]) -> Iterator[MetricFamily]:
+    """``states`` are those of the tasks of each connector."""
+    labels, found = [_connector_label(name) for name in states], states.values()
+
+    def family(of: str, help: str, counts: list[Value]) -> MetricFamily:
+        return MetricFamily(f"kafka_connect_worker_connector_{of}_task_count", MetricKind.GAUGE, help, labels, counts)
+
+    yield family("total", "Tasks of a connector on this worker.", [len(one) for one in found])
     for state in _COUNTED:
         label = state.value.lower()
-        family = gauge(f"kafka_connect_worker_connector_{label}_task_count", f"Tasks of a connector here that are {label}.")
-        for name, found in counts.items():
-            family.add(found[state], labels[name])
-        yield family
+        yield family(label, f"Tasks of a connector here that are {label}.", [one.count(state) for one in found])
     # A task that no longer exists has no status here, so there is none to count.
-    destroyed = gauge("kafka_connect_worker_connector_destroyed_task_count", "Always 0: deleted tasks have no status.")
-    for name in counts:
-        destroyed.add(0, labels[name])
-    yield destroyed
+    yield family("destroyed", "Always 0: deleted tasks have no status.", [0] * len(labels))
 
 
 def _rebalances(view: RebalanceView) -> Iterator[MetricFamily]:

@@ -65,3 +65,29 @@ def test_accept_header_chooses_the_format(accept: str | None, format: Format) ->
 def test_families_of_one_name_are_merged_and_other_kinds_dropped() -> None:
     (family,) = merged([gauge("x", "One.").add(1, {"a": "1"}), gauge("x", "Two.").add(2, {"a": "2"}), counter("x", "").add(3)])
     assert (family.help, family.values) == ("One.", [1, 2])
+
+
+def test_equal_values_are_written_like_others() -> None:
+    times, others = Histogram((0.1, 2.5)), Histogram((0.1, 5.0))
+    times.observe(1.0)
+    others.observe(3.0)
+    labels = ['a="1"', 'a="2"', ""]
+
+    def page(values: list[float], labels: list[str]) -> str:
+        return render([MetricFamily("x", MetricKind.GAUGE, "X.", labels, list(values))], Format.TEXT).decode()
+
+    head = "# HELP x X.\n# TYPE x gauge\n"
+    assert page([0.0, 0.0], labels[:2]) == head + 'x{a="1"} 0.0\nx{a="2"} 0.0\n'
+    assert page([0.0, 0.5], labels[:2]) == head + 'x{a="1"} 0.0\nx{a="2"} 0.5\n'
+    assert page([7, 7, 7], labels) == head + 'x{a="1"} 7\nx{a="2"} 7\nx 7\n'
+    assert page([math.inf, math.inf], labels[:2]) == head + 'x{a="1"} +Inf\nx{a="2"} +Inf\n'
+    assert page([math.nan], labels[:1]) == head + 'x{a="1"} NaN\n'
+    family = MetricFamily("x", MetricKind.HISTOGRAM, "X.")
+    for name, histogram in (("1", times), ("2", times), ("3", others), ("4", times)):
+        family.add(histogram.figures(), {"a": name})
+    found = [line.removeprefix("x_") for line in render([family], Format.TEXT).decode().splitlines()[2:]]
+    expected = []
+    for name, bound, total in (("1", "2.5", "1.0"), ("2", "2.5", "1.0"), ("3", "5.0", "3.0"), ("4", "2.5", "1.0")):
+        buckets = [f'bucket{{a="{name}",le="{end}"}} {count}' for end, count in (("0.1", 0), (bound, 1), ("+Inf", 1))]
+        expected += [*buckets, f'sum{{a="{name}"}} {total}', f'count{{a="{name}"}} 1']
+    assert found == expected

@@ -52,6 +52,7 @@ def test_figures_come_out_as_they_went_in() -> None:
     plain = figures_to_plain(sent)
     assert len(plain["plugins"]) == 1
     assert len(plain["shapes"]) == 2
+    assert sorted(plain["bounds"]) == [[0.1, 1.0], [1.0]]
 
 
 def test_names_that_are_no_unicode_are_sent_too() -> None:
@@ -59,7 +60,7 @@ def test_names_that_are_no_unicode_are_sent_too() -> None:
     assert decode_figures(encode_figures(sent)) == sent
 
 
-@pytest.mark.parametrize("encoded", [None, {}, b"", b"[]", b"\xff", b'{"tasks": 1, "plugins": [], "shapes": []}'])
+@pytest.mark.parametrize("encoded", [None, {}, b"", b"[]", b"\xff", b'{"tasks": 1, "plugins": [], "shapes": [], "bounds": []}'])
 def test_anything_but_figures_is_rejected(encoded: object) -> None:
     with pytest.raises(DataError):
         decode_figures(encoded)
@@ -73,7 +74,12 @@ def test_anything_but_figures_is_rejected(encoded: object) -> None:
         lambda plain: plain["tasks"][0].__setitem__(0, 5),
         lambda plain: plain["tasks"][0].__setitem__(3, ["x"]),
         lambda plain: plain["tasks"][0].__setitem__(3, [1.0] * 99),
-        lambda plain: plain["tasks"][0].__setitem__(5, [[1.0], [1], 1.0]),
+        lambda plain: plain["tasks"][0].__setitem__(3, [None]),
+        lambda plain: plain["tasks"][0].__setitem__(3, [[1.0]]),
+        lambda plain: plain["tasks"][0].__setitem__(5, [0, [1], 1.0]),
+        lambda plain: plain["tasks"][0].__setitem__(5, [9, [1, 2, 3], 1.0]),
+        lambda plain: plain["bounds"][0].__setitem__(0, "x"),
+        lambda plain: plain["bounds"].pop(),
         lambda plain: plain["tasks"][0].__setitem__(7, {"t-0": "x"}),
         lambda plain: plain["tasks"][0].__setitem__(8, 7),
         lambda plain: plain["tasks"][0].__setitem__(9, [[9, [], 1.0]]),
