@@ -35,6 +35,7 @@ from worker.model import (
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily
 from worker.observability.verifications import VerificationResults
+from worker.storage.documents import Documents
 
 
 class WorkerInformation(Protocol):
@@ -77,6 +78,14 @@ class VerificationOperations(ConnectorReader, Protocol):
 
     @property
     def verifications(self) -> VerificationResults: ...
+
+
+class SessionOperations(Protocol):
+    """Sessions of the web page, on all workers of the cluster."""
+
+    @property
+    def ended_sessions(self) -> Documents:
+        """The sessions that users have ended, by :mod:`rest.security.sessions`."""
 
 
 class ConnectorOperations(ConnectorReader, Protocol):
@@ -316,6 +325,7 @@ class Herder(
     LogOperations,
     DeadLetterOperations,
     VerificationOperations,
+    SessionOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

@@ -22,7 +22,6 @@ from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.shown_statuses import UNKNOWN_TYPE, ShownStatuses
 from worker.distributed.task_config_publisher import task_configs_changed
-from worker.distributed.verifications import VerificationTopic
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
 from worker.group.protocol import Protocol
@@ -45,6 +44,7 @@ from worker.operations.herder_operations import HerderOperations
 from worker.operations.offsets.changes import require_offsets, require_stopped
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.storage.config_state import ConfigState
+from worker.storage.documents import DocumentTopic
 from worker.storage.offset_store import OffsetStore
 from worker.storage.record_codec import RestartRequest
 
@@ -65,7 +65,7 @@ class DistributedHerder(HerderOperations):
             parts.cluster,
             DistributedCondition(parts, self._facts.get),
             parts.starts,
-            VerificationTopic(parts.status_store),
+            lambda kind: DocumentTopic(parts.status_store, kind),
             lambda: group.is_ready and group.current.is_leader and not group.is_rebalancing,
         )
         assert parts.config.distributed is not None

@@ -10,6 +10,7 @@ from typing import Any
 from connect.errors import ForbiddenError, NotFoundError, UnsupportedError
 from worker.cancellation import Cancellation
 from worker.config.resolved_config import ResolvedConfigs
+from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
 from worker.kafka.cluster import Cluster
@@ -48,7 +49,9 @@ from worker.operations.offsets.alter import alter_sink_offsets, alter_source_off
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.operations.preview import preview_config
+from worker.storage.documents import Documents
 from worker.storage.offset_store import OffsetStore
+from worker.storage.record_codec import DocumentKind
 from worker.validation.config_validator import ConfigValidator
 from worker.version import server_info
 
@@ -67,15 +70,15 @@ class HerderOperations(ABC):
         cluster: Cluster,
         condition: WorkerCondition,
         starts: StartCounts,
-        verifications: VerificationResults,
+        documents: Callable[[DocumentKind], Documents],
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
+        """``documents`` returns the store of a kind of documents; ``applies_files`` says whether this worker applies
+        ``connectors.dir`` at the moment."""
         self.loggers = loggers
         self._config = config
         self._worker_id = worker_id
         self._executor = executor
-        self._mask = config.providers.mask
         self._resolver = values
         self._check = ConfigValidator(executor, values, self._mask)
         self._dead_letters = DeadLetterRequests(executor, values, self._mask)
@@ -83,8 +86,9 @@ class HerderOperations(ABC):
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
-        self.verifications = verifications
-        self.worker_metrics.add_source(lambda: verification_families(verifications.all(), self._stored_configs))
+        self.verifications = VerificationResults(documents(DocumentKind.VERIFICATION))
+        self.ended_sessions = documents(DocumentKind.ENDED_SESSION)
+        self.worker_metrics.add_source(lambda: verification_families(self.verifications.all(), self._stored_configs))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
@@ -119,6 +123,10 @@ class HerderOperations(ABC):
         """Raises NotLeaderError when another worker changes connectors."""
 
     # --- worker
+
+    @property
+    def _mask(self) -> SecretMask:
+        return self._config.providers.mask
 
     @property
     def worker_id(self) -> str:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from connect.errors import (
@@ -55,7 +54,6 @@ from worker.model import (
 )
 from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
-from worker.observability.verifications import VerificationFile
 from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.operations.auto_restart import AutoRestart, RestartPolicy
 from worker.operations.herder_operations import HerderOperations
@@ -66,6 +64,7 @@ from worker.operations.shutdown import close_all
 from worker.standalone.condition import StandaloneCondition
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
+from worker.storage.documents import documents_beside
 from worker.storage.file_offset_store import OffsetFile
 
 T = TypeVar("T")
@@ -107,8 +106,8 @@ class StandaloneHerder(HerderOperations):
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
         cluster = Cluster(config.bootstrap_servers, config.originals)
         condition = StandaloneCondition(config, worker_id, self._lock, self._connectors, lambda: self._ready)
-        results = VerificationFile(Path(f"{self._store.path}.verifications"))
-        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts, results)
+        documents = partial(documents_beside, self._store.path)
+        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts, documents)
         self._auto_restart = AutoRestart(config, self._restart_failed)
         start_id = partial(next, itertools.count(1))
         self._dependencies = ConnectorDependencies(worker_id, executor, self._values, mask, start_id, self._auto_restart)
