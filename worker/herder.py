@@ -79,6 +79,10 @@ class VerificationOperations(ConnectorReader, Protocol):
     @property
     def verifications(self) -> VerificationResults: ...
 
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        """Returns ``interval_ms`` of a connector's schedule, when its last run ended (``last_ms``), why that failed (``error``),
+        and when the next one is due (``next_ms``); None without a schedule."""
+
 
 class SessionOperations(Protocol):
     """Sessions of the web page, on all workers of the cluster."""

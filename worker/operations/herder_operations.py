@@ -49,6 +49,9 @@ from worker.operations.offsets.alter import alter_sink_offsets, alter_source_off
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.operations.preview import preview_config
+from worker.operations.verification.answers import PipelineAnswers
+from worker.operations.verification.child import VerificationChild
+from worker.operations.verification.schedule import VerificationSchedule
 from worker.storage.documents import Documents
 from worker.storage.offset_store import OffsetStore
 from worker.storage.record_codec import DocumentKind
@@ -71,9 +74,11 @@ class HerderOperations(ABC):
         condition: WorkerCondition,
         starts: StartCounts,
         documents: Callable[[DocumentKind], Documents],
+        running_configs: Callable[[], Mapping[str, Mapping[str, str | None]]],
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``documents`` returns the store of a kind of documents; ``applies_files`` says whether this worker applies
+        """``documents`` returns the store of a kind of documents, ``running_configs`` the configurations of the connectors whose
+        instances run here and are neither paused nor stopped; ``applies_files`` says whether this worker applies
         ``connectors.dir`` at the moment."""
         self.loggers = loggers
         self._config = config
@@ -86,7 +91,14 @@ class HerderOperations(ABC):
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
-        self.verifications = VerificationResults(documents(DocumentKind.VERIFICATION))
+        self._verification_schedule = VerificationSchedule(
+            VerificationResults(documents(DocumentKind.VERIFICATION)),
+            running_configs,
+            lambda config: values.resolve_for_validation(config).values,
+            lambda on_result: PipelineAnswers(config, self, on_result).answer,
+            self._mask,
+            VerificationChild,
+        )
         self.ended_sessions = documents(DocumentKind.ENDED_SESSION)
         self.worker_metrics.add_source(lambda: verification_families(self.verifications.all(), self._stored_configs))
         self._condition = condition
@@ -118,6 +130,18 @@ class HerderOperations(ABC):
     @abstractmethod
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         """Returns a connector's configuration, variables unresolved. Raises NotFoundError."""
+
+    @abstractmethod
+    def connectors(self) -> list[str]: ...
+
+    @abstractmethod
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+
+    @abstractmethod
+    def topics(self, name: str) -> list[str]: ...
+
+    @abstractmethod
+    def offsets(self, name: str) -> list[OffsetEntry]: ...
 
     def _require_writable(self) -> None:
         """Raises NotLeaderError when another worker changes connectors."""
@@ -155,6 +179,15 @@ class HerderOperations(ABC):
 
     def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
         raise UnsupportedError("Kafka Connect in standalone mode has no other workers.")
+
+    # --- verification
+
+    @property
+    def verifications(self) -> VerificationResults:
+        return self._verification_schedule.results
+
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        return self._verification_schedule.shown(name, self._stored_config(name))
 
     # --- plugins
 

@@ -106,8 +106,9 @@ class StandaloneHerder(HerderOperations):
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
         cluster = Cluster(config.bootstrap_servers, config.originals)
         condition = StandaloneCondition(config, worker_id, self._lock, self._connectors, lambda: self._ready)
-        documents = partial(documents_beside, self._store.path)
-        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts, documents)
+        running = partial(_running_configs, self._lock, self._connectors, self._configs)
+        own = starts, partial(documents_beside, self._store.path), running
+        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, *own)
         self._auto_restart = AutoRestart(config, self._restart_failed)
         start_id = partial(next, itertools.count(1))
         self._dependencies = ConnectorDependencies(worker_id, executor, self._values, mask, start_id, self._auto_restart)
@@ -124,6 +125,7 @@ class StandaloneHerder(HerderOperations):
         self._reloads.start()
         self._auto_restart.start()
         self._cluster.start()
+        self._verification_schedule.start()
 
     def started(self) -> None:
         """Marks the startup as complete: the worker is healthy from now on, and ``connectors.dir`` is applied."""
@@ -314,6 +316,7 @@ class StandaloneHerder(HerderOperations):
             self._closed = True
             connectors = list(self._connectors.values())
             self._connectors.clear()
+        self._verification_schedule.close()
         close_all({"automatic restarts": self._auto_restart.close}, _CLOSE_S)
         if self._directory is not None:
             self._directory.close(max(0.0, deadline - time.monotonic()))
@@ -403,6 +406,14 @@ class _ExecutorReports:
         name, number = (instance, None) if isinstance(instance, str) else (instance.connector, instance.task)
         if (connector := self._find(name)) is not None:
             connector.on_stall(start_id, number, stall)
+
+
+def _running_configs(
+    lock: threading.Lock, connectors: Mapping[str, StandaloneConnector], configs: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, Mapping[str, str]]:
+    with lock:
+        running = [name for name, one in connectors.items() if one.target is TargetState.STARTED]
+        return {name: configs[name] for name in running}
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:

@@ -96,6 +96,7 @@ class FakeHerder:
         self.others: list[str] = []
         self.verifications = VerificationResults(FakeDocuments())
         self.ended_sessions = FakeDocuments()
+        self.schedules: dict[str, dict[str, Any]] = {}
         self.broker_answers = True
         self.requested: list[tuple[str, dict[str, Any], Any]] = []
 
@@ -107,6 +108,9 @@ class FakeHerder:
 
     def health(self) -> Health:
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        return self.schedules.get(name)
 
     def other_workers(self) -> list[str]:
         return list(self.others)
