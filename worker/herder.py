@@ -150,7 +150,7 @@ class MetricsReader(Protocol):
         """Returns all metrics as of now. Waits for executors, at most two seconds."""
 
 
-class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
+class DiagnosisReader(WorkerInformation, ProgressReader, VerificationOperations, Protocol):
     """What a diagnosis looks at."""
 
     def connectors(self) -> list[str]: ...

@@ -39,7 +39,7 @@ from worker.observability.metrics.families import MetricFamily
 from worker.observability.verifications import VerificationResults
 from worker.observability.worker_metrics.collector import WorkerMetrics
 from worker.observability.worker_metrics.start_counts import StartCounts
-from worker.observability.worker_metrics.verification_families import verification_families
+from worker.observability.worker_metrics.verification_families import schedule_families, verification_families
 from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.dead_letters import DeadLetterRequests
@@ -101,6 +101,7 @@ class HerderOperations(ABC):
         )
         self.ended_sessions = documents(DocumentKind.ENDED_SESSION)
         self.worker_metrics.add_source(lambda: verification_families(self.verifications.all(), self._stored_configs))
+        self.worker_metrics.add_source(lambda: schedule_families(self._verification_schedule.all_shown(self._stored_configs())))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:

@@ -106,6 +106,10 @@ class VerificationSchedule:
             "next_ms": None if attempt is None else next_ms(attempt, settings.interval_ms, self._epoch_ms()),
         }
 
+    def all_shown(self, configs: Mapping[str, Config]) -> dict[str, dict[str, Any]]:
+        """Returns the schedules of those connectors that have one."""
+        return {name: one for name, config in configs.items() if (one := self.shown(name, config)) is not None}
+
     # --- the thread
 
     def _work(self) -> None:
