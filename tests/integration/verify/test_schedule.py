@@ -16,7 +16,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.cluster import Cluster
 from tests.cluster.worker_process import WorkerProcess
-from tests.integration.verify.pipeline import TABLE, source_config
+from tests.integration.verify.pipeline import TABLE, run_pipeline, source_config
 
 WAIT_S = 120.0
 ROWS = 50
@@ -130,3 +130,43 @@ def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
             assert other.surviving_processes() == []
     finally:
         postgres.drop_database(copy)
+
+
+@pytest.mark.timeout(300)
+def test_standalone_worker_verifies_a_lake_table_and_remembers_it_after_a_restart(
+    broker: EmbeddedBroker,
+    postgres: EmbeddedPostgres,
+    database: str,
+    tmp_path: Path,
+    unique_name: Callable[[str], str],
+) -> None:
+    prefix = unique_name("verify")
+    sink = {
+        "connector.class": "SparkSink",
+        "topics": f"{prefix}.public.items",
+        "table.format": "delta",
+        "table.location": str(tmp_path / "lake"),
+        "table.name.format": "${table}",
+        "write.mode": "upsert",
+        "freshness.ms": "200",
+    }
+    with run_pipeline(broker, postgres.dsn(database), tmp_path, ROWS) as pipeline:
+        worker = pipeline.worker
+        pipeline.put("sink", sink)
+        pipeline.start(source_config(postgres, database, prefix))
+        pipeline.put("sink", {**sink, "verify.interval.ms": "1000"})
+        found = wait_for(worker, 0, equal=True)
+        assert found["rows"] == ROWS
+        # The next run is due in a day, also for the worker that starts again.
+        pipeline.put("sink", {**sink, "verify.interval.ms": "86400000"})
+        assert wait_until(lambda: not verification_processes(worker), WAIT_S), "the change ends a run in progress"
+        stored = wait_for(worker, 0, equal=True)
+        worker.client.delete("source")
+        worker.stop()
+        assert worker.surviving_processes() == []
+        worker.start()
+        worker.wait_until_up()
+        pipeline.put("sink", {**sink, "verify.interval.ms": "86400000"})
+        again = shown(worker)
+        assert (again["stored_ms"], again["schedule"]) == (stored["stored_ms"], stored["schedule"])
+        assert again["schedule"]["next_ms"] == again["schedule"]["last_ms"] + 86_400_000
