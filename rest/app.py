@@ -103,7 +103,7 @@ def build_api(
     for add_routes in routes:
         add_routes(api.router, herder)
     if add_root_routes in routes:
-        add_session_routes(api.router, security, own_url, herder)
+        add_session_routes(api.router, security, own_url)
     add_options_routes(api.router)
     api.add_exception_handler(HTTPException, _protocol_error)
     return api
@@ -124,6 +124,7 @@ def build_app(
     if security is not None:
         from rest.security.middleware import SecurityMiddleware
 
+        security.share_sessions(herder.ended_sessions)
         app = SecurityMiddleware(api, api.routes, security, herder, pools)
     app = RequestBodyLimit(app, settings.max_request_bytes)
     if settings.ui is not None:

@@ -427,6 +427,30 @@ _VERIFICATION: Schema = {
 }
 """What ``sluice verify -o json`` prints, without values of rows."""
 
+_NULLABLE_TIME: Schema = nullable({"type": "integer"})
+_LAST_VERIFICATION: Schema = {
+    "type": "object",
+    "required": ["name", "schedule"],
+    "properties": {
+        **_VERIFICATION["properties"],
+        "name": {"type": "string"},
+        "stored_ms": {"type": "integer"},
+        "schedule": nullable(
+            {
+                "type": "object",
+                "required": ["interval_ms", "last_ms", "error", "next_ms"],
+                "properties": {
+                    "interval_ms": {"type": "integer"},
+                    "last_ms": _NULLABLE_TIME,
+                    "error": nullable({"type": "string"}),
+                    "next_ms": _NULLABLE_TIME,
+                },
+            }
+        ),
+    },
+}
+"""The last result, if there is one, and the schedule."""
+
 OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", "/"): OperationResponses({200: ref("ServerInfo")}),
     ("get", "/health"): OperationResponses({200: ref("Health")}),
@@ -479,7 +503,7 @@ OPERATIONS: dict[tuple[str, str], OperationResponses] = {
     ("get", f"{_SLUICE}/dead-letters"): OperationResponses({200: ref("DeadLetters")}, (400, 404)),
     ("get", f"{_SLUICE}/dead-letters/causes"): OperationResponses({200: ref("DeadLetterCauses")}, (400, 404)),
     ("post", f"{_SLUICE}/dead-letters/replay"): OperationResponses({200: ref("DeadLetterReplay")}, (400, 404)),
-    ("get", f"{_SLUICE}/verification"): OperationResponses({200: _VERIFICATION}, (404,)),
+    ("get", f"{_SLUICE}/verification"): OperationResponses({200: _LAST_VERIFICATION}, (404,)),
     ("post", f"{_SLUICE}/verification"): OperationResponses({201: _VERIFICATION}, (400, 404)),
     ("get", f"{_SLUICE}/history"): OperationResponses({200: array_of(ref("ConfigVersion"))}, (404,)),
     ("get", f"{_SLUICE}/history/{{version}}"): OperationResponses({200: nullable(CONFIG)}, (404,)),

@@ -35,6 +35,7 @@ from worker.model import (
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily
 from worker.observability.verifications import VerificationResults
+from worker.storage.documents import Documents
 
 
 class WorkerInformation(Protocol):
@@ -77,6 +78,18 @@ class VerificationOperations(ConnectorReader, Protocol):
 
     @property
     def verifications(self) -> VerificationResults: ...
+
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        """Returns ``interval_ms`` of a connector's schedule, when its last run ended (``last_ms``), why that failed (``error``),
+        and when the next one is due (``next_ms``); None without a schedule."""
+
+
+class SessionOperations(Protocol):
+    """Sessions of the web page, on all workers of the cluster."""
+
+    @property
+    def ended_sessions(self) -> Documents:
+        """The sessions that users have ended, by :mod:`rest.security.sessions`."""
 
 
 class ConnectorOperations(ConnectorReader, Protocol):
@@ -137,7 +150,7 @@ class MetricsReader(Protocol):
         """Returns all metrics as of now. Waits for executors, at most two seconds."""
 
 
-class DiagnosisReader(WorkerInformation, ProgressReader, Protocol):
+class DiagnosisReader(WorkerInformation, ProgressReader, VerificationOperations, Protocol):
     """What a diagnosis looks at."""
 
     def connectors(self) -> list[str]: ...
@@ -316,6 +329,7 @@ class Herder(
     LogOperations,
     DeadLetterOperations,
     VerificationOperations,
+    SessionOperations,
     Protocol,
 ):
     """All operations behind the REST API, and the herder's shutdown."""

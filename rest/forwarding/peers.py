@@ -48,23 +48,11 @@ class Peers:
     async def ask(self, request: Request, worker_id: str, path: str, timeout_s: float = PEER_TIMEOUT_S) -> Any:
         """Returns the JSON answer of one worker. ``path`` is encoded and includes the query. Raises NotFoundError (404),
         UnreachableError if it does not respond in time, else ConnectError."""
-        return _json_of(worker_id, await asyncio.wrap_future(self._send(request, worker_id, "GET", path, {}, timeout_s)))
+        return _json_of(worker_id, await asyncio.wrap_future(self._send(request, worker_id, path, timeout_s)))
 
     def get(self, request: Request, worker_ids: Collection[str], path: str, timeout_s: float = PEER_TIMEOUT_S) -> PeerAnswers:
-        """Asks several workers at once, and blocks until all have answered, ``timeout_s`` at most."""
-        return self.call(request, worker_ids, "GET", path, {}, timeout_s)
-
-    def call(
-        self,
-        request: Request,
-        worker_ids: Collection[str],
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        timeout_s: float = PEER_TIMEOUT_S,
-    ) -> PeerAnswers:
-        """Like :meth:`get`, with another method and more headers. An empty answer is None."""
-        asked = {one: self._send(request, one, method, path, headers, timeout_s) for one in sorted(set(worker_ids))}
+        """Asks several workers at once, and blocks until all have answered, ``timeout_s`` at most. An empty answer is None."""
+        asked = {one: self._send(request, one, path, timeout_s) for one in sorted(set(worker_ids))}
         deadline = time.monotonic() + timeout_s
         found: dict[str, Any] = {}
         errors: dict[str, str] = {}
@@ -78,13 +66,11 @@ class Peers:
                 errors[worker_id] = e.message
         return PeerAnswers(found, errors)
 
-    def _send(
-        self, request: Request, worker_id: str, method: str, path: str, headers: Mapping[str, str], timeout_s: float
-    ) -> Future[WorkerResponse]:
-        sent = {**self._forwarder.caller_headers(request, path, method=method), **headers}
+    def _send(self, request: Request, worker_id: str, path: str, timeout_s: float) -> Future[WorkerResponse]:
+        sent = self._forwarder.caller_headers(request, path, method="GET")
         url = f"{self._scheme}://{worker_id}"
         return self._pools.submit(
-            RequestKind.FORWARD, partial(self._worker_client.send, method, url, path, sent, None, timeout_s=timeout_s)
+            RequestKind.FORWARD, partial(self._worker_client.send, "GET", url, path, sent, None, timeout_s=timeout_s)
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -24,7 +25,7 @@ from worker.herder import DiagnosisReader
 from worker.model import State, TaskId, TaskProgress
 from worker.observability.diagnosis.problem import Problem, sort_problems
 from worker.observability.diagnosis.rules import diagnose
-from worker.observability.diagnosis.snapshot import ClusterSnapshot, ConnectorSnapshot
+from worker.observability.diagnosis.snapshot import ClusterSnapshot, ConnectorSnapshot, VerificationFacts
 
 _WORKER_SCOPE = "worker"
 _WORKER_TIMEOUT_S = 10.0
@@ -93,8 +94,17 @@ def _read_connectors(herder: DiagnosisReader, names: Sequence[str]) -> list[Conn
             info = herder.connector_info(name)
         except NotFoundError:
             continue  # deleted in the meantime
-        connectors.append(ConnectorSnapshot.of_models(info, statuses.get(name), progress.get(name, {})))
+        snapshot = ConnectorSnapshot.of_models(info, statuses.get(name), progress.get(name, {}))
+        connectors.append(replace(snapshot, verification=_verification(herder, name)))
     return connectors
+
+
+def _verification(herder: DiagnosisReader, name: str) -> VerificationFacts:
+    result, schedule = herder.verifications.get(name), herder.verification_schedule(name) or {}
+    failed_ms = None if schedule.get("error") is None else schedule["last_ms"]
+    if result is None or (result.document.get("source") == name and result.document.get("sink") != name):
+        return VerificationFacts(error=schedule.get("error"), failed_ms=failed_ms)  # those of a source are shown by its sinks
+    return VerificationFacts(result.differences, result.stored_ms, schedule.get("error"), failed_ms)
 
 
 def _plugins(herder: DiagnosisReader, unseen: list[str]) -> frozenset[str] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
@@ -11,26 +9,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from connect.errors import BadRequestError, ForbiddenError, NotFoundError
-from rest.forwarding.peers import peers_of
 from rest.responses import empty_response, error_response, json_response
 from rest.security.access import access_of
 from rest.security.cookies import SESSION_COOKIE, SIGN_IN_COOKIE, read_cookie, set_cookie
 from rest.security.identity import AuthenticationError
-from worker.herder import LogOperations
 
 if TYPE_CHECKING:
     from rest.security.service import RestSecurity
 
-log = logging.getLogger(__name__)
-
-_WORKER_SCOPE = "worker"
-_OTHERS_TIMEOUT_S = 2.0
-"""Some of the other workers may be gone."""
 _LOGIN = "/sluice/auth/login"
 _NO_SIGN_IN = "Sign-in is not set up: it needs oidc in rest.authentication and rest.authentication.oidc.client.id"
 
 
-def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url: str, herder: LogOperations) -> None:
+def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url: str) -> None:
     """Adds the session, and sign-in at a provider. ``own_url`` is the worker's advertised URL."""
     sign_in = None if security is None else security.sign_in(own_url)
 
@@ -68,9 +59,7 @@ def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url
     @router.delete("/sluice/auth/session", tags=["sluice"], summary="End the session, and delete its cookie")
     def end_session(request: Request) -> Response:
         if security is not None:
-            session = security.cookies.end_session(request.headers.get("cookie", ""))
-            if session is not None and security.shares_sessions and request.query_params.get("scope") != _WORKER_SCOPE:
-                _end_elsewhere(request, herder.other_workers())
+            security.cookies.end_session(request.headers.get("cookie", ""))
         response = empty_response(204)
         response.headers.append("Set-Cookie", set_cookie(SESSION_COOKIE, "", 0, is_secure=is_secure(request)))
         return response
@@ -99,19 +88,6 @@ def add_session_routes(router: APIRouter, security: RestSecurity | None, own_url
 
     router.add_api_route(_LOGIN, login, methods=["GET"], include_in_schema=False)
     router.add_api_route("/sluice/auth/callback", callback, methods=["GET"], include_in_schema=False)
-
-
-def _end_elsewhere(request: Request, workers: Sequence[str]) -> None:
-    """Ends the session on other workers, which check its cookie themselves."""
-    value = read_cookie(request.headers.get("cookie", ""), SESSION_COOKIE)
-    if not workers or value is None:
-        return
-    # A change with a session cookie needs the header, so that no page of another origin can send it.
-    headers = {"Cookie": f"{SESSION_COOKIE}={value}", "X-Requested-With": "sluice"}
-    path = f"/sluice/auth/session?scope={_WORKER_SCOPE}"
-    answers = peers_of(request).call(request, workers, "DELETE", path, headers, timeout_s=_OTHERS_TIMEOUT_S)
-    for worker_id, error in answers.errors.items():
-        log.info("A session that a user has ended may still be valid on worker %s: %s", worker_id, error)
 
 
 def _redirect(location: str, *cookies: str) -> Response:

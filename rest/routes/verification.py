@@ -14,7 +14,6 @@ from rest.errors import UnreadableBodyError
 from rest.requests import read_json
 from rest.responses import json_response
 from worker.herder import VerificationOperations
-from worker.observability.verifications import StoredVerification
 
 _MEMBERS: dict[str, tuple[type, ...]] = {
     "equal": (bool,),
@@ -47,16 +46,15 @@ def add_verification_routes(router: APIRouter, herder: VerificationOperations) -
     @router.get("/sluice/connectors/{connector}/verification", tags=["sluice"], summary="The last result of sluice verify")
     def get(connector: str) -> Response:
         herder.connector_info(connector)
-        found = herder.verifications.get(connector)
-        if found is None:
-            raise NotFoundError(f"Connector {connector} has no result of a verification; run sluice verify")
-        return json_response(_as_json(connector, found))
+        found, schedule = herder.verifications.get(connector), herder.verification_schedule(connector)
+        if found is None and schedule is None:
+            raise NotFoundError(
+                f"Connector {connector} has no result of a verification; run sluice verify, or set verify.interval.ms"
+            )
+        shown = {} if found is None else found.as_json()
+        return json_response({**shown, "name": connector, "schedule": schedule})
 
     @router.post("/sluice/connectors/{connector}/verification", tags=["sluice"], summary="Store a result of sluice verify")
     def store(connector: str, result: ResultBody) -> Response:
         herder.connector_info(connector)
-        return json_response(_as_json(connector, herder.verifications.store(connector, result)), 201)
-
-
-def _as_json(connector: str, found: StoredVerification) -> dict[str, Any]:
-    return {**found.as_json(), "name": connector}
+        return json_response({**herder.verifications.store(connector, result).as_json(), "name": connector}, 201)

@@ -15,6 +15,7 @@ from rest.security.roles import Roles, parse_roles
 from rest.security.sessions import SessionCookies
 from rest.security.sign_in import SignIn
 from worker.config.rest_security_config import ROLES_FILE, RestSecurityConfig
+from worker.storage.documents import Documents
 
 
 class RestSecurity:
@@ -57,10 +58,10 @@ class RestSecurity:
         credential = None if self.authentication is None else self.authentication.credential_of(identity, authorization)
         return self.cookies.start_session(identity, credential, is_secure=is_secure)
 
-    @property
-    def shares_sessions(self) -> bool:
-        """Whether other workers may accept the same cookies."""
-        return self._config.session_secret is not None
+    def share_sessions(self, ended: Documents) -> None:
+        """Stores there which sessions have ended. Without a secret, no other worker accepts the same cookies."""
+        if self._config.session_secret is not None:
+            self.cookies.share(ended)
 
     def is_exempt(self, method: str, path: str) -> bool:
         """Returns whether a request needs no authentication because of its path."""

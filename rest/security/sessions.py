@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import logging
 import os
 import secrets
 import threading
@@ -18,9 +19,12 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from connect.errors import ConnectError
+from connect.errors import ConnectError, NotReadyError
 from rest.security.cookies import SESSION_COOKIE, read_cookie, set_cookie
 from rest.security.identity import Identity
+from worker.storage.documents import Documents
+
+log = logging.getLogger(__name__)
 
 _MAX_BYTES = 3800
 """Browsers refuse cookies of more than 4096 bytes with their attributes."""
@@ -53,17 +57,31 @@ class EndedSessions:
     def __init__(self, ttl_s: int, clock: Callable[[], float]) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
+        self._shared: SharedEnds | None = None
         self._lock = threading.Lock()
         # Both in the order of their ends, which all are one time to live after the entry.
         self._ids: dict[str, tuple[float, _User]] = {}
         self._all_until: dict[_User, float] = {}
         self._counts: Counter[_User] = Counter()
 
+    def share(self, documents: Documents) -> None:
+        """Stores the ends there from now on, and considers those of other workers and of earlier runs of this one."""
+        self._shared = SharedEnds(documents, self._ttl_s, self._clock)
+
     def __contains__(self, session: Session) -> bool:
+        """Raises NotReadyError while the worker starts and does not know yet, ConnectError if it cannot read what it stored."""
         with self._lock:
-            return session.id in self._ids or session.started_s <= self._all_until.get(_user_of(session), float("-inf"))
+            if session.id in self._ids or session.started_s <= self._all_until.get(_user_of(session), float("-inf")):
+                return True
+        return self._shared is not None and session in self._shared
 
     def add(self, session: Session) -> None:
+        """Returns once all workers can know of it. Raises ConnectError if only this one does."""
+        self._add_here(session)
+        if self._shared is not None:
+            self._shared.add(session)
+
+    def _add_here(self, session: Session) -> None:
         now, user = self._clock(), _user_of(session)
         with self._lock:
             while self._ids and next(iter(self._ids.values()))[0] <= now:
@@ -79,6 +97,45 @@ class EndedSessions:
             elif session.id not in self._ids:
                 self._ids[session.id] = (now + self._ttl_s, user)
                 self._counts[user] += 1
+
+
+class SharedEnds:
+    """Sessions that users ended, in documents by the ID of the session. Of a user with :data:`MAX_ENDED` of them, one more end
+    makes them one document for all that the user had begun before."""
+
+    def __init__(self, documents: Documents, ttl_s: int, clock: Callable[[], float]) -> None:
+        self._documents = documents
+        self._ttl_s = ttl_s
+        self._clock = clock
+
+    def __contains__(self, session: Session) -> bool:
+        if not self._documents.is_read:
+            raise NotReadyError(
+                "This worker is still starting up and has not been able to read yet which sessions have ended; use a password or "
+                "a token, or wait a moment"
+            )
+        ended = self._documents.all()
+        return session.id in ended or session.started_s * 1000 <= _number(ended.get(_user_key(session), {}), "at_ms")
+
+    def add(self, session: Session) -> None:
+        ended, user, now_ms = self._documents.all(), _user_key(session), int(self._clock() * 1000)
+        self._documents.discard([name for name, one in ended.items() if _number(one, "until_ms") <= now_ms])
+        own = [name for name, one in ended.items() if one.get("user") == user and name != user]
+        is_too_many = len(own) >= MAX_ENDED
+        end = {"user": user, "at_ms": now_ms, "until_ms": now_ms + self._ttl_s * 1000}
+        self._documents.put(user if is_too_many else session.id, end)
+        if is_too_many:
+            self._documents.discard(own)
+
+
+def _number(document: Mapping[str, Any], member: str) -> float:
+    found = document.get(member)
+    return found if isinstance(found, int | float) else float("-inf")
+
+
+def _user_key(session: Session) -> str:
+    """Names a user in documents without telling who it is."""
+    return hashlib.sha256("\0".join(("sluice-session-user", *_user_of(session))).encode()).hexdigest()
 
 
 def _user_of(session: Session) -> _User:
@@ -122,20 +179,30 @@ class SessionCookies:
         content = {**identity.as_json(), "expires": None, **own}
         return set_cookie(SESSION_COOKIE, self.seal(SESSION_COOKIE, content, self._ttl_s), self._ttl_s, is_secure=is_secure)
 
+    def share(self, documents: Documents) -> None:
+        """Shares the ends of sessions with the other workers that have the same secret."""
+        self._ended.share(documents)
+
     def session_of(self, cookie_header: str) -> Session | None:
-        """Returns the session of a request's cookie, unless it has ended."""
+        """Returns the session of a request's cookie, unless it has ended. Raises NotReadyError while that is not known,
+        ConnectError if it cannot be read."""
+        session = self._sealed_session(cookie_header)
+        return None if session is None or session in self._ended else session
+
+    def _sealed_session(self, cookie_header: str) -> Session | None:
         value = read_cookie(cookie_header, SESSION_COOKIE)
         content = None if value is None else self.open(SESSION_COOKIE, value)
         if content is None or not {"id", "started"} <= content.keys():  # a cookie of an earlier version
             return None
         identity = Identity.from_json(content, is_ambient=True)
-        session = Session(identity, content["id"], content["credential"], float(content["started"]))
-        return None if session in self._ended else session
+        return Session(identity, content["id"], content["credential"], float(content["started"]))
 
-    def end_session(self, cookie_header: str) -> Session | None:
-        """Ends the session of a request's cookie, if it has one, and returns it: copies of the cookie are not accepted any more
-        here."""
-        session = self.session_of(cookie_header)
-        if session is not None:
+    def end_session(self, cookie_header: str) -> None:
+        """Ends the session of a request's cookie, if it has one: copies of the cookie are not accepted any more."""
+        session = self._sealed_session(cookie_header)
+        if session is None:
+            return
+        try:
             self._ended.add(session)
-        return session
+        except ConnectError as e:
+            log.warning("A session that a user has ended here may still be valid on other workers, and after a restart: %s", e)

@@ -49,6 +49,7 @@ _SHOWN = 20
 @click.option(
     "--every", metavar="DURATION", callback=duration_option, help="Verify again and again, and store each result in the worker."
 )
+@click.option("--worker-link", hidden=True, help="For the schedule of a worker: the descriptor of its socket, and its process.")
 @click.option("--count", type=click.IntRange(1), help="With --every: end after so many.")
 @worker_options
 @bootstrap_options
@@ -68,6 +69,7 @@ def verify(
     dry_run: bool,
     every: float | None,
     count: int | None,
+    worker_link: str | None,
     url: str | None,
     context_name: str | None,
     bootstrap_server: str,
@@ -90,8 +92,6 @@ def verify(
         raise click.UsageError("--dry-run belongs to --repair")
     if count is not None and every is None:
         raise click.UsageError("--count belongs to --every")
-    worker = read_worker_config(worker_config)
-    plugins = Plugins.discover()
     options = VerifyOptions(
         tables=_listed(tables),
         sample=sample,
@@ -100,6 +100,12 @@ def verify(
         ignored_columns=_listed(ignore_columns),
         kafka=client_properties(bootstrap_server, command_config),
     )
+    if worker_link is not None:
+        from sluice.verify.worker_link import verify_for_worker
+
+        return verify_for_worker(worker_link, connector or "", source, options)
+    worker = read_worker_config(worker_config)
+    plugins = Plugins.discover()
     pause = threading.Event()
     with connect_to(url, context_name) as client:
         number = 0

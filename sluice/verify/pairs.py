@@ -13,7 +13,7 @@ from connect.connector import Connector, SinkConnector, SourceConnector
 from connect.errors import ConfigError, NotFoundError
 from connect.plugins import Plugins
 from connect.suggestions import did_you_mean
-from rest.client import ConnectClient
+from sluice.verify.pipeline_reader import PipelineReader
 from worker.config.providers import resolve_with_worker
 from worker.config.secrets import SecretMask
 
@@ -42,11 +42,14 @@ class ConnectorPair:
 class PairFinder:
     """Looks up connectors of a worker. Names that are files are read from there."""
 
-    def __init__(self, client: ConnectClient, worker: Mapping[str, str] | None, plugins: Plugins) -> None:
+    def __init__(
+        self, client: PipelineReader, worker: Mapping[str, str] | None, plugins: Plugins, *, reads_files: bool = True
+    ) -> None:
         """``worker`` is the result of :func:`read_worker_config`, for its config providers; None if it is not known."""
         self._client = client
         self._worker = worker
         self._plugins = plugins
+        self._reads_files = reads_files
 
     def find(self, name: str | None, source: str | None, sink: str | None) -> list[ConnectorPair]:
         """Returns the pairs of a connector: one for a sink, one per sink for a source. Raises ConfigError and NotFoundError."""
@@ -77,7 +80,7 @@ class PairFinder:
         return found
 
     def _load(self, name: str) -> ConnectorConfig:
-        if name.endswith(CONNECTOR_FILES) and Path(name).is_file():
+        if self._reads_files and name.endswith(CONNECTOR_FILES) and Path(name).is_file():
             file = parse_connector_file(name)
             config = {key: value for key, value in file.config.items() if value is not None}
             return self._configured(config.get("name", Path(name).stem), config)

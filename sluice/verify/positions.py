@@ -10,8 +10,8 @@ from typing import Any
 from connect.errors import ConnectError, NotFoundError
 from connect.record import TopicPartition
 from connect.verification import VerifiableSink, VerifiableSource
-from rest.client import ConnectClient
 from rest.polling import wait_until
+from sluice.verify.pipeline_reader import PipelineReader
 from worker.kafka.admin import KafkaAdmin
 from worker.kafka.console import PartitionReader, consume
 from worker.kafka.stored_records import KafkaRecord
@@ -41,7 +41,7 @@ class PipelineProgress:
 
     def __init__(
         self,
-        client: ConnectClient,
+        client: PipelineReader,
         source_name: str,
         sink_name: str,
         source: VerifiableSource,

@@ -21,10 +21,10 @@ from connect.verification import (
     VerifiableSink,
     VerifiableSource,
 )
-from rest.client import ConnectClient
 from sluice.verify.full_comparison import MOST_CANDIDATES, find_candidates
 from sluice.verify.model import Difference, DifferenceKind, TableResult, VerificationResult
 from sluice.verify.pairs import ConnectorPair, reads_topic
+from sluice.verify.pipeline_reader import PipelineReader
 from sluice.verify.positions import CatchUpTimeoutError, Offsets, PipelineProgress
 from sluice.verify.record_path import RecordPath
 from sluice.verify.row_history import read_history
@@ -83,7 +83,7 @@ class Verification:
         self,
         pair: ConnectorPair,
         worker: Mapping[str, str] | None,
-        client: ConnectClient,
+        client: PipelineReader,
         plugins: Plugins,
         options: VerifyOptions,
         on_progress: OnProgress = ignore_progress,

@@ -204,11 +204,20 @@ def test_verification_shows_each_table(worker: WorkerProcess, new_page: NewPage)
         "seconds": 2.5,
         "stored_ms": 1,
         "tables": [table],
+        "schedule": {"interval_ms": 60_000, "last_ms": 1, "error": "no database answers", "next_ms": 2},
     }
     page = opened(worker, new_page, "verification", {"**/verification": body})
     expect(page.get_by_text("Source and target differ")).to_be_visible()
+    expect(page.get_by_text("no database answers")).to_be_visible()
     expect(page.locator("tbody tr")).to_contain_text(["orders"])
     expect(page.locator("tbody tr")).to_contain_text(["one note"])
+
+
+def test_schedule_is_shown_before_its_first_result(worker: WorkerProcess, new_page: NewPage) -> None:
+    body = {"name": "c", "schedule": {"interval_ms": 60_000, "last_ms": None, "error": None, "next_ms": None}}
+    page = opened(worker, new_page, "verification", {"**/verification": body})
+    expect(page.get_by_text("none yet")).to_be_visible()
+    expect(page.get_by_text("Source and target")).to_have_count(0)
 
 
 def test_progress_of_a_snapshot_and_of_tables(worker: WorkerProcess, new_page: NewPage) -> None:

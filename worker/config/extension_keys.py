@@ -1,4 +1,5 @@
-"""Keys that Apache's workers and connectors do not have: dead letter queue of sources, restarts, stalls, connectors.dir, history.
+"""Keys that Apache's workers and connectors do not have: dead letter queue of sources, restarts, stalls, verification,
+connectors.dir, history.
 
 REST validation does not list those of connectors, so that its responses equal Apache's. Lint and the docs list them, and
 :class:`worker.validation.config_validator.ConfigValidator` checks them.
@@ -97,7 +98,51 @@ STALL_KEYS = (
 )  # fmt: skip
 """For connectors and workers; a connector's value overrides its worker's."""
 
-CONNECTOR_EXTENSION_KEYS = (STRICT_KEY, *SOURCE_DEAD_LETTER_KEYS, *RESTART_KEYS, *ISOLATION_KEYS, *STALL_KEYS)
+VERIFY_INTERVAL, VERIFY_TIMEOUT, VERIFY_SOURCE = "verify.interval.ms", "verify.timeout.ms", "verify.source"
+VERIFY_TABLES, VERIFY_IGNORED_COLUMNS = "verify.tables", "verify.ignore.columns"
+
+
+def _verify_key(name: str, type: ConfigType, default: Any, order: int, doc: str, validator: Validator | None = None) -> ConfigKey:
+    display_name = name.removesuffix(".ms").replace(".", " ").title()
+    return ConfigKey(name, type, default, validator, _LOW, doc, "Verification", order, Width.MEDIUM, display_name)
+
+
+VERIFY_KEYS = (
+    _verify_key(
+        VERIFY_INTERVAL, _LONG, 0, 1,
+        "The worker that runs the connector compares its tables with the database of the source, as sluice verify does, in a "
+        "process of its own: so long after the last comparison has ended. 0 (the default) means never. It needs the extra "
+        "verify, and that of the database.",
+        at_least(0),
+    ),
+    _verify_key(
+        VERIFY_TIMEOUT, _LONG, 600_000, 2,
+        "How long one scheduled verification may take until it fails. The next one is due an interval later.",
+        at_least(1000),
+    ),
+    _verify_key(
+        VERIFY_SOURCE, _STRING, "", 3,
+        "The source connector of the tables, if it cannot be found by its topics.",
+    ),
+    _verify_key(
+        VERIFY_TABLES, _STRING, "", 4,
+        "Regular expressions of source tables (schema.table) that are verified, separated by commas. Default: all.",
+    ),
+    _verify_key(
+        VERIFY_IGNORED_COLUMNS, _STRING, "", 5,
+        "Columns of the target that are not compared, separated by commas.",
+    ),
+)  # fmt: skip
+"""For connectors: the schedule of verifications."""
+
+CONNECTOR_EXTENSION_KEYS = (
+    STRICT_KEY,
+    *SOURCE_DEAD_LETTER_KEYS,
+    *RESTART_KEYS,
+    *ISOLATION_KEYS,
+    *STALL_KEYS,
+    *VERIFY_KEYS,
+)
 """For connectors."""
 
 CONNECTORS_DIR = "connectors.dir"

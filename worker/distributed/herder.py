@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from connect.errors import AlreadyExistsError, BadRequestError, NotFoundError, PluginNotFoundError
@@ -22,7 +23,6 @@ from worker.distributed.provider_reload import change_turn
 from worker.distributed.session_keys import sign_text, verify
 from worker.distributed.shown_statuses import UNKNOWN_TYPE, ShownStatuses
 from worker.distributed.task_config_publisher import task_configs_changed
-from worker.distributed.verifications import VerificationTopic
 from worker.executor import ConnectorFacts, ConnectorSpec
 from worker.executors.futures import outcome
 from worker.group.protocol import Protocol
@@ -45,6 +45,7 @@ from worker.operations.herder_operations import HerderOperations
 from worker.operations.offsets.changes import require_offsets, require_stopped
 from worker.operations.restart_plan import planned_restart, to_restart
 from worker.storage.config_state import ConfigState
+from worker.storage.documents import DocumentTopic
 from worker.storage.offset_store import OffsetStore
 from worker.storage.record_codec import RestartRequest
 
@@ -65,7 +66,8 @@ class DistributedHerder(HerderOperations):
             parts.cluster,
             DistributedCondition(parts, self._facts.get),
             parts.starts,
-            VerificationTopic(parts.status_store),
+            partial(DocumentTopic, parts.status_store),
+            partial(_running_configs, parts),
             lambda: group.is_ready and group.current.is_leader and not group.is_rebalancing,
         )
         assert parts.config.distributed is not None
@@ -88,6 +90,7 @@ class DistributedHerder(HerderOperations):
     def start(self) -> None:
         """Starts to join the cluster, in the background."""
         self._parts.start()
+        self._verification_schedule.start()
         if self._directory is not None:
             self._directory.start()
 
@@ -314,6 +317,7 @@ class DistributedHerder(HerderOperations):
     def close(self, timeout_s: float) -> None:
         if self._directory is not None:
             self._directory.close()
+        self._verification_schedule.close()
         self._parts.close(timeout_s)
 
     def _require_writable(self) -> None:
@@ -366,3 +370,10 @@ def _known_members(parts: WorkerComponents) -> set[str]:
     current = parts.group.current
     urls = parts.leader.member_urls if current.is_leader else {current.leader_url}
     return {urlsplit(url).netloc for url in urls}
+
+
+def _running_configs(parts: WorkerComponents) -> Mapping[str, Mapping[str, str | None]]:
+    state = parts.config_sync.store.snapshot()
+    # A copy, because the herder's thread changes the original.
+    running = [name for name, one in parts.instances.connectors.copy().items() if one.target is TargetState.STARTED]
+    return {name: config for name in running if (config := state.config(name)) is not None}

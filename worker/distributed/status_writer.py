@@ -13,6 +13,7 @@ from worker.error_text import describe
 from worker.errors.trace import trace_of
 from worker.model import ConnectorStatus, Restarts, Stall, State, Status, TaskId
 from worker.storage.config_state import ConfigState
+from worker.storage.record_codec import DocumentKind
 from worker.storage.status_store import StatusStore
 
 log = logging.getLogger(__name__)
@@ -115,9 +116,9 @@ class StatusWriter:
 
     def remove_unknown(self, state: ConfigState) -> None:
         """Removes statuses of connectors and tasks that are not configured; the leader's duty after each rebalance."""
-        for name in self._store.verifications():
+        for name in self._store.documents(DocumentKind.VERIFICATION):
             if not state.contains(name):
-                self._store.put_verification(name, None)
+                self._store.put_document(DocumentKind.VERIFICATION, name, None)
         for name in self._store.connectors():
             is_configured = state.contains(name)
             configured = set(state.tasks(name)) if is_configured else set()

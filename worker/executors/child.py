@@ -6,7 +6,6 @@ worker's process group: the control process stops it when its tasks have ended.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import logging
 import os
@@ -16,8 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 from connect import crash_points
@@ -47,6 +44,7 @@ from worker.executors.messages import (
     text,
     texts,
 )
+from worker.executors.process_settings import end_with_parent, set_process_name
 from worker.executors.worker_proxy import RemoteListener, RemoteServices
 from worker.model import PreviewRequest, SystemQuestion, TargetState, TaskId, TaskSignal
 from worker.observability.log_setup import find_log_format, log_uncaught_exceptions, set_up_logging
@@ -63,8 +61,6 @@ STACKS_SIGNAL = signal.SIGUSR1
 EXIT_SILENCE = 75
 """The exit code when nothing was heard from the control process for too long."""
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-_OOM_SCORE = "300"
 _MAX_QUERIES = 32
 """Concurrent queries of plugins (validation, ConfigDefs). When there are more, some of them hang."""
 
@@ -73,7 +69,7 @@ def main() -> NoReturn:
     """Arguments: the socket's descriptor, the control process, the descriptor for stacks, the executor's key."""
     descriptor, control_pid, stacks = (int(argument) for argument in sys.argv[1:4])
     _tie_to_parent(control_pid)
-    _set_process_name(f"sluice {sys.argv[4]}")
+    set_process_name(f"sluice {sys.argv[4]}")
     crash_points.in_executor_of(control_pid)
     with open(stacks, "wb", buffering=0, closefd=False) as file:
         faulthandler.register(STACKS_SIGNAL, file, all_threads=True)
@@ -88,20 +84,11 @@ def _tie_to_parent(control_pid: int) -> None:
     # The parent blocked them until here: they would have ended a process that is still starting.
     faulthandler.register(signal.SIGQUIT, all_threads=True)  # as in the worker itself: prints the stacks and continues
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != control_pid:
-        os._exit(0)  # the parent ended before that
+    end_with_parent(control_pid)
 
 
 def _task_ids(arguments: Mapping[str, Any]) -> list[TaskId]:
     return [id_of_plain(task) for task in arguments["tasks"]]
-
-
-def _set_process_name(name: str) -> None:
-    """Sets the name in process lists, and lets the kernel end an executor rather than the worker when memory is short."""
-    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode()[:15])
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
 
 
 class ExecutorProcess:

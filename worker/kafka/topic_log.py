@@ -154,6 +154,11 @@ class TopicLog:
         """The number of partitions; 0 before the start."""
         return self._partitions
 
+    @property
+    def is_read(self) -> bool:
+        """Whether everything was read that the topic had when the log started."""
+        return self._started
+
     def start(self, timeout_s: float | None = None) -> None:
         """Creates or checks the topic, and reads all of it: on return every record was passed to ``on_record``.
 

@@ -1,21 +1,15 @@
-"""The last results of ``sluice verify``, which stores them over REST, for statuses and metrics."""
+"""The last results of ``sluice verify``, which stores them over REST or is run by the worker's schedule, for REST and metrics."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import orjson
+from worker.storage.documents import Documents
 
-from connect.errors import ConnectError
-from connect.spool.files import replace_file
-
-_MOST_RESULTS = 1000
-_STORED_MS = "stored_ms"
+_STORED_MS, _ATTEMPT = "stored_ms", "attempt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +39,8 @@ def stored_verification(document: Mapping[str, Any], stored_ms: int | None = Non
         int(document["differences"]),
         int(document["unsettled"]),
         float(document["seconds"]),
-        {name: value for name, value in document.items() if name != _STORED_MS},
+        {name: value for name, value in document.items() if name not in (_STORED_MS, _ATTEMPT)},
     )
-
-
-def new_verification(document: Mapping[str, Any]) -> StoredVerification:
-    """A result that is stored now."""
-    return stored_verification(document, time.time_ns() // 1_000_000)
 
 
 def read_verification(document: Any) -> StoredVerification | None:
@@ -62,62 +51,83 @@ def read_verification(document: Any) -> StoredVerification | None:
         return None
 
 
-class VerificationResults(Protocol):
-    """The last result of each connector. Thread-safe."""
+@dataclass(frozen=True, slots=True)
+class VerificationAttempt:
+    """The last run of a connector's schedule."""
 
-    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
+    ended_ms: int
+    """Since 1970 UTC."""
+    error: str | None
+    """Why it has no result; None if it has one."""
+
+
+def _read_attempt(document: Mapping[str, Any]) -> VerificationAttempt | None:
+    match document.get(_ATTEMPT):
+        case {"ended_ms": int(ended_ms), "error": str() | None as error}:
+            return VerificationAttempt(ended_ms, error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadDocument:
+    document: Mapping[str, Any]
+    result: StoredVerification | None
+    attempt: VerificationAttempt | None
+
+
+class VerificationResults:
+    """The last result of each connector, and the last run of its schedule. Thread-safe."""
+
+    def __init__(self, documents: Documents, epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._documents = documents
+        self._epoch_ms = epoch_ms
+        self._read: dict[str, _ReadDocument] = {}
+        """Documents with what was read of them: they are asked for much more often than they change."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all stored results are known. False while a worker starts."""
+        return self._documents.is_read
+
+    def store(self, connector: str, document: Mapping[str, Any], *, is_scheduled: bool = False) -> StoredVerification:
         """Replaces the result of a connector, and returns once it is durable. Raises ConnectError."""
+        now_ms = self._epoch_ms()
+        stored = stored_verification(document, now_ms)
+        attempt = VerificationAttempt(now_ms, None) if is_scheduled else self.attempt(connector)
+        self._put(connector, stored, attempt)
+        return stored
 
-    def get(self, connector: str) -> StoredVerification | None: ...
+    def store_failure(self, connector: str, error: str) -> None:
+        """Notes a run of the schedule that has no result; the last result stays. Raises ConnectError."""
+        self._put(connector, self.get(connector), VerificationAttempt(self._epoch_ms(), error))
+
+    def _put(self, connector: str, result: StoredVerification | None, attempt: VerificationAttempt | None) -> None:
+        document = {} if result is None else result.as_json()
+        if attempt is not None:
+            document[_ATTEMPT] = {"ended_ms": attempt.ended_ms, "error": attempt.error}
+        self._documents.put(connector, document)
+
+    def get(self, connector: str) -> StoredVerification | None:
+        found = self._all().get(connector)
+        return None if found is None else found.result
 
     def all(self) -> dict[str, StoredVerification]:
         """Returns the results by connector, as of now."""
+        return {name: one.result for name, one in self._all().items() if one.result is not None}
+
+    def attempt(self, connector: str) -> VerificationAttempt | None:
+        """Returns the last run of a connector's schedule, by any worker."""
+        found = self._all().get(connector)
+        return None if found is None else found.attempt
+
+    def _all(self) -> Mapping[str, _ReadDocument]:
+        before = self._read
+        read = {name: _read(document, before.get(name)) for name, document in self._documents.all().items()}
+        self._read = read
+        return read
 
 
-class VerificationFile:
-    """Implements :class:`VerificationResults` for a standalone worker: in a file of JSON, which is read at first use."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._results: dict[str, StoredVerification] | None = None
-
-    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
-        stored = new_verification(document)
-        with self._lock:
-            results = {name: one for name, one in self._known().items() if name != connector}
-            results[connector] = stored
-            while len(results) > _MOST_RESULTS:
-                del results[next(iter(results))]
-            self._write(results)
-            self._results = results
-        return stored
-
-    def get(self, connector: str) -> StoredVerification | None:
-        with self._lock:
-            return self._known().get(connector)
-
-    def all(self) -> dict[str, StoredVerification]:
-        with self._lock:
-            return dict(self._known())
-
-    def _known(self) -> dict[str, StoredVerification]:
-        if self._results is None:
-            try:
-                found = orjson.loads(self._path.read_bytes())
-            except FileNotFoundError:
-                found = {}
-            except OSError as e:  # results that are there must not be replaced
-                raise ConnectError(f"the results of verifications cannot be read from {self._path}: {e.strerror}") from e
-            except orjson.JSONDecodeError:
-                found = {}  # the next verification writes the file again
-            documents = found if isinstance(found, dict) else {}
-            read = {name: read_verification(document) for name, document in documents.items()}
-            self._results = {name: one for name, one in read.items() if one is not None}
-        return self._results
-
-    def _write(self, results: Mapping[str, StoredVerification]) -> None:
-        try:
-            replace_file(self._path, orjson.dumps({name: one.as_json() for name, one in results.items()}))
-        except OSError as e:
-            raise ConnectError(f"the results of verifications cannot be written to {self._path}: {e.strerror}") from e
+def _read(document: Mapping[str, Any], known: _ReadDocument | None) -> _ReadDocument:
+    if known is not None and known.document is document:
+        return known
+    return _ReadDocument(document, read_verification(document), _read_attempt(document))

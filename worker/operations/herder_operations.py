@@ -10,6 +10,7 @@ from typing import Any
 from connect.errors import ForbiddenError, NotFoundError, UnsupportedError
 from worker.cancellation import Cancellation
 from worker.config.resolved_config import ResolvedConfigs
+from worker.config.secrets import SecretMask
 from worker.config.worker_config import WorkerConfig
 from worker.executor import ConnectorSpec, Executor
 from worker.kafka.cluster import Cluster
@@ -38,7 +39,7 @@ from worker.observability.metrics.families import MetricFamily
 from worker.observability.verifications import VerificationResults
 from worker.observability.worker_metrics.collector import WorkerMetrics
 from worker.observability.worker_metrics.start_counts import StartCounts
-from worker.observability.worker_metrics.verification_families import verification_families
+from worker.observability.worker_metrics.verification_families import schedule_families, verification_families
 from worker.observability.worker_metrics.worker_view import WorkerCondition
 from worker.operations.connectors_dir.sync import ConnectorDirectory, HerderTarget
 from worker.operations.dead_letters import DeadLetterRequests
@@ -48,7 +49,12 @@ from worker.operations.offsets.alter import alter_sink_offsets, alter_source_off
 from worker.operations.offsets.changes import shown_entries
 from worker.operations.offsets.sink_groups import SinkGroups
 from worker.operations.preview import preview_config
+from worker.operations.verification.answers import PipelineAnswers
+from worker.operations.verification.child import VerificationChild
+from worker.operations.verification.schedule import VerificationSchedule
+from worker.storage.documents import Documents
 from worker.storage.offset_store import OffsetStore
+from worker.storage.record_codec import DocumentKind
 from worker.validation.config_validator import ConfigValidator
 from worker.version import server_info
 
@@ -67,15 +73,17 @@ class HerderOperations(ABC):
         cluster: Cluster,
         condition: WorkerCondition,
         starts: StartCounts,
-        verifications: VerificationResults,
+        documents: Callable[[DocumentKind], Documents],
+        running_configs: Callable[[], Mapping[str, Mapping[str, str | None]]],
         applies_files: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``applies_files`` says whether this worker applies ``connectors.dir`` at the moment."""
+        """``documents`` returns the store of a kind of documents, ``running_configs`` the configurations of the connectors whose
+        instances run here and are neither paused nor stopped; ``applies_files`` says whether this worker applies
+        ``connectors.dir`` at the moment."""
         self.loggers = loggers
         self._config = config
         self._worker_id = worker_id
         self._executor = executor
-        self._mask = config.providers.mask
         self._resolver = values
         self._check = ConfigValidator(executor, values, self._mask)
         self._dead_letters = DeadLetterRequests(executor, values, self._mask)
@@ -83,8 +91,17 @@ class HerderOperations(ABC):
         self._cluster = cluster
         self._sink_groups = SinkGroups(config)
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
-        self.verifications = verifications
-        self.worker_metrics.add_source(lambda: verification_families(verifications.all(), self._stored_configs))
+        self._verification_schedule = VerificationSchedule(
+            VerificationResults(documents(DocumentKind.VERIFICATION)),
+            running_configs,
+            lambda config: values.resolve_for_validation(config).values,
+            lambda on_result: PipelineAnswers(config, self, on_result).answer,
+            self._mask,
+            VerificationChild,
+        )
+        self.ended_sessions = documents(DocumentKind.ENDED_SESSION)
+        self.worker_metrics.add_source(lambda: verification_families(self.verifications.all(), self._stored_configs))
+        self.worker_metrics.add_source(lambda: schedule_families(self._verification_schedule.all_shown(self._stored_configs())))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
@@ -115,10 +132,26 @@ class HerderOperations(ABC):
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         """Returns a connector's configuration, variables unresolved. Raises NotFoundError."""
 
+    @abstractmethod
+    def connectors(self) -> list[str]: ...
+
+    @abstractmethod
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+
+    @abstractmethod
+    def topics(self, name: str) -> list[str]: ...
+
+    @abstractmethod
+    def offsets(self, name: str) -> list[OffsetEntry]: ...
+
     def _require_writable(self) -> None:
         """Raises NotLeaderError when another worker changes connectors."""
 
     # --- worker
+
+    @property
+    def _mask(self) -> SecretMask:
+        return self._config.providers.mask
 
     @property
     def worker_id(self) -> str:
@@ -147,6 +180,15 @@ class HerderOperations(ABC):
 
     def take_reload_turn(self, worker: str, signature: RequestSignature | None, *, done: bool) -> None:
         raise UnsupportedError("Kafka Connect in standalone mode has no other workers.")
+
+    # --- verification
+
+    @property
+    def verifications(self) -> VerificationResults:
+        return self._verification_schedule.results
+
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        return self._verification_schedule.shown(name, self._stored_config(name))
 
     # --- plugins
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from connect.errors import (
@@ -55,7 +54,6 @@ from worker.model import (
 )
 from worker.observability.herder_activity import TIMED_OUT
 from worker.observability.loggers import Loggers
-from worker.observability.verifications import VerificationFile
 from worker.observability.worker_metrics.start_counts import StartCounts
 from worker.operations.auto_restart import AutoRestart, RestartPolicy
 from worker.operations.herder_operations import HerderOperations
@@ -66,6 +64,7 @@ from worker.operations.shutdown import close_all
 from worker.standalone.condition import StandaloneCondition
 from worker.standalone.connector import ConnectorDefinition, ConnectorDependencies, StandaloneConnector
 from worker.standalone.services import NO_EXACTLY_ONCE, StandaloneServices
+from worker.storage.documents import documents_beside
 from worker.storage.file_offset_store import OffsetFile
 
 T = TypeVar("T")
@@ -107,8 +106,9 @@ class StandaloneHerder(HerderOperations):
         loggers, history = Loggers(), MemoryHistory(config.config_history_size)
         cluster = Cluster(config.bootstrap_servers, config.originals)
         condition = StandaloneCondition(config, worker_id, self._lock, self._connectors, lambda: self._ready)
-        results = VerificationFile(Path(f"{self._store.path}.verifications"))
-        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, starts, results)
+        running = partial(_running_configs, self._lock, self._connectors, self._configs)
+        own = starts, partial(documents_beside, self._store.path), running
+        super().__init__(config, worker_id, executor, self._values, loggers, history, cluster, condition, *own)
         self._auto_restart = AutoRestart(config, self._restart_failed)
         start_id = partial(next, itertools.count(1))
         self._dependencies = ConnectorDependencies(worker_id, executor, self._values, mask, start_id, self._auto_restart)
@@ -125,6 +125,7 @@ class StandaloneHerder(HerderOperations):
         self._reloads.start()
         self._auto_restart.start()
         self._cluster.start()
+        self._verification_schedule.start()
 
     def started(self) -> None:
         """Marks the startup as complete: the worker is healthy from now on, and ``connectors.dir`` is applied."""
@@ -315,6 +316,7 @@ class StandaloneHerder(HerderOperations):
             self._closed = True
             connectors = list(self._connectors.values())
             self._connectors.clear()
+        self._verification_schedule.close()
         close_all({"automatic restarts": self._auto_restart.close}, _CLOSE_S)
         if self._directory is not None:
             self._directory.close(max(0.0, deadline - time.monotonic()))
@@ -404,6 +406,14 @@ class _ExecutorReports:
         name, number = (instance, None) if isinstance(instance, str) else (instance.connector, instance.task)
         if (connector := self._find(name)) is not None:
             connector.on_stall(start_id, number, stall)
+
+
+def _running_configs(
+    lock: threading.Lock, connectors: Mapping[str, StandaloneConnector], configs: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, Mapping[str, str]]:
+    with lock:
+        running = [name for name, one in connectors.items() if one.target is TargetState.STARTED]
+        return {name: configs[name] for name in running}
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:

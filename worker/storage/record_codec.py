@@ -11,6 +11,7 @@ import base64
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 import orjson
@@ -31,7 +32,6 @@ LOGGER = "logger-cluster-"
 STATUS_CONNECTOR = "status-connector-"
 STATUS_TASK = "status-task-"
 STATUS_TOPIC = "status-topic-"
-VERIFICATION = "verification-"
 TOPIC_SEPARATOR = ":connector-"
 
 
@@ -155,15 +155,26 @@ class TopicStatusRecord:
     status: TopicStatus | None
 
 
+class DocumentKind(Enum):
+    """A kind of JSON documents that only Sluice writes; the value is the prefix of the keys. Workers of Apache skip them with a
+    warning."""
+
+    VERIFICATION = "verification-"
+    """By connector: the last result of ``sluice verify``."""
+    ENDED_SESSION = "ended-session-"
+    """By ID: a session of the web page that its user has ended."""
+
+
 @dataclass(frozen=True, slots=True)
-class VerificationRecord:
-    """``verification-<name>``: the last result of ``sluice verify``; None deletes it. Apache's workers warn of it and skip it."""
+class DocumentRecord:
+    """``<prefix of the kind><name>``; None deletes it."""
 
-    connector: str
-    result: Mapping[str, Any] | None
+    kind: DocumentKind
+    name: str
+    document: Mapping[str, Any] | None
 
 
-StatusTopicRecord = StatusRecord | TopicStatusRecord | VerificationRecord | Unreadable
+StatusTopicRecord = StatusRecord | TopicStatusRecord | DocumentRecord | Unreadable
 
 
 # Writing
@@ -250,8 +261,8 @@ def topic_status_record(status: TopicStatus) -> KeyValue:
     return _record(f"{STATUS_TOPIC}{status.topic}{TOPIC_SEPARATOR}{status.connector}", {"topic": value})
 
 
-def verification_record(connector: str, result: Mapping[str, Any] | None) -> KeyValue:
-    return _record(VERIFICATION + connector, result)
+def document_record(kind: DocumentKind, name: str, document: Mapping[str, Any] | None) -> KeyValue:
+    return _record(kind.value + name, document)
 
 
 def topic_status_tombstone(connector: str, topic: str) -> KeyValue:
@@ -322,9 +333,9 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusTopicRecord:
             if not (topic and separator and connector):
                 return Unreadable("its key does not name a topic and a connector")
             return TopicStatusRecord(topic, connector, _topic_status(_object(value)))
-        if name.startswith(VERIFICATION):
-            connector = name.removeprefix(VERIFICATION)
-            return VerificationRecord(connector, _object(value)) if connector else Unreadable("its key names no connector")
+        for kind in DocumentKind:
+            if name.startswith(kind.value) and name != kind.value:
+                return DocumentRecord(kind, name.removeprefix(kind.value), _object(value))
     except _InvalidValue as e:
         return Unreadable(str(e))
     return Unreadable("its key is of no known kind")

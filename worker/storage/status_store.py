@@ -21,7 +21,7 @@ from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
 from worker.model import ConnectorStatus, State, Status, TaskId
 from worker.storage import record_codec
-from worker.storage.record_codec import KeyValue, StatusRecord, TopicStatus, TopicStatusRecord, VerificationRecord
+from worker.storage.record_codec import DocumentKind, DocumentRecord, KeyValue, StatusRecord, TopicStatus, TopicStatusRecord
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,26 @@ def hides(read: Status, own: Status) -> bool:
     return read.generation < own.generation or (read.generation == own.generation and read.state is State.UNASSIGNED)
 
 
+class _ReadDocuments:
+    """The documents of one kind. They are asked for much more often than they change."""
+
+    def __init__(self) -> None:
+        self._current: dict[str, Mapping[str, Any]] = {}
+        self._shared: dict[str, Mapping[str, Any]] | None = None
+
+    def take(self, name: str, document: Mapping[str, Any] | None) -> None:
+        self._shared = None
+        self._current.pop(name, None)
+        if document is not None:
+            self._current[name] = document
+
+    def all(self) -> Mapping[str, Mapping[str, Any]]:
+        """Returns a map that does not change."""
+        if self._shared is None:
+            self._shared = dict(self._current)
+        return self._shared
+
+
 class StatusStore:
     """Owns the log of the status topic. Methods are safe from any thread and do not wait, except :meth:`start`."""
 
@@ -84,8 +104,7 @@ class StatusStore:
         """The latest statuses that this worker wrote for its instances."""
         self._own_read: set[Instance] = set()
         """Those of them that were read back."""
-        self._verifications: dict[str, Mapping[str, Any]] = {}
-        """The last results of ``sluice verify``, by connector."""
+        self._documents = {kind: _ReadDocuments() for kind in DocumentKind}
         self._announced: set[tuple[str, str]] = set()
         """Connectors and topics whose records were sent but not read back yet."""
         self._numbers = count(1)
@@ -142,10 +161,15 @@ class StatusStore:
         with self._lock:
             return frozenset(self._topics.get(connector, ()))
 
-    def verifications(self) -> dict[str, Mapping[str, Any]]:
-        """Returns the last results of ``sluice verify``, by connector."""
+    @property
+    def is_read(self) -> bool:
+        """Whether everything was read that the topic had when the worker started."""
+        return self._log.is_read
+
+    def documents(self, kind: DocumentKind) -> Mapping[str, Mapping[str, Any]]:
+        """Returns the documents of a kind by name, in the order in which they were written. The map does not change."""
         with self._lock:
-            return dict(self._verifications)
+            return self._documents[kind].all()
 
     def workers(self) -> frozenset[str]:
         """Returns the workers that statuses name."""
@@ -186,9 +210,9 @@ class StatusStore:
             else:
                 self._own[instance] = status
 
-    def put_verification(self, connector: str, result: Mapping[str, Any] | None) -> Future[Written | None]:
-        """Replaces the last result of ``sluice verify``; None deletes it. Pass the future to :meth:`await_read`."""
-        return self._send(record_codec.verification_record(connector, result))
+    def put_document(self, kind: DocumentKind, name: str, document: Mapping[str, Any] | None) -> Future[Written | None]:
+        """Replaces a document; None deletes it. Pass the future to :meth:`await_read`."""
+        return self._send(record_codec.document_record(kind, name, document))
 
     def add_topic(self, connector: str, task: int, topic: str) -> None:
         """Records that a connector uses a topic, unless that is known."""
@@ -272,11 +296,9 @@ class StatusStore:
             case TopicStatusRecord(connector=connector, topic=topic, status=status):
                 with self._lock:
                     self._take_topic(connector, topic, status)
-            case VerificationRecord(connector=connector, result=result):
+            case DocumentRecord(kind=kind, name=name, document=document):
                 with self._lock:
-                    self._verifications.pop(connector, None)
-                    if result is not None:
-                        self._verifications[connector] = result
+                    self._documents[kind].take(name, document)
             case unreadable:
                 log.warning("Record %d of status topic %s is skipped: %s", record.offset, self._log.topic, unreadable.reason)
 

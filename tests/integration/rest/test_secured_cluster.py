@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 from uuid import uuid4
 
 import pytest
@@ -53,46 +54,61 @@ def _fail(error: ConnectError) -> None:
     raise error
 
 
+def _start(broker: EmbeddedBroker, group: str, folder: Path, number: int, **more: str) -> SecuredWorker:
+    config = WorkerConfig.for_cluster(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "key.converter": JSON,
+            "value.converter": JSON,
+            "listeners": "http://127.0.0.1:0",
+            "task.executors": "0",
+            "group.id": group,
+            "offset.storage.partitions": "1",
+            "status.storage.partitions": "1",
+            "heartbeat.interval.ms": "500",
+            **{f"{what}.storage.topic": f"{group}-{what}" for what in ("config", "offset", "status")},
+            **{f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")},
+            "rest.authentication": "bearer",
+            "rest.authentication.tokens.file": str(folder / "tokens"),
+            "rest.authorization.roles.file": str(folder / "roles.yaml"),
+            "rest.audit.log.file": str(folder / f"audit-{number}"),
+            **more,
+        }
+    )
+    server = RestServer.from_config(config)
+    client = RestLeaderClient(WorkerClient.from_config(config))
+    parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=client, on_fatal=_fail)
+    herder = DistributedHerder(parts)
+    server.start(herder)
+    herder.start()
+    return SecuredWorker(server, herder, folder / f"audit-{number}")
+
+
+def _wait_until_up(worker: SecuredWorker) -> SecuredWorker:
+    with ConnectClient(worker.server.url) as anonymous:
+        anonymous.wait_until_up(60)
+    return worker
+
+
+def _stop(workers: Sequence[SecuredWorker]) -> None:
+    for one in workers:
+        one.server.stop()
+        one.herder.close(10.0)
+
+
+def _write_credentials(folder: Path) -> None:
+    (folder / "roles.yaml").write_text(ROLES)
+    (folder / "tokens").write_text("".join(f"{name}:{hash_token(name)}\n" for name in ("root", "operator")))
+
+
 @pytest.fixture(scope="module")
 def cluster(_broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SecuredWorker]]:
     group = f"secured-{uuid4().hex[:8]}"
     folder = tmp_path_factory.mktemp("secured")
-    (folder / "roles.yaml").write_text(ROLES)
-    (folder / "tokens").write_text("".join(f"{name}:{hash_token(name)}\n" for name in ("root", "operator")))
-    running = []
-    for number in range(2):
-        config = WorkerConfig.for_cluster(
-            {
-                "bootstrap.servers": _broker.bootstrap,
-                "key.converter": JSON,
-                "value.converter": JSON,
-                "listeners": "http://127.0.0.1:0",
-                "task.executors": "0",
-                "group.id": group,
-                "offset.storage.partitions": "1",
-                "status.storage.partitions": "1",
-                "heartbeat.interval.ms": "500",
-                **{f"{what}.storage.topic": f"{group}-{what}" for what in ("config", "offset", "status")},
-                **{f"{what}.storage.replication.factor": "1" for what in ("config", "offset", "status")},
-                "rest.authentication": "bearer",
-                "rest.authentication.tokens.file": str(folder / "tokens"),
-                "rest.authorization.roles.file": str(folder / "roles.yaml"),
-                "rest.audit.log.file": str(folder / f"audit-{number}"),
-            }
-        )
-        server = RestServer.from_config(config)
-        client = RestLeaderClient(WorkerClient.from_config(config))
-        parts = assemble(config, worker_id=server.worker_id, url=server.url, leader_client=client, on_fatal=_fail)
-        herder = DistributedHerder(parts)
-        server.start(herder)
-        herder.start()
-        running.append(SecuredWorker(server, herder, folder / f"audit-{number}"))
-        with ConnectClient(server.url) as anonymous:
-            anonymous.wait_until_up(60)
+    _write_credentials(folder)
+    running = [_wait_until_up(_start(_broker, group, folder, number)) for number in range(2)]
     yield running
-    for one in running:
-        one.server.stop()
-        one.herder.close(10.0)
+    _stop(running)
 
 
 def ask(worker: SecuredWorker, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -185,3 +201,47 @@ def test_hidden_value_sent_back_keeps_the_secret(cluster: list[SecuredWorker]) -
     assert ask(follower, "PUT", "/connectors/shop-3/config", changed, **root)[0] == 200
     stored = ask(leader, "GET", "/connectors/shop-3/config", **root)[1]
     assert (stored["db.password"], stored["topic"]) == ("s3cret-value", "other")
+
+
+def test_signing_out_reaches_workers_that_no_status_names_and_those_that_start_later(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    _write_credentials(tmp_path)
+    group = f"sign-out-{uuid4().hex[:8]}"
+    secret = {"rest.authentication.session.secret": "0123456789abcdef0123456789abcdef"}
+    workers = [_start(broker, group, tmp_path, number, **secret) for number in range(3)]
+    try:
+        for one in workers:
+            _wait_until_up(one)
+        followers = [one for one in workers if not one.herder._parts.group.current.is_leader]
+        assert len(followers) == 2
+        ended, kept = (_sign_in(followers[0]) for _ in range(2))
+        assert [_read(one, ended) for one in workers] == [200] * 3
+        answer = ask(followers[0], "DELETE", "/sluice/auth/session", **ended, **{"X-Requested-With": "sluice"})
+        assert answer[0] == 204
+        assert wait_until(lambda: [_read(one, ended) for one in workers] == [401] * 3, 30), "all workers refuse the copy"
+        assert [_read(one, kept) for one in workers] == [200] * 3
+        # It refuses session cookies until it has read which ones have ended.
+        workers.append(_start(broker, group, tmp_path, 3, **secret))
+        answers: set[int] = set()
+
+        def is_read() -> bool:
+            answers.add(_read(workers[3], ended))
+            return 401 in answers
+
+        assert wait_until(is_read, 60)
+        assert answers <= {401, 503}
+        assert _read(workers[3], kept) == 200
+    finally:
+        _stop(workers)
+
+
+def _sign_in(worker: SecuredWorker) -> dict[str, str]:
+    """Returns the cookie of a session."""
+    request = Request(f"{worker.server.url}sluice/auth/session", method="POST", headers={"Authorization": "Bearer root"})
+    with urlopen(request, timeout=30) as response:
+        return {"Cookie": response.headers["Set-Cookie"].partition(";")[0]}
+
+
+def _read(worker: SecuredWorker, headers: dict[str, str]) -> int:
+    return ask(worker, "GET", "/connectors", **headers)[0]

@@ -15,15 +15,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from connect.errors import ConfigError, FencedError, IllegalStateError, UnreachableError
 from sluice.embedded.broker import EmbeddedBroker
 from worker.config.worker_config import WorkerConfig
-from worker.distributed.verifications import VerificationTopic
 from worker.kafka.internal_topics import InternalTopic
 from worker.kafka.log_writer import Written
 from worker.kafka.topic_log import LogRecord, TopicLog, TopicLogSettings
 from worker.model import OffsetEntry, State, Status, TargetState, TaskId
+from worker.observability.verifications import VerificationResults
 from worker.storage import topic_logs
 from worker.storage.config_store import ConfigStore
+from worker.storage.documents import DocumentTopic
 from worker.storage.kafka_offset_store import OffsetTopic
-from worker.storage.record_codec import RestartRequest, SessionKey
+from worker.storage.record_codec import DocumentKind, RestartRequest, SessionKey
 from worker.storage.status_store import StatusStore
 
 Named = Callable[[str], str]
@@ -300,17 +301,21 @@ def test_results_of_verifications_are_shared_and_outlive_workers(worker: Callabl
     one.start(20)
     two.start(20)
     result = {"equal": False, "rows": 10, "differences": 2, "unsettled": 0, "seconds": 1.5, "tables": [], "sink": "c"}
-    stored = VerificationTopic(one).store("c", result)
-    assert VerificationTopic(one).get("c") == stored  # what was returned is durable
-    eventually(lambda: VerificationTopic(two).all() == {"c": stored}, "the other worker has the result")
+
+    def results(store: StatusStore) -> VerificationResults:
+        return VerificationResults(DocumentTopic(store, DocumentKind.VERIFICATION))
+
+    stored = results(one).store("c", result)
+    assert results(one).get("c") == stored  # what was returned is durable
+    eventually(lambda: results(two).all() == {"c": stored}, "the other worker has the result")
     assert stored.document == result
-    newest = VerificationTopic(two).store("c", {**result, "equal": True})
+    newest = results(two).store("c", {**result, "equal": True})
     later = closing(StatusStore(topic_logs.status_log(config), "c:1"))
     later.start(20)
-    assert VerificationTopic(later).all() == {"c": newest}
+    assert results(later).all() == {"c": newest}
     assert later.connectors() == frozenset()
-    later.await_read([later.put_verification("c", None)], 10)
-    eventually(lambda: VerificationTopic(two).get("c") is None, "the result of the deleted connector is gone")
+    later.await_read([later.put_document(DocumentKind.VERIFICATION, "c", None)], 10)
+    eventually(lambda: results(two).get("c") is None, "the result of the deleted connector is gone")
 
 
 def test_reset_topics_are_no_longer_returned(worker: Callable[..., WorkerConfig], closing: Closing) -> None:

@@ -31,7 +31,7 @@ from worker.observability.metrics.task_figures import PluginFacts, TaskFigures, 
 from worker.observability.verifications import StoredVerification
 from worker.observability.worker_metrics.processes import ProcessTree, process_families
 from worker.observability.worker_metrics.start_counts import StartFigures, Startups
-from worker.observability.worker_metrics.verification_families import verification_families
+from worker.observability.worker_metrics.verification_families import schedule_families, verification_families
 from worker.observability.worker_metrics.worker_families import worker_families
 
 ROOT = Path(__file__).parents[3]
@@ -84,6 +84,7 @@ def exported() -> dict[str, set[str]]:
     families += process_families(ProcessTree(), {})
     results = {"c": StoredVerification(1, equal=True, rows=1, differences=0, unsettled=0, seconds=1.0, document={"source": "s"})}
     families += verification_families(results, lambda: results)
+    families += schedule_families({"c": {"interval_ms": 1, "last_ms": 1, "error": "x", "next_ms": 2}})
     found: dict[str, set[str]] = {"up": set()}
     for family in families:
         for rendered in family.labels:

@@ -45,26 +45,31 @@ from worker.model import (
 )
 from worker.observability.diagnosis.snapshot import ConnectorSnapshot, KafkaFacts
 from worker.observability.metrics.families import MetricFamily, counter
-from worker.observability.verifications import StoredVerification, new_verification
+from worker.observability.verifications import VerificationResults
 
 _STATES = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 
 
-class FakeVerifications:
-    """Results of verifications, in memory."""
+class FakeDocuments:
+    """Documents in memory."""
 
     def __init__(self) -> None:
-        self._results: dict[str, StoredVerification] = {}
+        self.stored: dict[str, Mapping[str, Any]] = {}
+        self.is_read = True
+        self.failure: ConnectError | None = None
+        """What the next writes raise."""
 
-    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
-        self._results[connector] = new_verification(document)
-        return self._results[connector]
+    def all(self) -> Mapping[str, Mapping[str, Any]]:
+        return dict(self.stored)
 
-    def get(self, connector: str) -> StoredVerification | None:
-        return self._results.get(connector)
+    def put(self, name: str, document: Mapping[str, Any]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.stored[name] = document
 
-    def all(self) -> dict[str, StoredVerification]:
-        return dict(self._results)
+    def discard(self, names: Collection[str]) -> None:
+        for name in names:
+            del self.stored[name]
 
 
 class FakeHerder:
@@ -89,7 +94,9 @@ class FakeHerder:
         self.levels: dict[str, LoggerLevel] = {"root": LoggerLevel("INFO", None)}
         self.cluster_levels: dict[str, str] = {}
         self.others: list[str] = []
-        self.verifications = FakeVerifications()
+        self.verifications = VerificationResults(FakeDocuments())
+        self.ended_sessions = FakeDocuments()
+        self.schedules: dict[str, dict[str, Any]] = {}
         self.broker_answers = True
         self.requested: list[tuple[str, dict[str, Any], Any]] = []
 
@@ -101,6 +108,9 @@ class FakeHerder:
 
     def health(self) -> Health:
         return Health("healthy", "Worker has completed startup and is ready to handle requests.")
+
+    def verification_schedule(self, name: str) -> dict[str, Any] | None:
+        return self.schedules.get(name)
 
     def other_workers(self) -> list[str]:
         return list(self.others)

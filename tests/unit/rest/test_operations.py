@@ -188,6 +188,14 @@ def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, 
     assert {name: stored[name] for name in result} == result
     assert stored["name"] == "verified"
     assert stored["stored_ms"] > 0
+    assert stored["schedule"] is None
+    herder.schedules["verified"] = {"interval_ms": 1000, "last_ms": 5, "error": "no database", "next_ms": 1005}
+    assert client.verification("verified") == {**stored, "schedule": herder.schedules["verified"]}
+    problems = client.diagnosis("verified")["problems"]
+    assert {"tables-differ", "verification-failed"} <= {one["code"] for one in problems}
+    client.put_config("new", {"connector.class": "x"})
+    herder.schedules["new"] = {"interval_ms": 1000, "last_ms": None, "error": None, "next_ms": None}
+    assert client.verification("new") == {"name": "new", "schedule": herder.schedules["new"]}
     assert post(target, path, {**result, "rows": True}).status == 400
     assert post(target, path, {"equal": True}).status == 400
     assert post(target, "/sluice/connectors/unknown/verification", result).status == 404

@@ -402,6 +402,32 @@ def _shared(cluster: ClusterSnapshot) -> Iterator[Problem]:
             )  # fmt: skip
 
 
+def _verification(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:
+    found = connector.verification
+    if found.error is not None:
+        yield _problem(
+            connector, "verification-failed", _WARNING, f"the last scheduled verification has failed: {found.error}", None,
+            "Remove the cause; the next run is due verify.interval.ms later. The command shows whether it works now.",
+            "sluice verify {name}", key="verify.interval.ms", since_ms=found.failed_ms,
+        )  # fmt: skip
+    if found.differences:
+        yield _problem(
+            connector, "tables-differ", _WARNING, f"{found.differences} rows differed from the database in the last verification",
+            "another writer has changed the tables, or records were skipped", "The command lists the rows; --repair mends them.",
+            "sluice verify {name}", since_ms=found.stored_ms,
+        )  # fmt: skip
+
+
 _LOCAL_RULES: tuple[Rule, ...] = (_stalled, _silent_source, _slot, _table_commits, _errant_records)
 """Rules over figures that only the worker of a task has."""
-_RULES: tuple[Rule, ...] = (_failed, _restarting, _unassigned, _target_state, _plugin, _topics, _config, *_LOCAL_RULES)
+_RULES: tuple[Rule, ...] = (
+    _failed,
+    _restarting,
+    _unassigned,
+    _target_state,
+    _plugin,
+    _topics,
+    _config,
+    _verification,
+    *_LOCAL_RULES,
+)

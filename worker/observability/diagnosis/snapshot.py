@@ -56,6 +56,17 @@ class InstanceFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class VerificationFacts:
+    """The last result of ``sluice verify`` for a sink, and the last run of its schedule. Times are in ms since 1970 UTC."""
+
+    differences: int = 0
+    stored_ms: int | None = None
+    error: str | None = None
+    """Why the last scheduled run failed."""
+    failed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
     """A connector with its tasks."""
 
@@ -68,6 +79,7 @@ class ConnectorSnapshot:
     tasks: Sequence[InstanceFacts]
     has_offsets: bool | None = None
     """Whether offsets are stored or committed; None if unknown."""
+    verification: VerificationFacts = VerificationFacts()
 
     @classmethod
     def of_models(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any
 
 from worker.observability.metrics.families import MetricFamily, gauge, render_labels
 from worker.observability.verifications import StoredVerification
@@ -37,3 +38,19 @@ def verification_families(
         unsettled.add(one.unsettled, labels[name])
         seconds.add(one.seconds, labels[name])
     yield from (stored, equal, rows, differences, unsettled, seconds)
+
+
+def schedule_families(schedules: Mapping[str, Mapping[str, Any]]) -> Iterator[MetricFamily]:
+    """Yields the schedules of connectors, as :meth:`worker.herder.VerificationOperations.verification_schedule` returns them."""
+    if not schedules:
+        return
+    interval = gauge("sluice_verification_interval_seconds", "verify.interval.ms of a connector that is verified on a schedule.")
+    attempted = gauge("sluice_verification_last_run_timestamp_seconds", "When the last scheduled run ended, since 1970.")
+    failed = gauge("sluice_verification_last_run_failed", "1 if the last scheduled run has no result.")
+    for name, one in schedules.items():
+        labels = render_labels({"connector": name})
+        interval.add(one["interval_ms"] / 1000, labels)
+        if one["last_ms"] is not None:
+            attempted.add(one["last_ms"] / 1000, labels)
+            failed.add(0 if one["error"] is None else 1, labels)
+    yield from (interval, attempted, failed)

@@ -9,6 +9,22 @@ const REFRESH_MS = 15_000;
 
 /** @typedef {{source: string[], target: string, equal: boolean, rows: number, differences: number, unsettled: number, problem: string | null, notes: string[]}} TableResult */
 
+/** @param {{schedule: {interval_ms: number, last_ms: number | null, error: string | null, next_ms: number | null}}} props */
+function ScheduleCard({ schedule }) {
+  return html`
+    <${Card} title="Schedule" id="verification-schedule">
+      <div class="pad">
+        ${schedule.error && html`<p class="check check-error"><strong>The last run failed</strong> ${schedule.error}</p>`}
+        <${Facts} facts=${[
+          ["Interval", format.duration(schedule.interval_ms / 1000)],
+          ["Last run", schedule.last_ms === null ? "none yet" : format.ago(schedule.last_ms)],
+          ["Next run", schedule.next_ms === null ? "soon" : `in ${format.duration(Math.max(0, (schedule.next_ms - Date.now()) / 1000))}`],
+        ]} />
+      </div>
+    <//>
+  `;
+}
+
 /** @param {import("./page.js").PanelProps} props */
 export function VerificationPanel({ name }) {
   const { value, error } = usePolling(
@@ -21,9 +37,11 @@ export function VerificationPanel({ name }) {
   if (value === null) return html`<${Absent}>This worker has no results of verifications.<//>`;
   /** @type {TableResult[]} */
   const tables = value.tables ?? [];
+  const hasResult = value.equal !== undefined;
   return html`
     <${ErrorNote} error=${error} />
-    <${Card} title="Verification" id="verification" hint=${value.stored_ms ? format.ago(value.stored_ms) : undefined}>
+    ${value.schedule && html`<${ScheduleCard} schedule=${value.schedule} />`}
+    ${hasResult && html`<${Card} title="Verification" id="verification" hint=${value.stored_ms ? format.ago(value.stored_ms) : undefined}>
       <div class="pad">
         <p class=${value.equal ? "check check-good" : "check check-error"}><strong>${value.equal ? "Source and target are equal" : "Source and target differ"}</strong></p>
         <${Facts} facts=${[
@@ -34,7 +52,7 @@ export function VerificationPanel({ name }) {
           ...(value.source ? [["Source", value.source], ["Sink", value.sink]] : []),
         ]} />
       </div>
-    <//>
+    <//>`}
     ${tables.length > 0 && html`
       <${Card} title="Tables" id="verified-tables" hint=${format.plural(tables.length, "table")}>
         <div class="scroll" tabindex="0" role="region" aria-label="Results by table">

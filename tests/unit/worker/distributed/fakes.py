@@ -27,7 +27,7 @@ from worker.group.protocol import Assignment, Protocol
 from worker.model import ConnectorStatus, Status, TargetState, TaskId
 from worker.operations.auto_restart import AutoRestart
 from worker.storage.config_state import ConfigState, apply
-from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, TaskRecord
+from worker.storage.record_codec import CommitRecord, ConfigRecord, ConnectorRecord, DocumentKind, TaskRecord
 
 PROPS = {
     "bootstrap.servers": "localhost:1",
@@ -168,7 +168,7 @@ class FakeExecutor:
 class FakeStatusStore:
     """A status topic in memory."""
 
-    def verifications(self) -> dict[str, Any]:
+    def documents(self, kind: DocumentKind) -> dict[str, Any]:
         return {}
 
     def __init__(self) -> None:

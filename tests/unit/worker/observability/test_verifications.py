@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from connect.errors import ConnectError
-from worker.distributed.verifications import VerificationTopic
-from worker.observability.verifications import VerificationFile, read_verification
-from worker.storage.status_store import StatusStore
+from tests.unit.rest.fake_herder import FakeDocuments
+from worker.observability.verifications import VerificationAttempt, VerificationResults, read_verification
+from worker.storage.documents import DocumentFile
 
 DOCUMENT = {"sink": "lake", "equal": False, "rows": 10, "differences": 2, "unsettled": 1, "seconds": 1.5, "tables": []}
 
 
+def in_file(path: Path) -> VerificationResults:
+    return VerificationResults(DocumentFile(path, "results of verifications", 1000))
+
+
 def test_results_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "offsets.verifications"
-    first = VerificationFile(path)
+    first = in_file(path)
     assert first.all() == {}
     assert not path.exists()
     stored = first.store("lake", DOCUMENT)
     first.store("other", {**DOCUMENT, "equal": True})
-    second = VerificationFile(path)
+    second = in_file(path)
     assert second.get("lake") == stored
     assert second.all() == first.all()
     assert stored.document == DOCUMENT
@@ -31,24 +33,24 @@ def test_results_survive_a_restart(tmp_path: Path) -> None:
 
 
 def test_last_result_replaces_the_one_before(tmp_path: Path) -> None:
-    results = VerificationFile(tmp_path / "results")
+    results = in_file(tmp_path / "results")
     results.store("lake", DOCUMENT)
     newest = results.store("lake", {**DOCUMENT, "differences": 0})
-    assert VerificationFile(tmp_path / "results").all() == {"lake": newest}
+    assert in_file(tmp_path / "results").all() == {"lake": newest}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"lake": 1}', b'{"lake": {"equal": true}}'])
 def test_damaged_file_has_no_results_and_is_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "results"
     path.write_bytes(content)
-    results = VerificationFile(path)
+    results = in_file(path)
     assert results.all() == {}
     results.store("lake", DOCUMENT)
-    assert set(VerificationFile(path).all()) == {"lake"}
+    assert set(in_file(path).all()) == {"lake"}
 
 
 def test_result_that_cannot_be_written_is_an_error_and_is_not_kept(tmp_path: Path) -> None:
-    results = VerificationFile(tmp_path / "absent" / "results")
+    results = in_file(tmp_path / "absent" / "results")
     with pytest.raises(ConnectError, match="results of verifications cannot be written to"):
         results.store("lake", DOCUMENT)
     assert results.all() == {}
@@ -57,7 +59,7 @@ def test_result_that_cannot_be_written_is_an_error_and_is_not_kept(tmp_path: Pat
 def test_results_that_cannot_be_read_are_an_error_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "results"
     path.mkdir()  # root may read any file, but no directory
-    results = VerificationFile(path)
+    results = in_file(path)
     with pytest.raises(ConnectError, match="results of verifications cannot be read from"):
         results.all()
     with pytest.raises(ConnectError, match="results of verifications cannot be read from"):
@@ -70,14 +72,33 @@ def test_document_of_another_form_is_no_result() -> None:
 
 
 def test_stored_results_are_read_once() -> None:
-    documents = {"a": {**DOCUMENT, "stored_ms": 1}, "b": DOCUMENT}
-    topic = VerificationTopic(cast(StatusStore, SimpleNamespace(verifications=lambda: dict(documents))))
-    first = topic.get("a")
+    documents = FakeDocuments()
+    documents.stored = {"a": {**DOCUMENT, "stored_ms": 1}, "b": DOCUMENT}
+    results = VerificationResults(documents)
+    first = results.get("a")
     assert first is not None
-    assert topic.all() == {"a": first}
-    assert topic.get("a") is first
-    documents["a"] = {**DOCUMENT, "stored_ms": 2}
-    del documents["b"]
-    assert [one.stored_ms for one in topic.all().values()] == [2]
-    documents.clear()
-    assert topic.all() == {}
+    assert results.all() == {"a": first}
+    assert results.get("a") is first
+    documents.stored = {"a": {**DOCUMENT, "stored_ms": 2}}
+    assert [one.stored_ms for one in results.all().values()] == [2]
+    documents.stored.clear()
+    assert results.all() == {}
+
+
+def test_failed_run_of_the_schedule_keeps_the_last_result_and_survives_a_restart(tmp_path: Path) -> None:
+    now = [1000]
+    path = tmp_path / "results"
+    results = VerificationResults(DocumentFile(path, "results"), lambda: now[0])
+    results.store_failure("lake", "the database does not answer")
+    assert (results.get("lake"), results.all()) == (None, {})
+    assert results.attempt("lake") == VerificationAttempt(1000, "the database does not answer")
+    now[0] = 2000
+    stored = results.store("lake", DOCUMENT, is_scheduled=True)
+    assert results.attempt("lake") == VerificationAttempt(2000, None)
+    now[0] = 3000
+    results.store_failure("lake", "again")
+    now[0] = 4000
+    by_hand = results.store("lake", {**DOCUMENT, "attempt": {"ended_ms": 9, "error": None}})
+    assert (stored.stored_ms, by_hand.stored_ms, by_hand.document) == (2000, 4000, DOCUMENT)
+    again = in_file(path)
+    assert (again.get("lake"), again.attempt("lake")) == (by_hand, VerificationAttempt(3000, "again"))

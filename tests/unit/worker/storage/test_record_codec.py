@@ -16,6 +16,8 @@ from worker.storage.record_codec import (
     CommitRecord,
     ConfigRecord,
     ConnectorRecord,
+    DocumentKind,
+    DocumentRecord,
     KeyValue,
     LoggerRecord,
     RestartRequest,
@@ -27,7 +29,6 @@ from worker.storage.record_codec import (
     TaskRecord,
     TopicStatusRecord,
     Unreadable,
-    VerificationRecord,
     decode_config,
     decode_status,
 )
@@ -67,8 +68,8 @@ def encoded_status(record: StatusTopicRecord) -> KeyValue:
             if topic_status is None:
                 return record_codec.topic_status_tombstone(connector, topic)
             return record_codec.topic_status_record(topic_status)
-        case VerificationRecord(connector, result):
-            return record_codec.verification_record(connector, result)
+        case DocumentRecord(kind, name, document):
+            return record_codec.document_record(kind, name, document)
         case Unreadable(reason):
             raise AssertionError(reason)
 
@@ -209,9 +210,10 @@ def test_status_of_an_instance_that_has_stalled_is_read_back_and_others_stay_as_
     assert b"stalled" not in (record_codec.status_record(task, status).value or b"")
 
 
-def test_results_of_verifications_survive_a_round_trip_and_can_be_deleted() -> None:
-    for result in ({"equal": True, "rows": 1}, None):
-        key, value = record_codec.verification_record("a-b", result)
-        assert key == b"verification-a-b"
-        assert decode_status(key, value) == VerificationRecord("a-b", result)
-    assert isinstance(decode_status(b"verification-", b"{}"), Unreadable)
+def test_documents_survive_a_round_trip_and_can_be_deleted() -> None:
+    for kind, prefix in ((DocumentKind.VERIFICATION, "verification-"), (DocumentKind.ENDED_SESSION, "ended-session-")):
+        for document in ({"equal": True, "rows": 1}, None):
+            key, value = record_codec.document_record(kind, "a-b", document)
+            assert key.decode() == f"{prefix}a-b"
+            assert decode_status(key, value) == DocumentRecord(kind, "a-b", document)
+        assert isinstance(decode_status(prefix.encode(), b"{}"), Unreadable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ import pytest
 from worker.model import ErrorCounts, Stall, TaskProgress
 from worker.observability.diagnosis.problem import Problem
 from worker.observability.diagnosis.rules import diagnose
-from worker.observability.diagnosis.snapshot import ClusterSnapshot, ConnectorSnapshot, InstanceFacts, KafkaFacts, TopicFacts
+from worker.observability.diagnosis.snapshot import (
+    ClusterSnapshot,
+    ConnectorSnapshot,
+    InstanceFacts,
+    KafkaFacts,
+    TopicFacts,
+    VerificationFacts,
+)
 
 _NOW = 1_800_000_000_000
 
@@ -205,3 +213,12 @@ def test_problems_survive_json() -> None:
     (problem,) = find(connector(task(0, "FAILED", trace="boom")))
     assert Problem.of_json(problem.as_json()) == problem
     assert problem.masked(lambda text: text.replace("boom", "****")).finding.message == "task 0 has FAILED: ****"
+
+
+def test_last_verification_is_reported_if_rows_differed_or_it_failed() -> None:
+    facts = VerificationFacts(3, 5, "the database does not answer", 7)
+    differ, failed = sorted(find(replace(connector(), verification=facts)), key=lambda one: one.finding.code)
+    assert (differ.finding.code, differ.since_ms, differ.command) == ("tables-differ", 5, "sluice verify c")
+    assert (failed.finding.code, failed.since_ms) == ("verification-failed", 7)
+    assert "the database does not answer" in failed.finding.message
+    assert find(replace(connector(), verification=VerificationFacts(0, 5))) == []

@@ -1,0 +1,172 @@
+"""Workers verify a connector with ``verify.interval.ms``: one of them, in a process of its own, whoever runs the connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from connect.errors import NotFoundError
+from rest.polling import wait_until
+from sluice.embedded.broker import EmbeddedBroker
+from sluice.embedded.postgres import EmbeddedPostgres
+from tests.cluster.cluster import Cluster
+from tests.cluster.worker_process import WorkerProcess
+from tests.integration.verify.pipeline import TABLE, run_pipeline, source_config
+
+WAIT_S = 120.0
+ROWS = 50
+
+
+def verification_processes(*workers: WorkerProcess) -> list[psutil.Process]:
+    found = []
+    for worker in workers:
+        for child in psutil.Process(worker.pid).children(recursive=True):
+            try:
+                if "--worker-link" in " ".join(child.cmdline()):
+                    found.append(child)
+            except psutil.NoSuchProcess:
+                continue
+    return found
+
+
+def shown(worker: WorkerProcess) -> dict[str, Any]:
+    try:
+        return worker.client.verification("sink")
+    except NotFoundError:
+        return {}
+
+
+def last_ms(worker: WorkerProcess) -> int:
+    return int((shown(worker).get("schedule") or {}).get("last_ms") or 0)
+
+
+def wait_for(worker: WorkerProcess, after_ms: int, **members: Any) -> dict[str, Any]:
+    """Waits for a run that ended after a time, with these members."""
+    seen: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        seen.append(shown(worker))
+        return last_ms(worker) > after_ms and all(seen[-1].get(name) == value for name, value in members.items())
+
+    assert wait_until(is_there, WAIT_S), (seen[-1], worker.log_tail())
+    return seen[-1]
+
+
+@pytest.mark.timeout(600)
+def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
+    broker: EmbeddedBroker,
+    postgres: EmbeddedPostgres,
+    database: str,
+    tmp_path: Path,
+    unique_name: Callable[[str], str],
+) -> None:
+    copy, prefix = unique_name("copy"), unique_name("verify")
+    postgres.create_database(copy)
+    with psycopg.connect(postgres.dsn(database), autocommit=True) as connection:
+        connection.execute(TABLE.format(rows=ROWS))
+    sink = {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+        "topics": f"{prefix}.public.items",
+        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{copy}",
+        "connection.username": postgres.user,
+        **({"connection.password": postgres.password} if postgres.password else {}),
+        "insert.mode": "upsert",
+        "primary.key.mode": "record_key",
+        "delete.enabled": "true",
+        "schema.evolution": "basic",
+        "collection.name.format": "items",
+        "verify.interval.ms": "1000",
+    }
+    try:
+        with Cluster(broker, tmp_path, workers=2, properties={"offset.flush.interval.ms": "200"}) as cluster:
+            cluster.start()
+            first, second = cluster.workers
+            first.client.put_config("source", source_config(postgres, database, prefix))
+            first.client.wait_for("source", timeout_s=WAIT_S)
+            first.client.put_config("sink", sink)
+            first.client.wait_for("sink", timeout_s=WAIT_S)
+            # A run that began before the snapshot was complete may have failed.
+            for worker in cluster.workers:
+                found = wait_for(worker, 0, equal=True)
+                assert (found["rows"], found["schedule"]["interval_ms"], found["source"]) == (ROWS, 1000, "source")
+            owner_id = first.client.status("sink")["connector"]["worker_id"]
+            owner, other = (first, second) if owner_id == first.worker_id else (second, first)
+            assert verification_processes(other) == []
+
+            with psycopg.connect(postgres.dsn(copy), autocommit=True) as connection:
+                connection.execute("DELETE FROM items WHERE id = 1")
+            wait_for(other, last_ms(other), equal=False, differences=1)
+
+            assert wait_until(lambda: bool(verification_processes(owner)), WAIT_S), "the next run begins"
+            (running, *_) = verification_processes(owner)
+            killed_ms = last_ms(other)
+            owner.kill()
+            assert wait_until(lambda: not running.is_running() or running.status() == psutil.STATUS_ZOMBIE, WAIT_S)
+            wait_for(other, killed_ms, equal=False, differences=1)
+            assert other.client.status("sink")["connector"]["worker_id"] == other.worker_id
+
+            other.client.patch_config("sink", {"verify.source": "absent"})
+            assert wait_until(lambda: "absent" in str(shown(other).get("schedule")), WAIT_S), other.log_tail()
+            assert shown(other)["differences"] == 1, "the last result stays"
+
+            other.client.patch_config("sink", {"verify.source": "source"})
+            wait_for(other, last_ms(other), differences=1)
+            assert wait_until(lambda: bool(verification_processes(other)), WAIT_S)
+            other.client.pause("sink")
+            assert wait_until(lambda: not verification_processes(other), WAIT_S), "a pause ends the run"
+            paused_ms = last_ms(other)
+            other.client.resume("sink")
+            wait_for(other, paused_ms)
+
+            assert wait_until(lambda: bool(verification_processes(other)), WAIT_S)
+            for name in other.client.connectors():
+                other.client.delete(name)
+            cluster.stop(other)
+            assert other.surviving_processes() == []
+    finally:
+        postgres.drop_database(copy)
+
+
+@pytest.mark.timeout(300)
+def test_standalone_worker_verifies_a_lake_table_and_remembers_it_after_a_restart(
+    broker: EmbeddedBroker,
+    postgres: EmbeddedPostgres,
+    database: str,
+    tmp_path: Path,
+    unique_name: Callable[[str], str],
+) -> None:
+    prefix = unique_name("verify")
+    sink = {
+        "connector.class": "SparkSink",
+        "topics": f"{prefix}.public.items",
+        "table.format": "delta",
+        "table.location": str(tmp_path / "lake"),
+        "table.name.format": "${table}",
+        "write.mode": "upsert",
+        "freshness.ms": "200",
+    }
+    with run_pipeline(broker, postgres.dsn(database), tmp_path, ROWS) as pipeline:
+        worker = pipeline.worker
+        pipeline.put("sink", sink)
+        pipeline.start(source_config(postgres, database, prefix))
+        pipeline.put("sink", {**sink, "verify.interval.ms": "1000"})
+        found = wait_for(worker, 0, equal=True)
+        assert found["rows"] == ROWS
+        # The next run is due in a day, also for the worker that starts again.
+        pipeline.put("sink", {**sink, "verify.interval.ms": "86400000"})
+        assert wait_until(lambda: not verification_processes(worker), WAIT_S), "the change ends a run in progress"
+        stored = wait_for(worker, 0, equal=True)
+        worker.client.delete("source")
+        worker.stop()
+        assert worker.surviving_processes() == []
+        worker.start()
+        worker.wait_until_up()
+        pipeline.put("sink", {**sink, "verify.interval.ms": "86400000"})
+        again = shown(worker)
+        assert (again["stored_ms"], again["schedule"]) == (stored["stored_ms"], stored["schedule"])
+        assert again["schedule"]["next_ms"] == again["schedule"]["last_ms"] + 86_400_000
