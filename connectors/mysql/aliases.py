@@ -25,6 +25,7 @@ PLUGINS = (
             f"connectors.mysql.custom_converters:{name}",
             # The second is the name until Debezium 2.7, which later releases still know.
             (f"io.debezium.connector.binlog.converters.{name}", f"io.debezium.connector.mysql.converters.{name}"),
+            extra="mysql",
         )
         for name in ("TinyIntOneToBooleanConverter", "JdbcSinkDataTypesConverter")
     ),

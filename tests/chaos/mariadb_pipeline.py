@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,16 @@ class MariaDbStream(SourceStream):
             sessions = self.query("SELECT id, command, time, state, info FROM information_schema.processlist")
             e.add_note(f"the topic has {max(self.pipeline.numbers())}, the table {newest}; sessions: {sessions}")
             raise
+
+    def stream_and_kill(self) -> None:
+        """Runs the worker until it has stored an offset of the stream, and kills it."""
+        deadline = time.monotonic() + ARRIVES_S
+        while (offset := self.stored_offset) is None or offset.get("snapshot"):
+            # Killed in the snapshot, or before its end was stored, it takes a new one.
+            assert time.monotonic() < deadline, f"the stored offset is still {offset}"
+            self.pipeline.start()
+            self.wait_for_events(20)
+            self.pipeline.kill()
 
     def switch_file(self) -> None:
         self.query("FLUSH BINARY LOGS")

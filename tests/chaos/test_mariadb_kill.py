@@ -126,9 +126,7 @@ def test_nothing_is_lost_when_the_broker_is_killed(stream: MariaDbStream, broker
 
 def test_removed_files_that_were_not_read_are_a_lost_position(stream: MariaDbStream) -> None:
     """It is named, and ``snapshot.mode=when_needed`` recovers by a new snapshot."""
-    stream.pipeline.start()
-    stream.wait_for_events(20)
-    stream.pipeline.kill()
+    stream.stream_and_kill()
     stored = set(stream.pipeline.numbers())
     with stream.changes.paused():
         stream.purge_unread()

@@ -27,7 +27,8 @@ class ColumnReader:
     ``inline`` is an expression for the value, with ``{x}`` for the raw one and ``{c}`` for ``convert``, which may be any object
     then; if empty, ``convert`` is called, if there is one. It is not called for nulls. ``fraction_digits`` are those of TIME,
     DATETIME, and TIMESTAMP in MariaDB's older format, whose TABLE_MAP does not have them. ``name`` is that of the column, for
-    messages; empty takes it from TABLE_MAP, which has it with binlog_row_metadata=FULL.
+    messages; empty takes it from TABLE_MAP, which has it with binlog_row_metadata=FULL. ``is_mutable``: its values are lists or
+    structs, so that two rows must not share one.
     """
 
     unsigned: bool | None = None
@@ -35,6 +36,7 @@ class ColumnReader:
     inline: str = ""
     fraction_digits: int | None = None
     name: str = ""
+    is_mutable: bool = False
 
 
 class ImageCode:
@@ -267,7 +269,7 @@ class _RowWriter:
         """Reads an image after. Most of its bytes are those of the image before: then the values are the same objects."""
         for number, group in enumerate(groups):
             indent = 2
-            if len(groups) > 1:
+            if len(groups) > 1 and not self._has_mutable(group):
                 self.line(body, 2, f"q = i + s{number + 1} - s{number}")
                 self.line(body, 2, f"if d[i:q] == d[s{number}:s{number + 1}]:")
                 self.line(body, 3, "i = q")
@@ -277,6 +279,10 @@ class _RowWriter:
                 indent = 3
             for segment in group:
                 self._segment(body, indent, segment, prefix, before="v")
+
+    def _has_mutable(self, group: _Group) -> bool:
+        readers = (self.code.readers[i] for segment in group for i in segment.columns)
+        return any(reader is not None and reader.is_mutable for reader in readers)
 
     def _segment(self, body: list[tuple[str, str]], indent: int, segment: _Segment, prefix: str, before: str = "") -> None:
         """Reads values of fixed size together with the length of the next value of variable size."""

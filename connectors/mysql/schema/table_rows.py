@@ -29,6 +29,8 @@ from connectors.mysql.types.source_type import source_type
 
 log = logging.getLogger(__name__)
 
+_MUTABLE = (Type.ARRAY, Type.MAP, Type.STRUCT)
+
 _INLINE = {
     Inline.INT: "int({x})",
     Inline.FLOAT: "float({x})",
@@ -148,6 +150,8 @@ class MySqlTableRows:
         for column in self.columns:
             if column.keeps_unscaled:
                 found[column.text.source_index] = replace(column.reader, convert=None, inline="")
+            elif column.text.schema.type in _MUTABLE:
+                found[column.text.source_index] = replace(column.reader, is_mutable=True)
         return found
 
     def query_decoders(self) -> list[QueryColumnDecoder]:

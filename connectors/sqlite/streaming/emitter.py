@@ -10,6 +10,7 @@ from connect.text_records import MixedTextRecords
 from connectors.cdc.schema.column_type import CONVERSION_ERRORS
 from connectors.cdc.schema.contracts import SchemaContracts
 from connectors.cdc.schema.filters import Filters
+from connectors.cdc.schema.row_keys import changes_nothing
 from connectors.cdc.signals.actions import Signal
 from connectors.cdc.streaming.offset_extras import OffsetExtras
 from connectors.cdc.streaming.record_forms import tombstone_of
@@ -235,9 +236,9 @@ class ChangeEmitter:
     def _update(
         self, table: StreamedSqliteTable, before: tuple[Any, ...], after: tuple[Any, ...], position: SequencePosition
     ) -> None:
-        if self._settings.skip_unchanged and before == after:
-            return
         rows = table.rows
+        if self._settings.skip_unchanged and changes_nothing(before, after, rows.key_of):
+            return
         if rows.key_of(before) == rows.key_of(after):
             self._emit(table, UPDATED, before + after, position)
         elif "u" not in self._settings.skipped:

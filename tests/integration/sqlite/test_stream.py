@@ -51,6 +51,18 @@ def test_replace_of_the_same_key_is_an_update(case: SqliteCase) -> None:
     assert case.events() == [("u", item(1, "a", 5), item(1, "a", 6))]
 
 
+def test_an_update_is_not_skipped_if_a_mask_hides_the_change_of_its_key(case: SqliteCase) -> None:
+    case.config |= {"skip.messages.without.change": "true", "column.mask.with.3.chars": "main.t.id"}
+    case.run("CREATE TABLE t(id TEXT PRIMARY KEY NOT NULL, n INT)", "INSERT INTO t VALUES ('a', 1), ('b', 1)")
+    case.start()
+    case.read_all()
+    case.run("UPDATE t SET id = 'ax' WHERE id = 'a'", "UPDATE t SET n = 1", "DELETE FROM t WHERE id = 'b'")
+    records = [record for record in case.read_all() if record.value is not None]
+    assert [plain(record.key)["id"] for record in records] == ["a", "ax", "b"]
+    masked = {"id": "***", "n": 1}
+    assert events(records) == [("d", masked, None), ("c", None, masked), ("d", masked, None)]
+
+
 @pytest.mark.parametrize("recursive", [False, True])
 def test_replace_deletes_rows_with_other_keys(case: SqliteCase, recursive: bool) -> None:
     """Without recursive_triggers, SQLite fires no trigger for the rows that REPLACE deletes."""

@@ -233,6 +233,17 @@ def test_updates_of_any_columns_have_the_values_of_both_images(data: st.DataObje
     assert repr(decoder.flat_rows(event, ("x", 7))) == repr(flat)
 
 
+def test_images_share_equal_values_but_no_lists() -> None:
+    columns = [_VALUES[n][:2] for n in (0, 4, 4, 4, 4)]
+    readers = [ColumnReader(), *[ColumnReader(convert=list), ColumnReader(convert=list, is_mutable=True)] * 2]
+    image = [_VALUES[n][2][0] for n in (0, 4, 4, 4, 4)]
+    event, table = rows_event(columns, row(image) * 2, 31, after=bits([1] * 5))
+    (flat,) = RowDecoder(table, readers).flat_rows(event, ())
+    before, after = flat[:5], flat[5:10]
+    assert before == after
+    assert [a is b for a, b in zip(before, after, strict=True)][2::2] == [False, False]
+
+
 @settings(deadline=None, max_examples=80)
 @given(_indexes, st.data())
 def test_any_table_with_any_nulls_and_images(indexes: list[int], data: st.DataObject) -> None:
