@@ -292,7 +292,7 @@ def open_table(config: SparkSinkConfig, table: str, selection: RowSelection) -> 
 
 def open_iceberg_table(config: SparkSinkConfig, table: str) -> IcebergFiles:
     """Opens the newest metadata of an Iceberg table. Raises NotFoundError."""
-    from connectors.spark.source.errors import TableAbsentError
+    from connectors.spark.source.errors import TableAbsentError, UnsupportedTableError
     from connectors.spark.source.iceberg import catalog
     from connectors.spark.source.iceberg.table_home import TableDirectory, TableHome
     from connectors.spark.tables.iceberg.library import IcebergName
@@ -310,6 +310,11 @@ def open_iceberg_table(config: SparkSinkConfig, table: str) -> IcebergFiles:
         metadata, place = home.read()
     except TableAbsentError as e:
         raise NotFoundError(e.message) from e
+    except UnsupportedTableError as e:  # PyIceberg refuses all of a catalog's table for one column, which it does not name
+        raise ConfigError(
+            f"sluice verify cannot read the Iceberg table {table}, which may have a VARIANT column: verify a Delta table, or a "
+            f"table without json.columns=variant and variant.columns ({e.message})"
+        ) from e
     if variants := _variant_columns(metadata):
         raise ConfigError(
             f"sluice verify cannot read the Iceberg table {table}: its column {variants[0]} is VARIANT, which PyIceberg does not "

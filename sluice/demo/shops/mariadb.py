@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pymysql
 
-from sluice.demo.shops.shop import SCHEMA, Shop, Sizes
+from sluice.demo.shops.shop import SCHEMA, Shop, ShopSession, Sizes
 from sluice.embedded.mariadb import EmbeddedMariaDB
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class MariaDbShop(Shop):
         return (str(progress.get("file") or ""), int(progress.get("pos") or 0)) >= log_end
 
 
-class MariaDbShopSession:
+class MariaDbShopSession(ShopSession):
     """Changes the shop through one connection."""
 
     def __init__(self, connection: Connection[Any]) -> None:

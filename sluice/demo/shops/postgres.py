@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pv
 from psycopg import sql
 
-from sluice.demo.shops.shop import SCHEMA, Shop, Sizes
+from sluice.demo.shops.shop import SCHEMA, Shop, ShopSession, Sizes
 from sluice.embedded.postgres import EmbeddedPostgres
 
 _COLUMNS = """
@@ -84,7 +84,7 @@ class PostgresShop(Shop):
         return _parse_lsn(progress.get("lsn")) >= log_end
 
 
-class PostgresShopSession:
+class PostgresShopSession(ShopSession):
     """Changes the shop through one connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:

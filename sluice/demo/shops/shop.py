@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from sluice.demo.compare import DatabaseTable
 from sluice.embedded.server import EmbeddedDatabase
@@ -36,38 +36,41 @@ class Sizes:
         return self.customers + self.orders + self.lines + self.audit
 
 
-class ShopSession(Protocol):
+class ShopSession(ABC):
     """A connection that changes the shop. Each method returns how many rows it has changed."""
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
         """Returns a transaction, which is committed at its end unless the block raises."""
-        ...
 
+    @abstractmethod
     def add_column(self) -> None:
         """Adds ``channel`` to ``orders``."""
-        ...
 
+    @abstractmethod
     def insert_order(self, customer: int, order: int, skus: list[str]) -> int:
         """Inserts a new customer with an order and a line for each SKU; not the audit's row."""
-        ...
 
+    @abstractmethod
     def insert_audit(self, order: int) -> int: ...
 
+    @abstractmethod
     def update_customers(self, low: int, high: int) -> int: ...
 
+    @abstractmethod
     def update_orders(self, low: int, high: int) -> int: ...
 
+    @abstractmethod
     def set_channel(self, order: int) -> int:
         """Fills the added column."""
-        ...
 
+    @abstractmethod
     def delete_order(self, order: int) -> int:
         """Deletes an order and its lines."""
-        ...
 
+    @abstractmethod
     def change_customer_id(self, customer: int, new: int) -> int:
         """Changes a primary key."""
-        ...
 
 
 class Shop(ABC):

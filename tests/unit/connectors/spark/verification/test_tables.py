@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyiceberg.catalog import load_catalog
 
 from connect.errors import ConfigError
 from connect.verification import KeyFilter
 from connectors.spark.config import parse_config
 from connectors.spark.verification.sink import SparkVerification
+from connectors.spark.verification.tables import open_iceberg_table
 
 EVENTS = {
     "id": [1, 2, 3, 1, 2, 4],
@@ -45,3 +47,23 @@ def test_newest_event_of_each_key_counts_unless_it_is_a_delete(folder: Path) -> 
 def test_table_of_events_without_their_places_is_refused(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"table t keeps every event, .* add them to metadata.columns, or verify an upsert"):
         sink(folder, metadata_columns="__op").open("t", ("id",))
+
+
+def test_catalogs_table_that_pyiceberg_does_not_know_is_refused_by_verify(tmp_path: Path) -> None:
+    uri, prefix = f"sqlite:///{tmp_path}/c.db", "spark.conf.spark.sql.catalog.lake"
+    catalog = load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("shop")
+    created = catalog.create_table("shop.documents", pa.schema([("id", pa.int64()), ("doc", pa.string())]))
+    metadata = Path(created.metadata_location.removeprefix("file://"))
+    metadata.write_text(metadata.read_text().replace('"type":"string"', '"type":"variant"'))
+    config = {
+        "topics": "t",
+        "table.format": "iceberg",
+        "table.catalog": "lake.shop",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": f"jdbc:{uri.replace('///', '')}",
+        f"{prefix}.warehouse": f"file://{tmp_path}/warehouse",
+    }
+    with pytest.raises(ConfigError, match="the Iceberg table documents, which may have a VARIANT column: verify a Delta"):
+        open_iceberg_table(parse_config(config), "documents")

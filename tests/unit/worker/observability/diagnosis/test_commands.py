@@ -25,12 +25,12 @@ _COMMANDS = sorted({one.command for one in CAUSES} | set(_IN_RULES))
 def test_command_parses(command: str) -> None:
     words = shlex.split(re.sub(r"\{\{?[^}]*\}\}?", "7", command))[1:]
     found: click.Command = build(COMMANDS)
-    context = click.Context(found)
+    context = click.Context(found, **found.context_settings)
     while isinstance(found, click.Group) and words:
         sub = found.get_command(context, words.pop(0))
         assert sub is not None, command
         found = sub
-    found.make_context(found.name, list(words), resilient_parsing=False)
+    found.make_context(found.name, list(words), parent=context, resilient_parsing=False)
 
 
 def test_every_code_is_documented() -> None:
