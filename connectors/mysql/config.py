@@ -12,6 +12,7 @@ from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
 from connect.tls import Store
 from connectors.cdc.config.capture import parse_statements
+from connectors.cdc.config.configured_mode import snapshot_mode
 from connectors.cdc.config.event_settings import EventSettings
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
 from connectors.databases.mysql.built_in import BUILT_IN_DATABASES
@@ -134,7 +135,7 @@ def parse_config(config: Mapping[str, str], *, is_mariadb: bool = False) -> MySq
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, WORD, _BUILT_IN), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, WORD, _BUILT_IN), snapshot_mode(v)
     shared["events"] = _with_old_failure_mode(shared["events"], v, config)
     return MySqlConfig(
         **shared,

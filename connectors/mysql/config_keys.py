@@ -12,6 +12,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import NonEmpty, at_least, between
 from connect.paths import AllowedPath
+from connectors.cdc.config.configured_mode import CONFIGURED, define_configured_mode
 from connectors.cdc.config.contract_keys import define_contract_keys
 from connectors.cdc.config.event_settings import define_event_form_keys
 from connectors.cdc.config.post_processor_keys import define_post_processor_keys
@@ -37,7 +38,7 @@ from connectors.mysql.unsupported_keys import IGNORED, unsupported_keys
 WORD: Final = "database"
 """What contains tables."""
 
-SNAPSHOT_MODES: Final = ("initial", "initial_only", "always", "when_needed", "no_data", "recovery")
+SNAPSHOT_MODES: Final = ("initial", "initial_only", "always", "when_needed", "no_data", "recovery", CONFIGURED)
 OLD_SNAPSHOT_MODES: Final = {"never": "no_data", "schema_only": "no_data", "schema_only_recovery": "recovery"}
 """Names of older releases."""
 LOCKING_MODES: Final = (
@@ -254,8 +255,9 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         doc="When to take a snapshot. initial: if no offset is stored. initial_only: the same, without streaming. always: at "
         "each start. when_needed: also if the stored position is lost. no_data (schema_only, never): of the tables' structure "
         "only. recovery (schema_only_recovery): of the structure, to rebuild a lost schema history; nothing may have altered "
-        "tables since the stored position.",
+        f"tables since the stored position. {CONFIGURED}: what snapshot.mode.configuration.based.* say.",
     )
+    define_configured_mode(keys)
     define_snapshot_table_keys(keys, WORD)
     keys.define(
         "snapshot.isolation.mode",

@@ -11,6 +11,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.parsing import Password, split_list
 from connect.errors import ConfigError
 from connectors.cdc.config.capture import parse_statements
+from connectors.cdc.config.configured_mode import snapshot_mode
 from connectors.cdc.source_settings import SourceSettings, SourceSnapshotSettings, shared_settings, shared_snapshot_settings
 from connectors.postgres.config_keys import RESTORED_EVENTS, WORD, config_def
 from connectors.postgres.config_validators import parse_plugin_options
@@ -125,7 +126,7 @@ def parse_config(config: Mapping[str, str]) -> PostgresConfig:
         if finding.errors:
             raise ConfigError(finding.errors[0], key=finding.name)
 
-    shared, mode = shared_settings(v, config, WORD, _SYSTEM_SCHEMAS), v["snapshot.mode"].lower()
+    shared, mode = shared_settings(v, config, WORD, _SYSTEM_SCHEMAS), snapshot_mode(v)
     flush_mode = _flush_mode(config, v["lsn.flush.mode"], confirms=v["flush.lsn.source"])
     address = _address(v)
     shared["heartbeat"] = replace(shared["heartbeat"], interval_s=_heartbeat_interval_ms(v, flush_mode) / 1000)

@@ -12,6 +12,7 @@ from connect.change_events.toast import UNAVAILABLE_VALUE
 from connect.config.definition import ConfigDef, ConfigType, Importance
 from connect.config.validators import DistinctList, NonEmpty, at_least, one_of
 from connect.paths import AllowedPath
+from connectors.cdc.config.configured_mode import CONFIGURED, define_configured_mode
 from connectors.cdc.config.contract_keys import define_contract_keys
 from connectors.cdc.config.event_settings import define_event_form_keys
 from connectors.cdc.config.post_processor_keys import define_post_processor_keys
@@ -38,7 +39,7 @@ WORD: Final = "schema"
 """What contains tables."""
 RESTORED_EVENTS: Final = "restore.debezium.events"
 
-SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never")
+SNAPSHOT_MODES = ("initial", "initial_only", "always", "when_needed", "no_data", "never", CONFIGURED)
 _RESTORED: Final = ("numeric_zeros", "time_24_00", "enum_array_nulls", "null_key_tombstones")
 _BACKFILL_DOC: Final = (
     "Whether existing rows of a table that joins a publication of publication.autocreate.mode=filtered are read by an "
@@ -318,8 +319,10 @@ def _snapshot_keys(keys: ConfigDef) -> None:
         importance=HIGH,
         validator=SupportedValues(SNAPSHOT_MODES, "expected one of " + ", ".join(SNAPSHOT_MODES)),
         doc="When to take a snapshot. initial: if no offset is stored. initial_only: the same, without streaming. always: at "
-        "each start. when_needed: also if the stored position is lost. no_data (never): never.",
+        "each start. when_needed: also if the stored position is lost. no_data (never): never. "
+        f"{CONFIGURED}: what snapshot.mode.configuration.based.* say.",
     )
+    define_configured_mode(keys)
     define_snapshot_table_keys(keys, WORD)
     keys.define(
         "snapshot.isolation.mode",
