@@ -307,7 +307,7 @@ class MySqlCapture(LogCapture):
     def _move(self, request: PositionRequest) -> bool:
         """Continues at the place of a signal after the current transaction, or says why it cannot. Returns whether it does."""
         current, server, structures = self._stream.position, self._server, self._structures
-        if current is None or server is None or self._stream.position_offset() is None:
+        if current is None or server is None or not self._stream.can_move:
             return False
         known = structures.tables, structures.database_charsets, structures.last_recovered
         try:

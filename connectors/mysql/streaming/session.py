@@ -164,9 +164,14 @@ class BinlogStream:
         """The offset of the position between two transactions; None inside one, before a snapshot, and until the server has said
         which of its files it is in."""
         emitter = self._emitter
-        if emitter is None or emitter.out or self._stop is not None or emitter.is_in_transaction or not emitter.tracker.is_placed:
-            return None
-        return emitter.position_offset()
+        return emitter.position_offset() if emitter is not None and self.can_move and emitter.tracker.is_placed else None
+
+    @property
+    def can_move(self) -> bool:
+        """Whether the stream may continue elsewhere: it is between two transactions, its records are taken, and no snapshot waits
+        for it."""
+        emitter = self._emitter
+        return emitter is not None and not emitter.out and self._stop is None and not emitter.is_in_transaction
 
     def disconnect(self) -> None:
         """Closes the connection; the position remains."""
