@@ -107,6 +107,9 @@ class AttachedSpark:
             if self._is_closing:
                 break
             self._connection = connect_host(self._place, self._scope, plan)
+            if self._is_closing:  # close() may have looked for a connection before there was one, and waits for this thread
+                self._connection.close()
+                break
             with contextlib.suppress(OSError):
                 self._connection.sendall(json.dumps({"linger_ms": self._settings.linger_ms}).encode() + b"\n")
                 answer = self._read_line()
