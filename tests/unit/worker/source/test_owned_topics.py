@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,7 @@ def test_reports_are_handled_while_nothing_is_written_and_the_client_ends_with_t
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("worker.kafka.log_writer._CLOSE_TIMEOUT_S", 0.1)
+    caplog.set_level(logging.WARNING, "worker.kafka.clients")  # tests of log levels may have left another one
     before, listener = client_threads(), Listener()
     with MockKafka() as kafka:
         kafka.create_topic("history")
