@@ -37,7 +37,7 @@ class AttachedSpark:
         self._scope = scope
         self._started: Future[SparkSession] = Future()
         self._ended = threading.Event()
-        self._is_closing = False
+        self._closing = threading.Event()
         self._connection: socket.socket | None = None
         self._place: Rendezvous | None = None
         self._gateway: Any = None
@@ -97,17 +97,17 @@ class AttachedSpark:
         self._started.set_result(session)
         reason = self._read_line().get("error")
         self._ended.set()
-        if not self._is_closing:
+        if not self._closing.is_set():
             log.warning("Spark's JVM (process %s) has ended: %s", answers["pid"], reason or "its host has ended")
 
     def _join_host(self) -> dict[str, Any]:
         plan = plan_launch(self._settings)
         self._place = rendezvous_for(self._scope, self._settings.master)
         for _ in range(_HOST_ATTEMPTS):
-            if self._is_closing:
+            if self._closing.is_set():
                 break
             self._connection = connect_host(self._place, self._scope, plan)
-            if self._is_closing:  # close() may have looked for a connection before there was one, and waits for this thread
+            if self._closing.is_set():  # close() may have looked for a connection before there was one, and waits for this thread
                 self._connection.close()
                 break
             with contextlib.suppress(OSError):
@@ -138,7 +138,7 @@ class AttachedSpark:
 
     def close(self) -> None:
         """Leaves the host, which lingers if this was its last client."""
-        self._is_closing = True
+        self._closing.set()
         if self._warm_up is not None and not self._ended.is_set():
             self._warm_up.join(_WARM_UP_STOP_S)
         self._ended.set()
