@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -130,6 +130,10 @@ def follower_and_leader(cluster: list[SecuredWorker]) -> tuple[SecuredWorker, Se
     return (second, first) if is_first_leading else (first, second)
 
 
+def has_tasks(status: Callable[[], tuple[int, Any]]) -> bool:
+    return bool(status()[1].get("tasks"))
+
+
 def entries(worker: SecuredWorker) -> list[dict[str, Any]]:
     return [json.loads(line) for line in worker.audit.read_text().splitlines()]
 
@@ -141,7 +145,7 @@ def test_connector_created_at_a_follower_runs_and_both_workers_know_the_caller(c
     # Task configs reach the leader in signed requests: without them, nothing would run.
     for worker in cluster:
         status = partial(ask, worker, "GET", "/connectors/shop-1/status", **headers)
-        assert wait_until(lambda status=status: bool(status()[1].get("tasks")), 60), status()  # type: ignore[misc]
+        assert wait_until(partial(has_tasks, status), 60), status()
     [there] = [one for one in entries(leader) if one["request_id"] == "create-1"]
     assert (there["subject"], there["connector"], there["client"], there["via"]) == ("root", "shop-1", "127.0.0.1", "127.0.0.1")
     [here] = [one for one in entries(follower) if one["request_id"] == "create-1"]

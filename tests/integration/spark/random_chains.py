@@ -69,7 +69,8 @@ class RandomChains:
         optional = self._one_in(2)
         kind = self._random.randrange(12)
         if kind == 0:
-            return self._choose(date_schema, time_schema, timestamp_schema)(optional=optional)  # type: ignore[no-any-return]
+            logical: Schema = self._choose(date_schema, time_schema, timestamp_schema)(optional=optional)
+            return logical
         if kind == 1:
             return decimal_schema(2, optional=optional)
         if kind == 2 and depth:

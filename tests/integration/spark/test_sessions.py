@@ -82,7 +82,8 @@ class Sink:
         lease = session.lease(parse_config(self.props).spark)
         try:
             frame = lease.session().read.format("delta").load(f"{self.props['table.location']}/{table}")
-            return frame.toArrow().to_pylist()  # type: ignore[no-any-return]
+            found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+            return found
         finally:
             lease.release()
 

@@ -119,3 +119,19 @@ def source_config(server: EmbeddedPostgres, database: str, prefix: str) -> dict[
         "heartbeat.interval.ms": "200",
     }
     return {key: value for key, value in config.items() if value}
+
+
+def jdbc_sink_config(postgres: EmbeddedPostgres, database: str, prefix: str) -> dict[str, str]:
+    """A sink of the source's table ``items`` into another database."""
+    return {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+        "topics": f"{prefix}.public.items",
+        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{database}",
+        "connection.username": postgres.user,
+        **({"connection.password": postgres.password} if postgres.password else {}),
+        "insert.mode": "upsert",
+        "primary.key.mode": "record_key",
+        "delete.enabled": "true",
+        "schema.evolution": "basic",
+        "collection.name.format": "items",
+    }

@@ -16,7 +16,7 @@ from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.cluster import Cluster
 from tests.cluster.worker_process import WorkerProcess
-from tests.integration.verify.pipeline import TABLE, run_pipeline, source_config
+from tests.integration.verify.pipeline import TABLE, jdbc_sink_config, run_pipeline, source_config
 
 WAIT_S = 120.0
 ROWS = 50
@@ -69,19 +69,7 @@ def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
     postgres.create_database(copy)
     with psycopg.connect(postgres.dsn(database), autocommit=True) as connection:
         connection.execute(TABLE.format(rows=ROWS))
-    sink = {
-        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
-        "topics": f"{prefix}.public.items",
-        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{copy}",
-        "connection.username": postgres.user,
-        **({"connection.password": postgres.password} if postgres.password else {}),
-        "insert.mode": "upsert",
-        "primary.key.mode": "record_key",
-        "delete.enabled": "true",
-        "schema.evolution": "basic",
-        "collection.name.format": "items",
-        "verify.interval.ms": "1000",
-    }
+    sink = jdbc_sink_config(postgres, copy, prefix) | {"verify.interval.ms": "1000"}
     try:
         with Cluster(broker, tmp_path, workers=2, properties={"offset.flush.interval.ms": "200"}) as cluster:
             cluster.start()

@@ -19,7 +19,7 @@ from sluice.cli.app import build
 from sluice.cli.errors import run
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
-from tests.integration.verify.pipeline import Pipeline, run_pipeline, source_config
+from tests.integration.verify.pipeline import Pipeline, jdbc_sink_config, run_pipeline, source_config
 
 PLANTED = int(os.environ.get("SLUICE_VERIFY_PLANTED", "1000"))
 ROWS = 3 * PLANTED
@@ -73,18 +73,7 @@ def test_finds_each_planted_difference_under_writes_and_mends_them(
     copy = unique_name("copy")
     prefix = unique_name("verify")
     postgres.create_database(copy)
-    sink = {
-        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
-        "topics": f"{prefix}.public.items",
-        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/{copy}",
-        "connection.username": postgres.user,
-        **({"connection.password": postgres.password} if postgres.password else {}),
-        "insert.mode": "upsert",
-        "primary.key.mode": "record_key",
-        "delete.enabled": "true",
-        "schema.evolution": "basic",
-        "collection.name.format": "items",
-    }
+    sink = jdbc_sink_config(postgres, copy, prefix)
     try:
         with run_pipeline(broker, postgres.dsn(database), tmp_path, ROWS) as pipeline:
             pipeline.put("sink", sink)

@@ -10,9 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from itertools import accumulate
+from typing import Any
 
 from connect.metrics import HistogramFigures, MetricKind
-from worker.observability.metrics.families import MetricFamily, Value
+from worker.observability.metrics.families import MetricFamily
 
 
 class Format(Enum):
@@ -64,15 +65,16 @@ def render(families: Iterable[MetricFamily], format: Format) -> bytes:
     return "".join(parts).encode()
 
 
-def _samples(name: str, labels: Sequence[str], values: Sequence[Value]) -> str:
+def _samples(name: str, labels: Sequence[str], values: Sequence[Any]) -> str:
+    """``values`` are numbers: histograms are written elsewhere."""
     first = values[0]
-    if values.count(first) == len(values) and math.isfinite(first) and "" not in labels:  # type: ignore[arg-type]
+    if values.count(first) == len(values) and math.isfinite(first) and "" not in labels:
         # Most metrics of an idle worker: one join instead of a text per sample.
         start, end = f"{name}{{", f"}} {first!r}\n"
         return f"{start}{f'{end}{start}'.join(labels)}{end}"
     numbers: Sequence[object] = values
-    if not math.isfinite(sum(values)):  # type: ignore[arg-type]  # histograms are written elsewhere
-        numbers = [value if math.isfinite(value) else _Special(value) for value in values]  # type: ignore[arg-type]
+    if not math.isfinite(sum(values)):
+        numbers = [value if math.isfinite(value) else _Special(value) for value in values]
     return "".join(
         [
             f"{name}{{{rendered}}} {value!r}\n" if rendered else f"{name} {value!r}\n"
