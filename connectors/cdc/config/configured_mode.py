@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from connect.config.definition import ConfigDef, ConfigType, Importance
+from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
 
 CONFIGURED: Final = "configuration_based"
@@ -26,6 +26,24 @@ def define_configured_mode(keys: ConfigDef) -> None:
     for name, doc in docs.items():
         text = f"With snapshot.mode={CONFIGURED}: {doc[0].lower()}{doc[1:]}"
         keys.define(name, ConfigType.BOOLEAN, False, group="Snapshot", importance=Importance.LOW, doc=text)
+
+
+def find_mode_errors(config: Mapping[str, str]) -> list[ConfigValue]:
+    """The errors of :func:`snapshot_mode` for a configuration in texts. Keys of another type are reported as such elsewhere."""
+    if (config.get("snapshot.mode") or "").lower() != CONFIGURED:
+        return []
+    keys = ConfigDef()
+    define_configured_mode(keys)
+    try:
+        values = keys.parse({name: value for name, value in config.items() if name.startswith(_PREFIX)})
+    except ConfigError:
+        return []
+    try:
+        snapshot_mode({**values, "snapshot.mode": CONFIGURED})
+    except ConfigError as e:
+        key = e.key or "snapshot.mode"
+        return [ConfigValue(key, config.get(key), errors=[e.message])]
+    return []
 
 
 def snapshot_mode(values: Mapping[str, Any]) -> str:

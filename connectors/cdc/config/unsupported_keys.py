@@ -11,6 +11,7 @@ from typing import NamedTuple
 from connect.config.definition import ConfigDef, ConfigType, ConfigValue, Importance
 from connect.errors import ConfigError
 from connectors.cdc.config.column_rules import find_rule_errors
+from connectors.cdc.config.configured_mode import find_mode_errors
 from connectors.cdc.config.converter_keys import check_converters
 from connectors.cdc.config.post_processor_keys import check_post_processors
 from connectors.cdc.config.signal_keys import find_notification_errors
@@ -63,6 +64,7 @@ def check_shared_keys(config: Mapping[str, str], exclusive: Iterable[tuple[str, 
     found += find_notification_errors(config)
     found += check_post_processors(config)
     found += check_converters(config)
+    found += find_mode_errors(config)
     for include, exclude in exclusive:
         if config.get(include) and config.get(exclude):
             reason = f"{include} and {exclude} are mutually exclusive: set only one"

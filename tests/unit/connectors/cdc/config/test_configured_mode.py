@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from connect.errors import ConfigError
+from connectors.cdc.config.unsupported_keys import check_shared_keys
 from connectors.mysql.config import parse_config as parse_mysql
 from connectors.postgres.config import parse_config as parse_postgres
 
@@ -50,3 +51,5 @@ def test_keys_are_one_of_the_other_modes(parse: Callable[[dict[str, str]], Any],
 def test_other_combinations_are_refused(parse: Callable[[dict[str, str]], Any], names: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(configured(*names))
+    (found,) = check_shared_keys({**SHARED, **configured(*names)}, ())  # what lint reports
+    assert message in found.errors[0]
