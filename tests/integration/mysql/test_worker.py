@@ -54,6 +54,10 @@ def test_debeziums_configuration_runs_and_survives_a_kill(
     def reached(topic: str, records: int) -> Callable[[], bool]:
         return lambda: count(topic) >= records
 
+    def stream_is_stored() -> bool:
+        stored = worker.client.offsets("inventory")
+        return bool(stored) and "snapshot" not in stored[0]["offset"]
+
     def values() -> list[Any]:
         return [payload(record.value) for record in read_topic(broker.bootstrap, topic)]
 
@@ -76,7 +80,9 @@ def test_debeziums_configuration_runs_and_survives_a_kill(
     try:
         worker.wait_for(reached(topic, 2), 60, "the rows of the snapshot")
         sql("insert into customers(name) values ('c')", "insert into other values (1)")
-        worker.wait_for(reached(topic, 3), 30, "a change")
+        worker.wait_for(reached(topic, 3), 60, "a change")
+        # A worker that is killed before would repeat the snapshot.
+        worker.wait_for(stream_is_stored, 60, "an offset of the stream")
         worker.kill()
         sql("alter table customers add city varchar(20)", "update customers set city = 'x' where id = 3")
         worker.start()
