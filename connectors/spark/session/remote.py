@@ -61,12 +61,12 @@ class RemoteSpark:
 
     def _create(self) -> Any:
         try:
-            from pyspark.sql.connect.session import SparkSession as RemoteSession
+            from connectors.spark.session.remote_session import create_session
         except ImportError as e:
             what = f"the Spark Connect client is incomplete ({e}); install pyspark[connect]"
             raise ConfigError.invalid("spark.remote", self._address, what) from e
         try:
-            return RemoteSession.builder.remote(self._address).create()
+            return create_session(self._address)
         except Exception as e:
             self._failed = True
             raise ConnectError(f"Spark Connect at {self._address} does not respond: {_first_line(e)}") from e

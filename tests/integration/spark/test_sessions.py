@@ -19,6 +19,7 @@ from connect.record import TopicPartition
 from connectors.spark import session, task
 from connectors.spark.config import parse_config
 from connectors.spark.connector import SparkSink
+from connectors.spark.session.remote import RemoteSpark
 from tests.integration.spark import conftest
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
@@ -263,3 +264,19 @@ def test_two_tasks_on_one_server_write_only_their_own_rows_and_offsets(settings:
         rows = Sink(props, source, run).rows(source.name)
         assert {row["id"]: (row["origin"], row["round"]) for row in rows} == {i: (source.name, min(i, 1)) for i in range(11)}
         assert len(rows) == 11
+
+
+@pytest.mark.parametrize("kind", [CONNECT], indirect=True)
+def test_collecting_a_session_that_was_never_released_leaves_others_usable(settings: dict[str, str]) -> None:
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
+
+    lease = session.lease(parse_config(settings).spark)
+    try:
+        used = lease.session()
+        assert used.sql("select 1 n").collect()[0].n == 1
+        lost = [RemoteSpark(parse_config(settings).spark).new_session(parse_config(settings).spark)]
+        # PySpark's threads that release results: a collection may happen on any thread.
+        ExecutePlanResponseReattachableIterator._get_or_create_release_thread_pool().submit(lost.clear).result()
+        assert used.sql("select 2 n").collect()[0].n == 2
+    finally:
+        lease.release()
