@@ -14,6 +14,7 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tr
 from connect.version import sluice_version
 from worker.config.secrets import SecretMask
 from worker.model import TaskId
+from worker.observability.tracing.lazy_exporter import LazyExporter
 from worker.observability.tracing.masking import MaskingSpanExporter
 from worker.observability.tracing.task_trace import TaskTrace
 
@@ -24,17 +25,24 @@ _INTERRUPT_WAIT_S = 0.5
 
 
 def create_exporter(name: str, mask: SecretMask) -> SpanExporter | None:
-    """Creates the exporter ``otlp`` or ``console``; None for ``none``. ``mask`` learns the values of its request headers."""
+    """Creates the exporter ``otlp`` or ``console``; None for ``none``. ``mask`` learns the values of its request headers.
+
+    Libraries for OTLP are imported with the first spans.
+    """
     if name == "none":
         return None
     if name == "console":
         return ConsoleSpanExporter()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
     values = [
         pair.partition("=")[2].strip() for variable in _HEADER_VARIABLES for pair in os.environ.get(variable, "").split(",")
     ]
     mask.learn({text for value in values for text in (value, unquote(value)) if text})
+    return LazyExporter(_create_otlp_exporter)
+
+
+def _create_otlp_exporter() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
     return OTLPSpanExporter()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -17,10 +18,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from connect.errors import ConnectError
 from connect.tracing import MAX_LINKS, SpanLink, SpanRole, current_trace, trace_of_thread, traced
+from tests.support.span_collector import SpanCollector
 from tests.support.traces import MemoryTraces, attributes, identity
 from worker.config.secrets import SecretMask
 from worker.model import TaskId, TaskStopped
 from worker.observability.log_setup import LogFormat, set_log_format
+from worker.observability.tracing.lazy_exporter import LazyExporter
 from worker.observability.tracing.tracing import Tracing, create_exporter
 
 SECRET = "hunter-2-secret"
@@ -148,9 +151,10 @@ def test_json_log_lines_name_the_active_span() -> None:
 
 class HangingExporter(SpanExporter):
     def __init__(self) -> None:
-        self.is_shut_down = threading.Event()
+        self.has_begun, self.is_shut_down = threading.Event(), threading.Event()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.has_begun.set()
         assert self.is_shut_down.wait(60)
         return SpanExportResult.FAILURE
 
@@ -185,3 +189,48 @@ def test_spans_of_libraries_are_exported_and_masked_too() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True)
     assert found.stdout == "w password=[hidden]\n"
+
+
+def test_libraries_for_otlp_are_imported_with_the_first_spans() -> None:
+    code = (
+        "import sys\n"
+        "from worker.config.secrets import SecretMask\n"
+        "from worker.model import TaskId\n"
+        "from worker.observability.tracing.tracing import Tracing, create_exporter\n"
+        "mask = SecretMask()\n"
+        "tracing = Tracing('w', mask, create_exporter('otlp', mask))\n"
+        "trace = tracing.trace(TaskId('c', 0))\n"
+        "before = {'requests', 'google.protobuf'} & sys.modules.keys()\n"
+        "with trace.span('one'):\n"
+        "    pass\n"
+        "tracing.close(20)\n"
+        "print(before, trace.active())\n"
+    )
+    collector = SpanCollector()
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True, env=environment
+        )
+        assert found.stdout == "set() None\n"
+        assert len(collector.named("c", "one")) == 1
+    finally:
+        collector.close()
+
+
+def test_lazy_exporter_that_was_shut_down_creates_nothing() -> None:
+    exporter = LazyExporter(HangingExporter)
+    assert exporter.force_flush()
+    exporter.shutdown()
+    assert exporter.export([]) is SpanExportResult.FAILURE
+
+
+def test_lazy_exporter_ends_the_exporter_that_it_has_created() -> None:
+    created = HangingExporter()
+    exporter = LazyExporter(lambda: created)
+    thread = threading.Thread(target=exporter.export, args=([],))
+    thread.start()
+    assert created.has_begun.wait(20)
+    exporter.shutdown()
+    thread.join(20)
+    assert not thread.is_alive()
