@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environment import STRING, BenchmarkEnvironment, free_port
+from benchmarks.environment import START_S, STRING, BenchmarkEnvironment, free_port
 from benchmarks.measure import Measured, tree
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+_ANSWER_S = 120.0
+"""Longer than a worker works on a request, so that its answer says what it waited for."""
 
 
 @dataclass
@@ -33,7 +35,7 @@ class ClusterWorker:
         """Returns status and body; reopens a closed connection."""
         for attempt in (1, 2):
             if self._connection is None:
-                self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)
             try:
                 data = None if body is None else json.dumps(body)
                 self._connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
@@ -61,7 +63,7 @@ class ClusterWorker:
     def healthy(self) -> bool:
         try:
             return self.ask("GET", "/health")[0] == 200
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return False
 
     def statuses(self) -> dict[str, Any]:
@@ -150,7 +152,7 @@ class BenchCluster:
                 process = stack.enter_context(Measured(command, self.environment.home / f"{self.name}-{port}.log"))
                 found.append(ClusterWorker(port, process))
             for worker in found:
-                worker.process.wait_until(worker.healthy, 60, poll_s=0.01)
+                worker.process.wait_until(worker.healthy, START_S, poll_s=0.01)
             yield found
 
 

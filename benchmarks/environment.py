@@ -22,6 +22,9 @@ from sluice.embedded.postgres import EmbeddedPostgres
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
+START_S = 300.0
+"""For a broker or worker, also on a machine on which much else runs."""
+_TOPIC_S = 120.0
 
 
 @dataclass
@@ -34,7 +37,7 @@ class BenchmarkEnvironment:
     def create_topic(self, name: str, **config: str) -> str:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
         for future in admin.create_topics([NewTopic(name, 1, 1, config=config)]).values():
-            future.result(30)
+            future.result(_TOPIC_S)
         return name
 
     def end_offset(self, topic: str) -> int:
@@ -99,6 +102,7 @@ def environment() -> Iterator[BenchmarkEnvironment]:
     """Runs a broker during a benchmark."""
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as home:
         broker = EmbeddedBroker(Path(home) / "broker", dies_with_parent=True)
+        broker.start(START_S)
         with broker:
             yield BenchmarkEnvironment(Path(home), broker)
 

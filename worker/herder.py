@@ -80,8 +80,9 @@ class VerificationOperations(ConnectorReader, Protocol):
     def verifications(self) -> VerificationResults: ...
 
     def verification_schedule(self, name: str) -> dict[str, Any] | None:
-        """Returns ``interval_ms`` of a connector's schedule, when its last run ended (``last_ms``), why that failed (``error``),
-        and when the next one is due (``next_ms``); None without a schedule."""
+        """Returns ``interval_ms`` of a connector's schedule, whether the connector is ``paused`` or stopped, when its last run
+        ended (``last_ms``), on which worker (``worker_id``), why it failed (``error``), since when runs fail
+        (``failing_since_ms``), and when the next one is due (``next_ms``); None without a schedule."""
 
 
 class SessionOperations(Protocol):

@@ -26,6 +26,7 @@ from worker.model import State, TaskId, TaskProgress
 from worker.observability.diagnosis.problem import Problem, sort_problems
 from worker.observability.diagnosis.rules import diagnose
 from worker.observability.diagnosis.snapshot import ClusterSnapshot, ConnectorSnapshot, VerificationFacts
+from worker.observability.verifications import missing_tables
 
 _WORKER_SCOPE = "worker"
 _WORKER_TIMEOUT_S = 10.0
@@ -101,10 +102,19 @@ def _read_connectors(herder: DiagnosisReader, names: Sequence[str]) -> list[Conn
 
 def _verification(herder: DiagnosisReader, name: str) -> VerificationFacts:
     result, schedule = herder.verifications.get(name), herder.verification_schedule(name) or {}
-    failed_ms = None if schedule.get("error") is None else schedule["last_ms"]
-    if result is None or (result.document.get("source") == name and result.document.get("sink") != name):
-        return VerificationFacts(error=schedule.get("error"), failed_ms=failed_ms)  # those of a source are shown by its sinks
-    return VerificationFacts(result.differences, result.stored_ms, schedule.get("error"), failed_ms)
+    found = VerificationFacts()
+    # Results of a source are shown by its sinks.
+    if result is not None and (result.document.get("source") != name or result.document.get("sink") == name):
+        found = VerificationFacts(result.differences, missing_tables(result), result.stored_ms)
+    if schedule.get("error") is None or schedule["paused"]:
+        return found
+    return replace(
+        found,
+        error=schedule["error"],
+        failing_since_ms=schedule["failing_since_ms"] or schedule["last_ms"],
+        worker_id=schedule["worker_id"],
+        next_ms=schedule["next_ms"],
+    )
 
 
 def _plugins(herder: DiagnosisReader, unseen: list[str]) -> frozenset[str] | None:

@@ -30,6 +30,7 @@ from sluice.verify.record_path import RecordPath
 from sluice.verify.row_history import read_history
 from sluice.verify.settlement import Settlement
 from sluice.verify.table_rows import FormKey, TablePlan, TableReader, columns_of, merge_plans, plan_table
+from worker.observability.verifications import ABSENT_TABLE
 from worker.progress_reports import OnProgress, ignore_progress
 
 _LISTED_COLUMNS = 5
@@ -55,7 +56,7 @@ class VerifyOptions:
 class _AbsentTable:
     """Stands for a table that the target does not have: it has no rows."""
 
-    version = "absent"
+    version = ABSENT_TABLE
     estimated_rows = 0
 
     def __init__(self, plan: TablePlan) -> None:
@@ -165,8 +166,17 @@ class Verification:
         tables = self.source.tables()
         chosen = [table for table in tables if self._is_wanted(table)]
         if not chosen:
-            names = ", ".join(table.name for table in tables[:10]) or "none"
-            raise ConfigError(f"No captured table matches --tables; captured are {names}")
+            source = self._pair.source.name
+            if not tables:
+                raise ConfigError(
+                    f"{source} captures no table that its database has: check its table.include.list, and whether tables were "
+                    "dropped or renamed"
+                )
+            names = ", ".join(table.name for table in tables[:10]) + (", ..." if len(tables) > 10 else "")
+            raise ConfigError(
+                f"No table that {source} captures matches {', '.join(self._options.tables)} (--tables, or verify.tables of a "
+                f"schedule); it captures {names}"
+            )
         for table in chosen:
             found = plan_table(table, self.source, self.path, self.sink)
             if isinstance(found, str):
@@ -200,7 +210,7 @@ class Verification:
         reader = job.reader = TableReader(plan, self.path, self.sink, target)
         result.version, result.columns = target.version, len(reader.columns)
         result.notes += reader.notes
-        if target.version == _AbsentTable.version:
+        if target.version == ABSENT_TABLE:
             result.notes.append("the target has no such table")
         elif others := columns_of(target.columns, plan):
             shown = ", ".join(others[:_LISTED_COLUMNS]) + (", ..." if len(others) > _LISTED_COLUMNS else "")

@@ -84,7 +84,8 @@ class _EndsWithWorker:
 
 
 def verify_for_worker(link: str, connector: str, source: str | None, options: VerifyOptions) -> int:
-    """Verifies a connector of the worker that has started this process, and returns the exit code. Raises ConnectError."""
+    """Verifies a connector of the worker that has started this process. Returns 0 when all is compared, equal or not: the worker
+    gets the results. Raises ConnectError, after all pairs of connectors were tried."""
     descriptor, _, worker_pid = link.partition(":")
     if not (descriptor.isdigit() and worker_pid.isdigit()) or os.getpgrp() != os.getpid():
         raise ConfigError("--worker-link is for the schedule of a worker; see verify.interval.ms")
@@ -97,10 +98,14 @@ def verify_for_worker(link: str, connector: str, source: str | None, options: Ve
     properties, _ = resolve_with_worker(worker_link.worker_properties(), None, {}, connector, SecretMask())
     plugins = Plugins.discover()
     options = replace(options, kafka=worker_link.kafka_properties())
-    is_equal = True
+    failures = []
     for pair in PairFinder(worker_link, properties, plugins, reads_files=False).find(connector, source, None):
-        with Verification(pair, properties, worker_link, plugins, options) as verification:
-            found = verification.run()
-        worker_link.store(found.as_json(with_values=False, limit=0))
-        is_equal = is_equal and found.is_equal
-    return 0 if is_equal else 1
+        try:
+            with Verification(pair, properties, worker_link, plugins, options) as verification:
+                found = verification.run()
+            worker_link.store(found.as_json(with_values=False, limit=0))
+        except ConnectError as e:
+            failures.append(f"comparing {pair.sink.name} with {pair.source.name}: {e.message}")
+    if failures:
+        raise ConnectError("; ".join(failures))
+    return 0

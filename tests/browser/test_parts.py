@@ -204,20 +204,43 @@ def test_verification_shows_each_table(worker: WorkerProcess, new_page: NewPage)
         "seconds": 2.5,
         "stored_ms": 1,
         "tables": [table],
-        "schedule": {"interval_ms": 60_000, "last_ms": 1, "error": "no database answers", "next_ms": 2},
+        "schedule": {
+            "interval_ms": 60_000,
+            "paused": False,
+            "last_ms": 1,
+            "error": "no database answers",
+            "worker_id": "host:8083",
+            "failing_since_ms": 1,
+            "next_ms": 2,
+        },
     }
     page = opened(worker, new_page, "verification", {"**/verification": body})
     expect(page.get_by_text("Source and target differ")).to_be_visible()
-    expect(page.get_by_text("no database answers")).to_be_visible()
+    schedule = page.get_by_role("region", name="Schedule")
+    expect(schedule).to_contain_text("no database answers")
+    expect(schedule).to_contain_text("host:8083")
+    expect(schedule).to_contain_text("Failing since")
+    expect(schedule).to_contain_text("Jan 1, 1970")
+    expect(schedule).to_contain_text("now")
     expect(page.locator("tbody tr")).to_contain_text(["orders"])
     expect(page.locator("tbody tr")).to_contain_text(["one note"])
 
 
 def test_schedule_is_shown_before_its_first_result(worker: WorkerProcess, new_page: NewPage) -> None:
-    body = {"name": "c", "schedule": {"interval_ms": 60_000, "last_ms": None, "error": None, "next_ms": None}}
+    none = {"last_ms": None, "error": None, "worker_id": None, "failing_since_ms": None, "next_ms": None}
+    body = {"name": "c", "schedule": {"interval_ms": 60_000, "paused": False, **none}}
     page = opened(worker, new_page, "verification", {"**/verification": body})
     expect(page.get_by_text("none yet")).to_be_visible()
+    expect(page.get_by_text("soon")).to_be_visible()
     expect(page.get_by_text("Source and target")).to_have_count(0)
+
+
+def test_paused_connector_is_shown_as_not_verified(worker: WorkerProcess, new_page: NewPage) -> None:
+    run = {"last_ms": 1, "error": None, "worker_id": "host:8083", "failing_since_ms": None, "next_ms": None}
+    body = {"name": "c", "schedule": {"interval_ms": 60_000, "paused": True, **run}}
+    page = opened(worker, new_page, "verification", {"**/verification": body})
+    expect(page.get_by_text("when the connector is resumed")).to_be_visible()
+    expect(page.get_by_text("Failing since")).to_have_count(0)
 
 
 def test_progress_of_a_snapshot_and_of_tables(worker: WorkerProcess, new_page: NewPage) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from connect.config.definition import ConfigKey, Importance, Validator, Width
 from connect.config.types import ConfigType
-from connect.config.validators import at_least, one_of
+from connect.config.validators import Described, at_least, one_of
+from connect.errors import ConfigError
 from connect.strict import STRICT_KEY
 from worker.config.isolation import ISOLATION_KEYS
 
@@ -100,6 +101,13 @@ STALL_KEYS = (
 
 VERIFY_INTERVAL, VERIFY_TIMEOUT, VERIFY_SOURCE = "verify.interval.ms", "verify.timeout.ms", "verify.source"
 VERIFY_TABLES, VERIFY_IGNORED_COLUMNS = "verify.tables", "verify.ignore.columns"
+SHORTEST_VERIFY_INTERVAL_MS = 5000
+"""A run takes seconds of CPU time before it compares anything."""
+
+
+def _check_verify_interval(name: str, value: Any) -> None:
+    if value != 0 and value < SHORTEST_VERIFY_INTERVAL_MS:
+        raise ConfigError.invalid(name, value, f"Value must be at least {SHORTEST_VERIFY_INTERVAL_MS}, or 0 for never")
 
 
 def _verify_key(name: str, type: ConfigType, default: Any, order: int, doc: str, validator: Validator | None = None) -> ConfigKey:
@@ -111,9 +119,9 @@ VERIFY_KEYS = (
     _verify_key(
         VERIFY_INTERVAL, _LONG, 0, 1,
         "The worker that runs the connector compares its tables with the database of the source, as sluice verify does, in a "
-        "process of its own: so long after the last comparison has ended. 0 (the default) means never. It needs the extra "
-        "verify, and that of the database.",
-        at_least(0),
+        "process of its own: so long after the last comparison has ended. 0 (the default) means never; otherwise at least "
+        f"{SHORTEST_VERIFY_INTERVAL_MS}. It needs the extra verify, and that of the database.",
+        Described(_check_verify_interval, f"0 or [{SHORTEST_VERIFY_INTERVAL_MS},...]"),
     ),
     _verify_key(
         VERIFY_TIMEOUT, _LONG, 600_000, 2,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from connect.errors import ConnectError
 from worker.storage.documents import Documents
 
+log = logging.getLogger(__name__)
+
 _STORED_MS, _ATTEMPT = "stored_ms", "attempt"
+ABSENT_TABLE = "absent"
+"""The version of a table that the target does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,16 @@ def stored_verification(document: Mapping[str, Any], stored_ms: int | None = Non
     )
 
 
+def missing_tables(result: StoredVerification) -> list[str]:
+    """Returns the tables that the target did not have although the source has rows for them."""
+    tables = result.document.get("tables")
+    return [
+        str(one.get("target"))
+        for one in (tables if isinstance(tables, list) else ())
+        if isinstance(one, dict) and one.get("version") == ABSENT_TABLE and one.get("differences")
+    ]
+
+
 def read_verification(document: Any) -> StoredVerification | None:
     """Reads a stored result; None for what is none, such as that of a later release."""
     try:
@@ -59,12 +75,30 @@ class VerificationAttempt:
     """Since 1970 UTC."""
     error: str | None
     """Why it has no result; None if it has one."""
+    worker_id: str | None = None
+    """The worker that ran it; None if unknown."""
+    failing_since_ms: int | None = None
+    """When the first of the runs ended that have failed one after another, up to this one; None if it has a result."""
+
+    @classmethod
+    def after(cls, last: VerificationAttempt | None, ended_ms: int, error: str | None, worker_id: str) -> VerificationAttempt:
+        """Returns the run after the ``last`` one."""
+        since_ms = None
+        if error is not None:
+            since_ms = ended_ms if last is None or last.failing_since_ms is None else min(last.failing_since_ms, ended_ms)
+        return cls(ended_ms, error, worker_id, since_ms)
 
 
 def _read_attempt(document: Mapping[str, Any]) -> VerificationAttempt | None:
     match document.get(_ATTEMPT):
-        case {"ended_ms": int(ended_ms), "error": str() | None as error}:
-            return VerificationAttempt(ended_ms, error)
+        case {"ended_ms": int(ended_ms), "error": str() | None as error} as found:
+            worker_id, since_ms = found.get("worker_id"), found.get("failing_since_ms")
+            return VerificationAttempt(
+                ended_ms,
+                error,
+                worker_id if isinstance(worker_id, str) else None,
+                since_ms if isinstance(since_ms, int) else None,
+            )
     return None
 
 
@@ -89,22 +123,28 @@ class VerificationResults:
         """Whether all stored results are known. False while a worker starts."""
         return self._documents.is_read
 
-    def store(self, connector: str, document: Mapping[str, Any], *, is_scheduled: bool = False) -> StoredVerification:
+    def store(self, connector: str, document: Mapping[str, Any]) -> StoredVerification:
         """Replaces the result of a connector, and returns once it is durable. Raises ConnectError."""
-        now_ms = self._epoch_ms()
-        stored = stored_verification(document, now_ms)
-        attempt = VerificationAttempt(now_ms, None) if is_scheduled else self.attempt(connector)
-        self._put(connector, stored, attempt)
+        stored = stored_verification(document, self._epoch_ms())
+        self._put(connector, stored, self.attempt(connector))
         return stored
 
-    def store_failure(self, connector: str, error: str) -> None:
-        """Notes a run of the schedule that has no result; the last result stays. Raises ConnectError."""
-        self._put(connector, self.get(connector), VerificationAttempt(self._epoch_ms(), error))
+    def store_attempt(self, connector: str, attempt: VerificationAttempt) -> None:
+        """Stores that a run of the schedule has ended; the last result stays. Raises ConnectError."""
+        self._put(connector, self.get(connector), attempt)
+
+    def discard(self, connector: str) -> None:
+        """Deletes what is stored for a connector that was deleted. An error is logged."""
+        try:
+            if connector in self._documents.all():
+                self._documents.discard((connector,))
+        except ConnectError as e:
+            log.warning("The verification of the deleted connector %s stays stored: %s", connector, e.message)
 
     def _put(self, connector: str, result: StoredVerification | None, attempt: VerificationAttempt | None) -> None:
         document = {} if result is None else result.as_json()
         if attempt is not None:
-            document[_ATTEMPT] = {"ended_ms": attempt.ended_ms, "error": attempt.error}
+            document[_ATTEMPT] = asdict(attempt)
         self._documents.put(connector, document)
 
     def get(self, connector: str) -> StoredVerification | None:

@@ -93,15 +93,17 @@ class HerderOperations(ABC):
         self.worker_metrics = WorkerMetrics(executor, condition.view, starts)
         self._verification_schedule = VerificationSchedule(
             VerificationResults(documents(DocumentKind.VERIFICATION)),
+            self._stored_configs,
             running_configs,
             lambda config: values.resolve_for_validation(config).values,
             lambda on_result: PipelineAnswers(config, self, on_result).answer,
             self._mask,
             VerificationChild,
+            worker_id,
         )
         self.ended_sessions = documents(DocumentKind.ENDED_SESSION)
         self.worker_metrics.add_source(lambda: verification_families(self.verifications.all(), self._stored_configs))
-        self.worker_metrics.add_source(lambda: schedule_families(self._verification_schedule.all_shown(self._stored_configs())))
+        self.worker_metrics.add_source(lambda: schedule_families(self._verification_schedule.all_active(self._is_started)))
         self._condition = condition
         self._directory: ConnectorDirectory | None = None
         if config.connectors_dir is not None:
@@ -131,6 +133,10 @@ class HerderOperations(ABC):
     @abstractmethod
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         """Returns a connector's configuration, variables unresolved. Raises NotFoundError."""
+
+    @abstractmethod
+    def _is_started(self, name: str) -> bool:
+        """Whether a connector exists, and is neither paused nor stopped, wherever it runs."""
 
     @abstractmethod
     def connectors(self) -> list[str]: ...
@@ -188,7 +194,7 @@ class HerderOperations(ABC):
         return self._verification_schedule.results
 
     def verification_schedule(self, name: str) -> dict[str, Any] | None:
-        return self._verification_schedule.shown(name, self._stored_config(name))
+        return self._verification_schedule.shown(name, self._stored_config(name), is_started=self._is_started(name))
 
     # --- plugins
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from connect.errors import ConnectError
 from connect.spool.files import replace_file
 from worker.storage.record_codec import DocumentKind
 from worker.storage.status_store import StatusStore
+
+log = logging.getLogger(__name__)
 
 _WRITE_S = 10.0
 _MOST_RESULTS = 1000
@@ -93,9 +96,16 @@ class DocumentFile:
             self._write(documents)
 
     def discard(self, names: Collection[str]) -> None:
-        """Deletes documents with the next :meth:`put`."""
         with self._lock:
-            self._documents = {key: one for key, one in self._known().items() if key not in names}
+            known = self._known()
+            documents = {key: one for key, one in known.items() if key not in names}
+            if len(documents) == len(known):
+                return
+            self._documents = documents
+            try:
+                self._write(documents)
+            except ConnectError as e:
+                log.warning("%s; the next change deletes what should be deleted", e.message)
 
     def _known(self) -> dict[str, Mapping[str, Any]]:
         if self._documents is None:

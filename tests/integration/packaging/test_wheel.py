@@ -168,3 +168,21 @@ def test_worker_runs_a_file_source_and_names_missing_extras(
     status, answer = _send("PUT", f"{worker}/connector-plugins/FileStreamSource/config/validate", avro)
     errors = [error for one in answer.get("configs", ()) for error in one["value"]["errors"]] or [answer["message"]]
     assert any("pip install 'sluice-connect[registry]'" in error for error in errors), errors
+
+
+def test_scheduled_verification_names_the_extra_that_it_needs_wherever_one_looks(
+    worker: str, tmp_path: Path, unique_name: Callable[[str], str]
+) -> None:
+    sink = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": unique_name("lines")}
+    assert _send("PUT", f"{worker}/connectors/sink/config", {**sink, "verify.interval.ms": "5000"})[0] == 201
+    needed, path = "run: pip install 'sluice-connect[verify]'", f"{worker}/sluice/connectors/sink"
+    eventually(lambda: needed in str(_send("GET", f"{path}/verification")[1]["schedule"]["error"]), "the run fails")
+    problems = _send("GET", f"{path}/diagnosis")[1]["problems"]
+    (message,) = [one["message"] for one in problems if one["code"] == "verification-failed"]
+    assert f"on worker {worker.removeprefix('http://')}, failed: sluice verify needs deltalake, duckdb, " in message
+    with urllib.request.urlopen(f"{worker}/metrics", timeout=60) as answer:
+        assert b'sluice_verification_last_run_failed{connector="sink"} 1' in answer.read()
+    log = (tmp_path / "worker.log").read_text()
+    assert needed in log
+    assert "Traceback" not in log
+    assert _send("GET", f"{worker}/connectors/sink/status")[1]["connector"]["state"] == "RUNNING"

@@ -82,7 +82,10 @@ class Pipeline:
 
 
 @contextlib.contextmanager
-def run_pipeline(broker: EmbeddedBroker, database: str, home: Path, rows: int) -> Iterator[Pipeline]:
+def run_pipeline(
+    broker: EmbeddedBroker, database: str, home: Path, rows: int, more: Mapping[str, str] | None = None
+) -> Iterator[Pipeline]:
+    """``more`` are keys of the worker."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(TABLE.format(rows=rows))
     settings = {
@@ -91,6 +94,7 @@ def run_pipeline(broker: EmbeddedBroker, database: str, home: Path, rows: int) -
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "offset.storage.file.filename": str(home / "offsets"),
         "offset.flush.interval.ms": "200",
+        **(more or {}),
     }
     worker = WorkerProcess(SLUICE_STANDALONE, home, "worker", settings)
     worker.start()

@@ -4,57 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import psycopg
 import pytest
 
-from connect.errors import NotFoundError
 from rest.polling import wait_until
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.cluster.cluster import Cluster
-from tests.cluster.worker_process import WorkerProcess
 from tests.integration.verify.pipeline import TABLE, jdbc_sink_config, run_pipeline, source_config
+from tests.integration.verify.scheduled_runs import WAIT_S, last_ms, shown, verification_processes, wait_for
 
-WAIT_S = 120.0
 ROWS = 50
-
-
-def verification_processes(*workers: WorkerProcess) -> list[psutil.Process]:
-    found = []
-    for worker in workers:
-        for child in psutil.Process(worker.pid).children(recursive=True):
-            try:
-                if "--worker-link" in " ".join(child.cmdline()):
-                    found.append(child)
-            except psutil.NoSuchProcess:
-                continue
-    return found
-
-
-def shown(worker: WorkerProcess) -> dict[str, Any]:
-    try:
-        return worker.client.verification("sink")
-    except NotFoundError:
-        return {}
-
-
-def last_ms(worker: WorkerProcess) -> int:
-    return int((shown(worker).get("schedule") or {}).get("last_ms") or 0)
-
-
-def wait_for(worker: WorkerProcess, after_ms: int, **members: Any) -> dict[str, Any]:
-    """Waits for a run that ended after a time, with these members."""
-    seen: list[dict[str, Any]] = []
-
-    def is_there() -> bool:
-        seen.append(shown(worker))
-        return last_ms(worker) > after_ms and all(seen[-1].get(name) == value for name, value in members.items())
-
-    assert wait_until(is_there, WAIT_S), (seen[-1], worker.log_tail())
-    return seen[-1]
 
 
 @pytest.mark.timeout(600)
@@ -69,7 +31,7 @@ def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
     postgres.create_database(copy)
     with psycopg.connect(postgres.dsn(database), autocommit=True) as connection:
         connection.execute(TABLE.format(rows=ROWS))
-    sink = jdbc_sink_config(postgres, copy, prefix) | {"verify.interval.ms": "1000"}
+    sink = jdbc_sink_config(postgres, copy, prefix) | {"verify.interval.ms": "5000"}
     try:
         with Cluster(broker, tmp_path, workers=2, properties={"offset.flush.interval.ms": "200"}) as cluster:
             cluster.start()
@@ -81,7 +43,7 @@ def test_other_worker_continues_the_schedule_when_the_owner_is_killed(
             # A run that began before the snapshot was complete may have failed.
             for worker in cluster.workers:
                 found = wait_for(worker, 0, equal=True)
-                assert (found["rows"], found["schedule"]["interval_ms"], found["source"]) == (ROWS, 1000, "source")
+                assert (found["rows"], found["schedule"]["interval_ms"], found["source"]) == (ROWS, 5000, "source")
             owner_id = first.client.status("sink")["connector"]["worker_id"]
             owner, other = (first, second) if owner_id == first.worker_id else (second, first)
             assert verification_processes(other) == []
@@ -142,7 +104,7 @@ def test_standalone_worker_verifies_a_lake_table_and_remembers_it_after_a_restar
         worker = pipeline.worker
         pipeline.put("sink", sink)
         pipeline.start(source_config(postgres, database, prefix))
-        pipeline.put("sink", {**sink, "verify.interval.ms": "1000"})
+        pipeline.put("sink", {**sink, "verify.interval.ms": "5000"})
         found = wait_for(worker, 0, equal=True)
         assert found["rows"] == ROWS
         # The next run is due in a day, also for the worker that starts again.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -58,6 +58,8 @@ class FakeDocuments:
         self.is_read = True
         self.failure: ConnectError | None = None
         """What the next writes raise."""
+        self.on_put: Callable[[], None] = lambda: None
+        """Called by each write."""
 
     def all(self) -> Mapping[str, Mapping[str, Any]]:
         return dict(self.stored)
@@ -65,6 +67,7 @@ class FakeDocuments:
     def put(self, name: str, document: Mapping[str, Any]) -> None:
         if self.failure is not None:
             raise self.failure
+        self.on_put()
         self.stored[name] = document
 
     def discard(self, names: Collection[str]) -> None:

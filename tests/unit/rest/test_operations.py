@@ -189,10 +189,14 @@ def test_results_of_verifications_are_kept_per_connector(client: ConnectClient, 
     assert stored["name"] == "verified"
     assert stored["stored_ms"] > 0
     assert stored["schedule"] is None
-    herder.schedules["verified"] = {"interval_ms": 1000, "last_ms": 5, "error": "no database", "next_ms": 1005}
+    run = {"last_ms": 5, "error": "no database", "worker_id": "a:1", "failing_since_ms": 3}
+    herder.schedules["verified"] = {"interval_ms": 5000, "paused": False, **run, "next_ms": 60_005}
     assert client.verification("verified") == {**stored, "schedule": herder.schedules["verified"]}
     problems = client.diagnosis("verified")["problems"]
     assert {"tables-differ", "verification-failed"} <= {one["code"] for one in problems}
+    herder.schedules["verified"] |= {"paused": True, "next_ms": None}
+    problems = client.diagnosis("verified")["problems"]
+    assert "verification-failed" not in {one["code"] for one in problems}, "a paused connector is not verified"
     client.put_config("new", {"connector.class": "x"})
     herder.schedules["new"] = {"interval_ms": 1000, "last_ms": None, "error": None, "next_ms": None}
     assert client.verification("new") == {"name": "new", "schedule": herder.schedules["new"]}

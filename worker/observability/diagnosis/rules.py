@@ -405,15 +405,20 @@ def _shared(cluster: ClusterSnapshot) -> Iterator[Problem]:
 def _verification(cluster: ClusterSnapshot, connector: ConnectorSnapshot) -> Iterator[Problem]:
     found = connector.verification
     if found.error is not None:
+        place = f", on worker {found.worker_id}," if found.worker_id else ""
+        due = "" if found.next_ms is None else f"; the next run is due at {instant(found.next_ms)}"
         yield _problem(
-            connector, "verification-failed", _WARNING, f"the last scheduled verification has failed: {found.error}", None,
-            "Remove the cause; the next run is due verify.interval.ms later. The command shows whether it works now.",
-            "sluice verify {name}", key="verify.interval.ms", since_ms=found.failed_ms,
+            connector, "verification-failed", _WARNING, f"the last scheduled verification{place} failed: {found.error}", None,
+            f"Remove the cause{due}. The command shows whether it works now.",
+            "sluice verify {name}", key="verify.interval.ms", since_ms=found.failing_since_ms,
         )  # fmt: skip
     if found.differences:
+        absent = f": the target has no table {', '.join(found.missing_tables)}" if found.missing_tables else ""
+        cause = "the table was dropped or renamed" if found.missing_tables else "another writer has changed the tables"
         yield _problem(
-            connector, "tables-differ", _WARNING, f"{found.differences} rows differed from the database in the last verification",
-            "another writer has changed the tables, or records were skipped", "The command lists the rows; --repair mends them.",
+            connector, "tables-differ", _WARNING,
+            f"{found.differences} rows differed from the database in the last verification{absent}",
+            f"{cause}, or records were skipped", "The command lists the rows; --repair mends them.",
             "sluice verify {name}", since_ms=found.stored_ms,
         )  # fmt: skip
 

@@ -60,10 +60,15 @@ class VerificationFacts:
     """The last result of ``sluice verify`` for a sink, and the last run of its schedule. Times are in ms since 1970 UTC."""
 
     differences: int = 0
+    missing_tables: Sequence[str] = ()
+    """Tables that the target did not have."""
     stored_ms: int | None = None
     error: str | None = None
     """Why the last scheduled run failed."""
-    failed_ms: int | None = None
+    failing_since_ms: int | None = None
+    worker_id: str | None = None
+    """The worker of that run; None if unknown."""
+    next_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ class VerificationChild:
         """Whether the process has ended. It is not waited for yet, so that nothing else gets its number."""
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def close(self) -> str:
-        """Ends the process with all that it has started, within seconds. Returns why there is no result, if there is none."""
+    def close(self) -> str | None:
+        """Ends the process with all that it has started, within seconds. Returns why it failed; None if it has compared all."""
         if not self.has_ended():
             self._signal(signal.SIGTERM)
             deadline = time.monotonic() + _TERMINATE_S
@@ -78,7 +78,7 @@ class VerificationChild:
         size = os.fstat(self._errors).st_size
         text = os.pread(self._errors, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace")
         os.close(self._errors)
-        return _reason(code, text)
+        return None if code == 0 else _reason(code, text)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

@@ -2,7 +2,7 @@
 
 The worker that runs a connector's instance owns its schedule, so each connector has one in a cluster. When a run is due follows
 from the end of the last one, which is stored with the results: it outlives workers and rebalances. A run that fails, for whatever
-reason, is stored too, and the next one is due at its time.
+reason, is stored too, and repeated.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from connect.errors import ConfigError, ConnectError
-from worker.config.extension_keys import VERIFY_KEYS
+from connect.errors import ConnectError, NotFoundError
 from worker.config.secrets import SecretMask
 from worker.observability.log_context import log_context
-from worker.observability.verifications import StoredVerification, VerificationResults
+from worker.observability.verifications import StoredVerification, VerificationAttempt, VerificationResults
 from worker.operations.verification.child import Answer
-from worker.operations.verification.timetable import Timetable, VerifySettings, has_schedule, next_ms
+from worker.operations.verification.settings import Config, ScheduleSettings, VerifySettings
+from worker.operations.verification.timetable import Timetable, next_ms
 
 log = logging.getLogger(__name__)
 
-Config = Mapping[str, str | None]
 OnResult = Callable[[Mapping[str, Any]], None]
 
 _TICK_S = 1.0
@@ -38,7 +37,7 @@ class Child(Protocol):
 
     def has_ended(self) -> bool: ...
 
-    def close(self) -> str: ...
+    def close(self) -> str | None: ...
 
 
 StartChild = Callable[[str, Sequence[str], Answer], Child]
@@ -62,24 +61,27 @@ class VerificationSchedule:
     def __init__(
         self,
         results: VerificationResults,
+        all_configs: Callable[[], Mapping[str, Config]],
         running_here: Callable[[], Mapping[str, Config]],
         resolve: Callable[[Config], Config],
         make_answer: Callable[[OnResult], Answer],
         mask: SecretMask,
         start_child: StartChild,
+        worker_id: str,
         epoch_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """``running_here`` returns the configurations of the connectors that run on this worker and are neither paused nor
-        stopped, ``resolve`` one with the values of config providers."""
+        """``all_configs`` returns the configurations of all connectors, ``running_here`` those of connectors that run on this
+        worker and are neither paused nor stopped, ``resolve`` one with the values of config providers."""
         self.results = results
+        self._all_configs = all_configs
         self._running_here = running_here
-        self._resolve = resolve
         self._make_answer = make_answer
         self._mask = mask
         self._start_child = start_child
+        self._worker_id = worker_id
         self._epoch_ms = epoch_ms
         self._timetable = Timetable()
-        self._settings: dict[str, tuple[Config, VerifySettings | None]] = {}
+        self._settings = ScheduleSettings(resolve, mask)
         self._run: _Run | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="verifications", daemon=True)
@@ -93,22 +95,30 @@ class VerificationSchedule:
         if self._thread.ident is not None:
             self._thread.join(_CLOSE_S)
 
-    def shown(self, name: str, config: Config) -> dict[str, Any] | None:
-        """Returns the schedule of a connector, wherever it runs, for REST; None if it has none."""
-        settings = self._read_settings(config) if has_schedule(config) else None
-        if settings is None or not settings.interval_ms:
+    def shown(self, name: str, config: Config, *, is_started: bool) -> dict[str, Any] | None:
+        """Returns the schedule of a connector, wherever it runs, for REST; None if it has none. Of one with references to config
+        providers, it is known within seconds."""
+        settings = self._settings.shown(name, config)
+        if settings is None:
             return None
         attempt = self.results.attempt(name)
         return {
             "interval_ms": settings.interval_ms,
+            "paused": not is_started,
             "last_ms": None if attempt is None else attempt.ended_ms,
             "error": None if attempt is None else attempt.error,
-            "next_ms": None if attempt is None else next_ms(attempt, settings.interval_ms, self._epoch_ms()),
+            "worker_id": None if attempt is None else attempt.worker_id,
+            "failing_since_ms": None if attempt is None else attempt.failing_since_ms,
+            "next_ms": next_ms(attempt, settings.interval_ms, self._epoch_ms()) if attempt and is_started else None,
         }
 
-    def all_shown(self, configs: Mapping[str, Config]) -> dict[str, dict[str, Any]]:
-        """Returns the schedules of those connectors that have one."""
-        return {name: one for name, config in configs.items() if (one := self.shown(name, config)) is not None}
+    def all_active(self, is_started: Callable[[str], bool]) -> dict[str, dict[str, Any]]:
+        """Returns the schedules of all connectors that have one, and are neither paused nor stopped."""
+        return {
+            name: one
+            for name, config in self._all_configs().items()
+            if is_started(name) and (one := self.shown(name, config, is_started=True)) is not None
+        }
 
     # --- the thread
 
@@ -124,12 +134,11 @@ class VerificationSchedule:
     def tick(self) -> None:
         """Ends, judges, and starts what is due."""
         now_ms = self._epoch_ms()
-        found = {name: config for name, config in self._running_here().items() if has_schedule(config)}
-        scheduled = {name: settings for name, config in found.items() if (settings := self._settings_of(name, config))}
-        self._settings = {name: one for name, one in self._settings.items() if name in found}
+        running = self._running_here()
+        scheduled = self._settings.read(running, self._all_configs(), now_ms)
         self._timetable.keep(scheduled, now_ms)
         if (run := self._run) is not None:
-            if run.name not in scheduled or found[run.name] != run.config:
+            if run.name not in scheduled or running[run.name] != run.config:
                 self._cancel("the connector does not run here any more, or has another configuration")
             elif run.child.has_ended():
                 self._finish(run, None)
@@ -138,7 +147,7 @@ class VerificationSchedule:
         if self._run is None and self.results.is_read:
             due = self._next_due(scheduled, now_ms)
             if due is not None:
-                self._begin(due, found[due], scheduled[due])
+                self._begin(due, running[due], scheduled[due])
 
     def _next_due(self, scheduled: Mapping[str, VerifySettings], now_ms: int) -> str | None:
         """Returns the connector that has been due for longest."""
@@ -149,31 +158,11 @@ class VerificationSchedule:
         name = min(due, key=lambda one: due[one], default=None)
         return name if name is not None and due[name] <= now_ms else None
 
-    def _settings_of(self, name: str, config: Config) -> VerifySettings | None:
-        known = self._settings.get(name)
-        if known is None or known[0] != config:
-            try:
-                resolves = any("${" in (config.get(key.name) or "") for key in VERIFY_KEYS)
-                settings = VerifySettings.of(self._resolve(config) if resolves else config)
-            except ConfigError as e:
-                log.warning("Connector %s is not verified: %s", name, self._mask.mask(e.message))
-                known = config, None
-            else:
-                known = config, settings if settings.interval_ms else None
-            self._settings[name] = known
-        return known[1]
-
-    def _read_settings(self, config: Config) -> VerifySettings | None:
-        try:
-            return VerifySettings.of(config)
-        except ConfigError:
-            return None
-
     # --- one run
 
     def _begin(self, name: str, config: Config, settings: VerifySettings) -> None:
         results: list[StoredVerification] = []
-        answer = self._make_answer(lambda document: results.append(self._store(name, document)))
+        answer = self._make_answer(lambda document: results.append(self._store(name, config, document)))
         options = {
             "source": settings.source,
             "tables": settings.tables,
@@ -188,15 +177,26 @@ class VerificationSchedule:
             try:
                 child = self._start_child(name, words, answer)
             except OSError as e:
-                self._fail(name, f"sluice verify could not be started: {e.strerror or e}")
+                self._end(name, settings, f"sluice verify could not be started: {e.strerror or e}")
                 return
         self._run = _Run(name, config, settings, child, started_ms, results)
 
-    def _store(self, name: str, document: Mapping[str, Any]) -> StoredVerification:
-        """Stores a result for sink and source, as the command does. Raises ConnectError."""
-        for other in {str(document.get("sink")), str(document.get("source"))} - {name}:
+    def _store(self, name: str, config: Config, document: Mapping[str, Any]) -> StoredVerification:
+        """Stores a result for sink and source, as the command does. Raises ConnectError, also if the connector is not verified
+        here any more."""
+        if self._running_here().get(name) != config:
+            raise NotFoundError(f"Connector {name} was deleted, moved, paused, stopped, or changed")
+        others = {str(document.get("sink")), str(document.get("source"))} - {name}
+        for other in others & self._all_configs().keys():
             self.results.store(other, document)
-        return self.results.store(name, document, is_scheduled=True)
+        stored = self.results.store(name, document)
+        self._discard_deleted({name, *others})
+        return stored
+
+    def _discard_deleted(self, names: Collection[str]) -> None:
+        """Deletes what was stored of connectors that were deleted at the same time."""
+        for gone in set(names) - self._all_configs().keys():
+            self.results.discard(gone)
 
     def _cancel(self, why: str) -> None:
         run, self._run = self._run, None
@@ -209,22 +209,27 @@ class VerificationSchedule:
         self._run = None
         reason = run.child.close()
         with log_context(run.name):
-            if error is not None or not run.results:
-                self._fail(run.name, error or reason)
-                return
-            self._timetable.ended(run.name, self._epoch_ms())
             for one in run.results:
                 _log_result(run.name, one)
+            if error is None and reason is None and not run.results:
+                reason = "sluice verify ended without a result"
+            self._end(run.name, run.settings, error or reason)
 
-    def _fail(self, name: str, reason: str) -> None:
+    def _end(self, name: str, settings: VerifySettings, error: str | None) -> None:
+        """Logs why a run has failed, if it has, and stores that it has ended."""
         now_ms = self._epoch_ms()
-        self._timetable.ended(name, now_ms)
-        shown = self._mask.mask(reason)
-        log.warning("The scheduled verification of connector %s failed; the next one is due in its time: %s", name, shown)
+        shown = None if error is None else self._mask.mask(error)
+        last = self._timetable.last(name, self.results.attempt(name))
+        attempt = VerificationAttempt.after(last, now_ms, shown, self._worker_id)
+        self._timetable.ended(name, attempt)
+        if shown is not None:
+            due_s = (next_ms(attempt, settings.interval_ms, now_ms) - now_ms) // 1000
+            log.warning("The scheduled verification of connector %s failed; the next one is due in %d s: %s", name, due_s, shown)
         try:
-            self.results.store_failure(name, shown)
+            self.results.store_attempt(name, attempt)
         except ConnectError as e:
-            log.warning("The failure of the verification was not stored: %s", e.message)
+            log.warning("The end of the verification was not stored: %s", e.message)
+        self._discard_deleted([name])
 
 
 def _log_result(name: str, found: StoredVerification) -> None:

@@ -9,7 +9,17 @@ const REFRESH_MS = 15_000;
 
 /** @typedef {{source: string[], target: string, equal: boolean, rows: number, differences: number, unsettled: number, problem: string | null, notes: string[]}} TableResult */
 
-/** @param {{schedule: {interval_ms: number, last_ms: number | null, error: string | null, next_ms: number | null}}} props */
+/** @typedef {{interval_ms: number, paused: boolean, last_ms: number | null, error: string | null, worker_id: string | null, failing_since_ms: number | null, next_ms: number | null}} Schedule */
+
+/** @param {Schedule} schedule */
+function nextRun(schedule) {
+  if (schedule.paused) return "when the connector is resumed";
+  if (schedule.next_ms === null) return "soon";
+  const seconds = (schedule.next_ms - Date.now()) / 1000;
+  return seconds <= 0 ? "now" : `in ${format.duration(seconds)}`;
+}
+
+/** @param {{schedule: Schedule}} props */
 function ScheduleCard({ schedule }) {
   return html`
     <${Card} title="Schedule" id="verification-schedule">
@@ -18,7 +28,9 @@ function ScheduleCard({ schedule }) {
         <${Facts} facts=${[
           ["Interval", format.duration(schedule.interval_ms / 1000)],
           ["Last run", schedule.last_ms === null ? "none yet" : format.ago(schedule.last_ms)],
-          ["Next run", schedule.next_ms === null ? "soon" : `in ${format.duration(Math.max(0, (schedule.next_ms - Date.now()) / 1000))}`],
+          ...(schedule.worker_id ? [["On worker", schedule.worker_id]] : []),
+          ...(schedule.failing_since_ms ? [["Failing since", format.dateTime(schedule.failing_since_ms)]] : []),
+          ["Next run", nextRun(schedule)],
         ]} />
       </div>
     <//>

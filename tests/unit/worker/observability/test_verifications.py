@@ -89,16 +89,42 @@ def test_failed_run_of_the_schedule_keeps_the_last_result_and_survives_a_restart
     now = [1000]
     path = tmp_path / "results"
     results = VerificationResults(DocumentFile(path, "results"), lambda: now[0])
-    results.store_failure("lake", "the database does not answer")
+    first = VerificationAttempt.after(None, 1000, "the database does not answer", "a:1")
+    results.store_attempt("lake", first)
     assert (results.get("lake"), results.all()) == (None, {})
-    assert results.attempt("lake") == VerificationAttempt(1000, "the database does not answer")
+    assert results.attempt("lake") == first == VerificationAttempt(1000, "the database does not answer", "a:1", 1000)
     now[0] = 2000
-    stored = results.store("lake", DOCUMENT, is_scheduled=True)
-    assert results.attempt("lake") == VerificationAttempt(2000, None)
-    now[0] = 3000
-    results.store_failure("lake", "again")
+    stored = results.store("lake", DOCUMENT)
+    assert results.attempt("lake") == first
+    results.store_attempt("lake", VerificationAttempt.after(first, 2000, None, "b:1"))
+    assert results.attempt("lake") == VerificationAttempt(2000, None, "b:1")
+    again_failed = VerificationAttempt(4000, "again", "a:1", 3000)
+    results.store_attempt("lake", again_failed)
     now[0] = 4000
     by_hand = results.store("lake", {**DOCUMENT, "attempt": {"ended_ms": 9, "error": None}})
     assert (stored.stored_ms, by_hand.stored_ms, by_hand.document) == (2000, 4000, DOCUMENT)
     again = in_file(path)
-    assert (again.get("lake"), again.attempt("lake")) == (by_hand, VerificationAttempt(3000, "again"))
+    assert (again.get("lake"), again.attempt("lake")) == (by_hand, again_failed)
+
+
+def test_run_that_an_earlier_release_stored_is_read() -> None:
+    documents = FakeDocuments()
+    documents.stored = {"lake": {"attempt": {"ended_ms": 5, "error": "why"}}, "b": {"attempt": {"ended_ms": 5, "worker_id": 7}}}
+    results = VerificationResults(documents)
+    assert results.attempt("lake") == VerificationAttempt(5, "why")
+    assert results.attempt("b") is None
+
+
+def test_what_is_stored_of_a_deleted_connector_is_deleted_for_good(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "results"
+    results = in_file(path)
+    results.store("lake", DOCUMENT)
+    results.store("other", DOCUMENT)
+    results.discard("lake")
+    results.discard("unknown")
+    assert list(results.all()) == list(in_file(path).all()) == ["other"]
+    path.unlink()
+    path.mkdir()
+    results.discard("other")
+    assert results.all() == {}
+    assert "cannot be written to" in caplog.text

@@ -216,9 +216,15 @@ def test_problems_survive_json() -> None:
 
 
 def test_last_verification_is_reported_if_rows_differed_or_it_failed() -> None:
-    facts = VerificationFacts(3, 5, "the database does not answer", 7)
+    facts = VerificationFacts(3, ("items",), 5, "the database does not answer", 7, "a:8083", 60_000)
     differ, failed = sorted(find(replace(connector(), verification=facts)), key=lambda one: one.finding.code)
     assert (differ.finding.code, differ.since_ms, differ.command) == ("tables-differ", 5, "sluice verify c")
     assert (failed.finding.code, failed.since_ms) == ("verification-failed", 7)
-    assert "the database does not answer" in failed.finding.message
-    assert find(replace(connector(), verification=VerificationFacts(0, 5))) == []
+    assert "3 rows differed" in differ.finding.message
+    assert "the target has no table items" in differ.finding.message
+    assert differ.cause == "the table was dropped or renamed, or records were skipped"
+    assert "on worker a:8083, failed: the database does not answer" in failed.finding.message
+    assert "the next run is due at 1970-01-01T00:01:00Z" in str(failed.finding.suggestion)
+    assert find(replace(connector(), verification=VerificationFacts(0, (), 5))) == []
+    (differ,) = find(replace(connector(), verification=VerificationFacts(3, (), 5)))
+    assert differ.cause == "another writer has changed the tables, or records were skipped"
