@@ -112,10 +112,12 @@ const loaded = {};
 function Lazy({ page, ...props }) {
   const [failure, setFailure] = useState("");
   const [, setLoaded] = useState("");
+  const part = loaded[page];
   useEffect(() => {
-    if (!loaded[page]) load(page).then(() => setLoaded(page), () => setFailure("A part of the page could not be loaded. Reload the page."));
+    // What was rendered decides: the part may have been loaded in advance meanwhile.
+    if (!part) load(page).then(() => setLoaded(page), () => setFailure("A part of the page could not be loaded. Reload the page."));
   }, [page]);
-  if (loaded[page]) return html`<${loaded[page]} ...${props} />`;
+  if (part) return html`<${part} ...${props} />`;
   return failure ? html`<${Note} kind="error">${failure}<//>` : html`<${Loading} />`;
 }
 

@@ -1,5 +1,5 @@
 /** Addresses of the page: `#/connectors/NAME/TAB?key=value`. In the fragment, so that names may contain anything. */
-import { useEffect, useState } from "./preact.js";
+import { useLayoutEffect, useState } from "./preact.js";
 
 /** @typedef {{parts: string[], query: URLSearchParams}} Route */
 
@@ -21,7 +21,8 @@ function decoded(part) {
 /** @returns {Route} the route, also after it changes */
 export function useRoute() {
   const [route, setRoute] = useState(currentRoute);
-  useEffect(() => {
+  // With rendering: other effects run later, and a change in between would be lost.
+  useLayoutEffect(() => {
     const update = () => setRoute(currentRoute());
     addEventListener("hashchange", update);
     return () => removeEventListener("hashchange", update);

@@ -1,6 +1,6 @@
 /** The list of all connectors, refreshed while the page is visible. One for the page. */
 import { connectors as api } from "./api.js";
-import { useEffect, useState } from "./preact.js";
+import { useLayoutEffect, useState } from "./preact.js";
 import { compare, summarize } from "./state.js";
 
 const REFRESH_MS = 4000;
@@ -74,7 +74,8 @@ document.addEventListener("visibilitychange", () => {
 /** @returns {Snapshot} */
 export function useConnectors() {
   const [current, setCurrent] = useState(snapshot);
-  useEffect(() => {
+  // With rendering: other effects run later, and a list that arrives in between would be lost.
+  useLayoutEffect(() => {
     listeners.add(setCurrent);
     if (Date.now() - snapshot.at > REFRESH_MS / 2) refresh();
     else schedule();
