@@ -177,7 +177,16 @@ def test_nothing_is_lost_when_worker_and_writer_are_killed_at_random_moments(pip
     pipeline.assert_nothing_is_lost()
 
 
-@pytest.mark.parametrize("point", ["sqlite.snapshot", "source.produced", "offsets.written", "sqlite.deleted:2"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "sqlite.snapshot",
+        "sqlite.deleted:2",
+        # Points of all sources, at which other tests kill a worker in each run.
+        pytest.param("source.produced", marks=pytest.mark.long),
+        pytest.param("offsets.written", marks=pytest.mark.long),
+    ],
+)
 def test_nothing_is_lost_when_the_worker_dies_at_a_crash_point(pipeline: SqlitePipeline, point: str) -> None:
     pipeline.start_writer(SEED)
     pipeline.start(point)
