@@ -70,7 +70,7 @@ def services_dir() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def _broker(services_dir: Path) -> Iterator[EmbeddedBroker]:
-    server = EmbeddedBroker(services_dir / "broker", dies_with_parent=True)
+    server = EmbeddedBroker(services_dir / "broker", dies_with_parent=True, short_lived=True)
     server.start()
     yield server
     server.remove()

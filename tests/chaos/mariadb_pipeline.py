@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pymysql
 
+from connect.errors import ConnectError
 from connectors.mysql.errors import error_number
 from connectors.mysql.offsets import FILE, GTIDS
 from sluice.embedded.broker import EmbeddedBroker
@@ -97,6 +97,10 @@ def create_tables(server: EmbeddedMariaDB, database: str, rows: int) -> None:
 class MariaDbPipeline(SourcePipeline):
     """A worker that runs only the source of MariaDB, with its schema history in a topic."""
 
+    def _worker(self) -> dict[str, str]:
+        # An executor that outlives a killed worker may still read the log; one serves the connector and its only task.
+        return {**super()._worker(), "task.executors": "1"}
+
     def topic(self, table: str) -> str:
         return f"{self.prefix}.{self.prefix}.{table}"
 
@@ -167,22 +171,42 @@ class MariaDbStream(SourceStream):
 
     def stream_and_kill(self) -> None:
         """Runs the worker until it has stored an offset of the stream, and kills it."""
-        deadline = time.monotonic() + ARRIVES_S
-        while (offset := self.stored_offset) is None or offset.get("snapshot"):
-            # Killed in the snapshot, or before its end was stored, it takes a new one.
-            assert time.monotonic() < deadline, f"the stored offset is still {offset}"
-            self.pipeline.start()
-            self.wait_for_events(20)
-            self.pipeline.kill()
+        self.pipeline.start()
+        self.wait_for_stored_position()
+        self.pipeline.kill()
 
-    def switch_file(self) -> None:
+    def wait_for_stored_position(self, file: str = "") -> None:
+        """Waits until the running worker has stored an offset of the stream, in this file or a later one."""
+
+        def is_stored() -> bool:
+            assert self.pipeline.child is not None
+            assert self.pipeline.child.poll() is None, self.pipeline.log_tail()
+            try:
+                stored = self.pipeline.client.offsets(SOURCE)
+            except ConnectError:
+                return False  # it is starting
+            return bool(stored) and not stored[0]["offset"].get("snapshot") and stored[0]["offset"][FILE] >= file
+
+        try:
+            wait_until(is_stored, ARRIVES_S, f"an offset in {file or 'any file'}")
+        except AssertionError as e:
+            e.add_note(self.pipeline.log_tail())
+            raise
+
+    def switch_file(self) -> str:
+        """Begins a file of the log and returns its name."""
         self.query("FLUSH BINARY LOGS")
+        return str(self.query("SHOW MASTER STATUS")[0][0])
 
     def purge(self, file: str) -> None:
         """Removes the files before this one. The server keeps those that a connection still reads."""
         before = {name for name, *_ in self.query("SHOW BINARY LOGS")}
-        with contextlib.suppress(pymysql.err.InternalError, pymysql.err.OperationalError):
-            self.query(f"PURGE BINARY LOGS TO '{file}'")
+        self.query("SET GLOBAL slave_connections_needed_for_purge = 0")
+        try:
+            with contextlib.suppress(pymysql.err.InternalError, pymysql.err.OperationalError):
+                self.query(f"PURGE BINARY LOGS TO '{file}'")
+        finally:
+            self.query("SET GLOBAL slave_connections_needed_for_purge = 1")
         self.purged += len(before.difference(name for name, *_ in self.query("SHOW BINARY LOGS")))
 
     def purge_read(self) -> None:
@@ -192,8 +216,7 @@ class MariaDbStream(SourceStream):
 
     def purge_unread(self) -> None:
         """Removes all files but the newest one. The worker must not run."""
-        self.switch_file()
-        (newest, *_) = self.query("SHOW MASTER STATUS")[0]
+        newest = self.switch_file()
 
         def is_purged() -> bool:
             for (number,) in self.query("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'"):
@@ -202,8 +225,4 @@ class MariaDbStream(SourceStream):
             self.purge(newest)
             return bool(self.query("SHOW BINARY LOGS")[0][0] == newest)
 
-        self.query("SET GLOBAL slave_connections_needed_for_purge = 0")
-        try:
-            wait_until(is_purged, ARRIVES_S, f"only {newest}")
-        finally:
-            self.query("SET GLOBAL slave_connections_needed_for_purge = 1")
+        wait_until(is_purged, ARRIVES_S, f"only {newest}")

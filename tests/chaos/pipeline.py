@@ -58,7 +58,7 @@ class CommittedChanges(Background):
                             n += 1
                             self._commit_change(connection, n)
                             self.committed += 1
-                        self._stop.wait(0.01)
+                        self._stop.wait(0.02)
             except self.lost_connection as e:
                 if not self._is_lost(e):
                     raise

@@ -20,7 +20,7 @@ ROUNDS = int(os.environ.get("SLUICE_CHAOS_ROUNDS", "1"))
 KILLS = int(os.environ.get("SLUICE_CHAOS_CLUSTER_KILLS", "2"))
 STEPS = int(os.environ.get("SLUICE_CHAOS_STEPS", "3"))
 SEED = int(os.environ.get("SLUICE_CHAOS_SEED", "20261121"))
-WORKERS = 3
+WORKERS = 3 if "SLUICE_CHAOS_KILLS" in os.environ else 2
 FLUSH_S = 0.5
 # A busy machine may store offsets this much later than the flush interval.
 SLACK_S = 3.0
@@ -37,8 +37,9 @@ QUICK = {
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled", "consumer.isolation.level": "read_committed"}
 # Nothing fences a live worker whose session times out: a delay on a busy machine must not end its session.
 AT_LEAST_ONCE = {"session.timeout.ms": "8000", "consumer.session.timeout.ms": "8000"}
-# Some tests use threads, some processes; workers start twice as fast without processes.
+# Some tests use threads, one a process; workers start twice as fast without processes.
 THREADS = {"task.executors": "0"}
+ONE_PROCESS = {"task.executors": "1"}
 
 
 def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broker: EmbeddedBroker) -> None:
@@ -63,7 +64,7 @@ def test_rolling_restart_neither_loses_nor_repeats_records(tmp_path: Path, broke
     "exactly_once", [pytest.param(False, id="at_least_once", marks=pytest.mark.long), pytest.param(True, id="exactly_once")]
 )
 def test_workers_killed_one_after_the_other_lose_no_records(tmp_path: Path, broker: EmbeddedBroker, exactly_once: bool) -> None:
-    settings = {**QUICK, **(EXACTLY_ONCE if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
+    settings = {**QUICK, **({**EXACTLY_ONCE, **ONE_PROCESS} if exactly_once else {**AT_LEAST_ONCE, **THREADS})}
     with Cluster(broker, tmp_path, WORKERS, settings) as cluster:
         cluster.start()
         counting = Counting(cluster)

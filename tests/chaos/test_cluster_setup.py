@@ -34,7 +34,8 @@ def log_of_failed_start(cluster: Cluster) -> str:
     return worker.log_tail()
 
 
-@pytest.mark.parametrize("what", ["config", "offset", "status"])
+# tests/integration/worker/test_stores.py has the config topic.
+@pytest.mark.parametrize("what", [pytest.param("config", marks=pytest.mark.long), "offset", "status"])
 def test_internal_topic_without_compaction_is_rejected(tmp_path: Path, broker: EmbeddedBroker, what: str) -> None:
     with Cluster(broker, tmp_path, 1, THREADS) as cluster:
         topic = cluster.properties[f"{what}.storage.topic"]
@@ -86,7 +87,10 @@ def test_worker_waits_for_an_unavailable_broker_and_shuts_down_on_request(tmp_pa
         assert "Traceback" not in worker.log_tail()
 
 
-@pytest.mark.parametrize("longer_config_log", ["first cluster", "second cluster", "neither"])
+# In the first case the intruder notices as with neither log longer, in an easier way that a unit test has.
+@pytest.mark.parametrize(
+    "longer_config_log", [pytest.param("first cluster", marks=pytest.mark.long), "second cluster", "neither"]
+)
 def test_clusters_with_the_same_group_id_are_detected_and_keep_their_connectors(
     tmp_path: Path, broker: EmbeddedBroker, longer_config_log: str
 ) -> None:

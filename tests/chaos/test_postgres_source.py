@@ -55,7 +55,8 @@ class Stream(SourceStream):
 
     def assert_nothing_is_lost(self) -> None:
         super().assert_nothing_is_lost()
-        self.confirmed.check(self.server)
+        # The source confirms what has arrived soon after that.
+        wait_until(lambda: self.confirmed.check(self.server) > 0, ARRIVES_S, "the confirmation of a change")
 
 
 @contextmanager
@@ -101,7 +102,6 @@ def test_nothing_is_lost_when_the_worker_is_killed_at_random_moments(snapshot_st
         stream.confirmed.check(stream.server)
     stream.pipeline.start()
     stream.assert_nothing_is_lost()
-    assert stream.confirmed.checked
 
 
 def test_nothing_is_lost_when_the_database_is_killed(stream: Stream) -> None:
@@ -116,7 +116,6 @@ def test_nothing_is_lost_when_the_database_is_killed(stream: Stream) -> None:
         stream.confirmed.check(stream.server)
         stream.wait_for_events(20)
     stream.assert_nothing_is_lost()
-    assert stream.confirmed.checked
 
 
 class Servers:
@@ -185,7 +184,6 @@ def test_a_silent_network_is_noticed_and_nothing_is_lost(proxied: tuple[Stream, 
         proxy.restore()
         stream.wait_for_events(20)
     stream.assert_nothing_is_lost()
-    assert stream.confirmed.checked
 
 
 def test_promoted_standbys_with_the_slot_are_followed_without_loss(
@@ -201,7 +199,6 @@ def test_promoted_standbys_with_the_slot_are_followed_without_loss(
             stream.wait_for_events(20)
             stream.confirmed.check(stream.server)
         stream.assert_nothing_is_lost()
-        assert stream.confirmed.checked
 
 
 def test_promoted_standbys_without_the_slot_are_refused(
@@ -226,7 +223,14 @@ def test_promoted_standbys_without_the_slot_are_refused(
 
 
 @pytest.mark.parametrize("restore", range(RESTORES))
-@pytest.mark.parametrize("with_slot", [False, True], ids=["without the slot", "with a slot"])
+@pytest.mark.parametrize(
+    "with_slot",
+    [
+        # Like a promoted standby without the slot.
+        pytest.param(False, id="without the slot", marks=pytest.mark.long),
+        pytest.param(True, id="with a slot"),
+    ],
+)
 def test_a_restored_backup_is_refused(
     tmp_path: Path, servers: Servers, broker: EmbeddedBroker, database: str, with_slot: bool, restore: int
 ) -> None:

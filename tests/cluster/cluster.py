@@ -190,7 +190,7 @@ class Cluster:
             if not _is_transient(status, answer):
                 return status, answer
             assert time.monotonic() < deadline, f"{method} {path} at {client.url} still answers {status} {answer}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def send(self, method: str, path: str, body: Any = None, *, worker: WorkerProcess | None = None, **more: Any) -> Any:
         """Sends a request that must succeed and returns the body; see `exchange`."""
@@ -257,7 +257,7 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what}: {seen()}\n{self.log_tails()}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     # --- stored records and output
 

@@ -68,7 +68,7 @@ class Counting:
         cluster: Cluster,
         *,
         tasks: int = 3,
-        rate: int = 30,
+        rate: int = 15,
         stem: str = "count",
         source_settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:

@@ -149,7 +149,7 @@ class WorkerProcess:
             code = self._child.poll() if self._child is not None else None
             assert code is None, f"worker {self.name} ended with {code}:\n{self.log_tail()}"
             assert time.monotonic() < deadline, f"waited {timeout_s:g} s for {what} at {self.name}\n{self.log_tail()}"
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def wait_for_crash(self, timeout_s: float) -> bool:
         """Waits for the worker to kill itself. Returns whether it did in time."""

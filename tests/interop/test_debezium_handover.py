@@ -83,6 +83,7 @@ def test_debezium_continues_from_our_offset_inside_a_transaction(
         deadline = time.monotonic() + _WAIT_S
         while not (found := ids(broker, f"{prefix}.public.t")) or found[-1] != rows + 1:
             assert time.monotonic() < deadline, (found, debezium.log_tail())
+            time.sleep(0.1)
     # Debezium may repeat the last of several rows with one LSN.
     assert found == list(range(found[0], rows + 2))
     assert emitted <= found[0] <= emitted + 1

@@ -41,6 +41,8 @@ class Process:
             "offset.storage.file.filename": str(folder / "offsets"),
             "offset.flush.interval.ms": "200",
             "listeners": f"http://127.0.0.1:{self.port}",
+            # Workers start twice as fast without executors.
+            "task.executors": "0",
             **settings,
         }
         self.log = folder / "worker.log"
@@ -77,11 +79,11 @@ class Process:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         assert self.popen is not None
         self.popen.send_signal(number)
-        return self.popen.wait(30)
+        return self.popen.wait(60)
 
     def exit_code(self) -> int:
         assert self.popen is not None
-        return self.popen.wait(30)
+        return self.popen.wait(60)
 
     def runs(self) -> bool:
         return self.popen is not None and self.popen.poll() is None
@@ -144,13 +146,19 @@ def test_apache_quickstart_resumes_after_a_restart(process: Callable[..., Proces
     assert sink.read_text(encoding="utf-8") == "foo\nbär\n漢字\nagain\n"
 
 
-def test_sigterm_leaves_no_process_or_temporary_file(process: Callable[..., Process], unique_name: Name) -> None:
-    one = process().start().wait_ready()
+def test_sigterm_leaves_no_process_or_temporary_file(process: Callable[..., Process]) -> None:
+    one = process(**{"task.executors": "2"})
+    (one.folder / "in.txt").touch()
+    one.start(connector(one.folder, "src", connector__class="FileStreamSource", file="in.txt", topic="t")).wait_ready()
+    eventually(lambda: [task["state"] for task in one.get("/connectors/src/status")["tasks"]] == ["RUNNING"], "RUNNING")
     assert one.popen is not None
     children = psutil.Process(one.popen.pid).children(recursive=True)
+    assert children
     assert one.end() == 0
     assert not [child for child in children if child.is_running()]
-    assert sorted(path.name for path in one.folder.iterdir()) == ["offsets.lock", "worker.log", "worker.properties"]
+    assert sorted(path.name for path in one.folder.iterdir()) == [
+        "in.txt", "offsets.lock", "src.properties", "worker.log", "worker.properties",
+    ]  # fmt: skip
     assert "Kafka Connect started" in one.text()
     assert one.text().rstrip().endswith("Kafka Connect stopped (sluice.run.standalone)")
 
@@ -217,8 +225,10 @@ def test_damaged_offset_file_is_exit_code_2(process: Callable[..., Process]) -> 
     ("config", "expected"),
     [
         ({"connector__class": "FileStreamSorce", "topic": "t"}, "FileStreamSource"),
-        ({"connector__class": "FileStreamSource"}, 'Missing required configuration "topic"'),
-        ({"connector__class": "FileStreamSource", "topic": "t", "tasks__max": "many"}, "tasks.max"),
+        pytest.param({"connector__class": "FileStreamSource"}, 'Missing required configuration "topic"', marks=pytest.mark.long),
+        pytest.param(
+            {"connector__class": "FileStreamSource", "topic": "t", "tasks__max": "many"}, "tasks.max", marks=pytest.mark.long
+        ),
     ],
 )
 def test_invalid_connector_is_exit_code_3(process: Callable[..., Process], config: dict[str, str], expected: str) -> None:
@@ -328,7 +338,16 @@ def test_worker_that_starts_before_the_broker_waits_for_it(
     assert one.end() == 0
 
 
-@pytest.mark.parametrize("point", ["source.polled:20", "source.produced:3", "offsets.drafted:3", "offsets.written:3"])
+# The source of MariaDB is killed at each of these points, too.
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("source.polled:20", marks=pytest.mark.long),
+        "source.produced:3",
+        pytest.param("offsets.drafted:3", marks=pytest.mark.long),
+        "offsets.written:3",
+    ],
+)
 def test_worker_killed_at_a_crash_point_loses_no_records(
     process: Callable[..., Process], broker: EmbeddedBroker, unique_name: Name, point: str
 ) -> None:
