@@ -21,6 +21,7 @@ from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.table_access import CATALOG, FORMATS, TableAccess, catalog_props, configure_catalog
 from tests.support.replayed_events import plain, read_all
+from tests.support.small_spark import GENERATED
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -49,6 +50,9 @@ def spark(props: dict[str, str]) -> Iterator[Any]:
     lease = session.lease(parse_config(props).spark)
     found = lease.session()
     configure_catalog(found, props["table.location"])
+    # Only generated code sorts rows with a VARIANT.
+    for name, value in GENERATED.items():
+        found.conf.set(name.removeprefix("spark.conf."), value)
     yield found
     lease.release()
 
