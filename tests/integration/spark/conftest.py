@@ -26,6 +26,7 @@ from connectors.spark.plan.evolution import arrow_type
 from connectors.spark.task import SparkSinkTask
 from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
+from tests.support.small_spark import CODE_CACHE, INTERPRETED
 from tests.support.spark_connect import connect_server
 
 
@@ -247,6 +248,8 @@ def spark_props() -> Iterator[dict[str, str]]:
         "spark.master": "local[2]",
         "spark.jars": str(folder_of(jar_set("spark"))),
         "spark.conf.spark.driver.memory": "1g",
+        **INTERPRETED,
+        **CODE_CACHE,
     }
     session.stop()
 

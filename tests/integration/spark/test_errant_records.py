@@ -137,7 +137,7 @@ def produce(broker: EmbeddedBroker, topic: str, records: list[tuple[bytes | None
     producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
     for key, value in records:
         producer.produce(topic, value, key, 0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     producer.close()
 
 
@@ -157,7 +157,7 @@ def wait_until_in_table(herder: StandaloneHerder, name: str, table: str, rows: i
 def messages(broker: EmbeddedBroker, topic: str) -> list[Message]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "test-reader", "enable.auto.commit": False})
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[Message] = []
         while len(found) < end:

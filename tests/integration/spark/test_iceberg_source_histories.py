@@ -82,7 +82,6 @@ def spark(spark_props: dict[str, str], folder: Path) -> Iterator[Any]:
     lease = session.lease(parse_config(props).spark)
     found = lease.session()
     configure_catalog(found, folder)
-    found.conf.set("spark.sql.shuffle.partitions", "2")
     yield found
     lease.release()
 

@@ -25,7 +25,7 @@ pytestmark = [
 
 ROW = [field("id", "int64"), field("v", "string"), field("n", "int32")]
 ADDED = [*ROW, field("more", "string")]
-STEPS = int(os.environ.get("SLUICE_SCD2_STEPS", "9"))
+STEPS = int(os.environ.get("SLUICE_SCD2_STEPS", "6"))
 """Commits of random changes."""
 
 
@@ -82,8 +82,8 @@ def test_random_changes_with_crashes_and_compaction_give_the_versions_of_the_mod
         for _ in range(versions.chance.randrange(1, 25)):
             versions.change(ROW if step < STEPS // 2 else ADDED)
         task_run.deliver(batch=7)
-        if step % 4 == 3:
-            crashing = "spark.staged" if step == 3 else "spark.committed"
+        if step % 3 == 2:
+            crashing = "spark.staged" if step == 2 else "spark.committed"
 
             def point(name: str, crashing: str = crashing) -> None:
                 if name == crashing:

@@ -125,7 +125,7 @@ def test_failed_tasks_leave_whole_versions_with_each_change_once(
     run.stop()
     setting.wait_for_markers()
     assert list(map(_without_time, _committed(setting))) == expected
-    stored = setting.services.offsets.get(setting.name, {"table": str(table.folder)}, timeout_s=20)
+    stored = setting.services.offsets.get(setting.name, {"table": str(table.folder)}, timeout_s=60)
     assert stored is not None
     assert stored["version"] >= newest
 

@@ -57,8 +57,6 @@ def test_events_add_up_to_the_table_of_spark_at_every_version(props: dict[str, s
     lease = session.lease(parse_config(props).spark)
     try:
         spark = lease.session()
-        for name in ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions"):
-            spark.conf.set(name, "2")
         for statement in [_CREATE, *_STATEMENTS]:
             spark.sql(statement.format(t=f"delta.`{folder}`")).collect()
         newest = spark.sql(f"DESCRIBE HISTORY delta.`{folder}` LIMIT 1").collect()[0]["version"]

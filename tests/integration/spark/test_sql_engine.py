@@ -24,6 +24,7 @@ from tests.integration.spark.chain_runs import ChainRun, Failed
 from tests.integration.spark.change_events import ROW, message
 from tests.integration.spark.histories import make_history, sorted_rows
 from tests.support.range_readers import GAP
+from tests.support.small_spark import GENERATED
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -179,6 +180,8 @@ def _run(case: Case, own: Mapping[str, str], props: Mapping[str, str], source: A
         **case.settings,
         **own,
     }
+    if "executors.sql.transforms" in own:
+        settings |= GENERATED  # the largest expressions that we write
     group: dict[TopicPartition, int] = {}
     with small_ranges():
         running = ChainRun(settings, [source], group)

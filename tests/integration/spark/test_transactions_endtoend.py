@@ -70,7 +70,7 @@ class Transfers:
     def _run(self) -> None:
         chance = random.Random(1)
         with psycopg.connect(self._dsn, autocommit=True) as connection:
-            while not self._stop.wait(0.005):
+            while not self._stop.wait(0.02):
                 with connection.transaction():
                     for _ in range(chance.randint(1, 4)):
                         amount = chance.randint(1, 100)

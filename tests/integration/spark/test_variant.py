@@ -21,6 +21,7 @@ from connectors.spark.tables import open_table
 from tests.integration.spark.change_events import PLACEHOLDER, change, field, key
 from tests.integration.spark.table_access import CATALOG, FORMATS, TableAccess, catalog_props, configure_catalog
 from tests.support.replayed_events import plain, read_all
+from tests.support.small_spark import GENERATED
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -51,6 +52,13 @@ def spark(props: dict[str, str]) -> Iterator[Any]:
     configure_catalog(found, props["table.location"])
     yield found
     lease.release()
+
+
+@pytest.fixture
+def generated_code(spark: Any) -> None:
+    """Spark's interpreted projections lack VARIANT, which it needs for tables with deletion vectors."""
+    for name, value in GENERATED.items():
+        spark.conf.set(name.removeprefix("spark.conf."), value)
 
 
 class Target:
@@ -188,6 +196,7 @@ def test_number_that_no_variant_holds_is_refused_with_its_path(props: Any, run: 
         write(run, {**props, "variant.columns": "payload"}, t)
 
 
+@pytest.mark.usefixtures("generated_code")
 @pytest.mark.parametrize(("table_format", "way"), [("delta", "files"), ("delta", "merge"), ("iceberg", "files")])
 def test_json_of_change_events_is_upserted_as_variant(
     props: Any, run: Any, topic: Any, spark: Any, monkeypatch: pytest.MonkeyPatch, table_format: str, way: str
@@ -280,6 +289,7 @@ def test_variant_column_is_added_to_an_existing_table(target: Target, run: Any, 
         write(run, settings_, t, group=group)
 
 
+@pytest.mark.usefixtures("generated_code")
 @pytest.mark.parametrize(("table_format", "engine"), [("delta", "worker"), ("iceberg", "worker"), ("iceberg", "executors")])
 def test_changed_documents_in_current_tables_changelogs_and_versions(
     props: Any, run: Any, topic: Any, spark: Any, table_format: str, engine: str

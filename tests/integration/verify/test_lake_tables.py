@@ -23,6 +23,7 @@ from sluice.embedded.jars import ensure_jars, folder_of, jar_set
 from sluice.embedded.postgres import EmbeddedPostgres
 from tests.integration.spark.table_access import CATALOG, catalog_props
 from tests.integration.verify.pipeline import Pipeline, run_pipeline, source_config
+from tests.support.small_spark import CODE_CACHE, INTERPRETED
 
 # PySpark's collect() leaves the socket it read from to Python's reference counting.
 pytestmark = [
@@ -150,7 +151,7 @@ def running(_broker: EmbeddedBroker, _postgres: EmbeddedPostgres, tmp_path_facto
             for sink, config in own.items():
                 pipeline.put(sink, sink_config(home / sink, config))
             pipeline.start(source_config(_postgres, name, name))
-            jars = {"spark.master": "local[2]", "spark.jars": str(folder_of(jar_set("spark")))}
+            jars = {"spark.master": "local[2]", "spark.jars": str(folder_of(jar_set("spark"))), **CODE_CACHE}
             lease = session.lease(parse_config({**sink_config(home / "own", iceberg()), **jars}).spark)
             try:
                 yield Lake(pipeline, home, lease.session())
@@ -165,7 +166,7 @@ def sink_config(location: Path, config: dict[str, str]) -> dict[str, str]:
     if config is _CATALOG_SINK:
         return {**topics, **config, "iceberg.catalog.warehouse": str(location)}
     common = {"connector.class": "SparkSink", "table.location": str(location), "table.name.format": "${table}"}
-    return {**topics, **common, "table.format": "delta", "freshness.ms": "200", **config}
+    return {**topics, **common, "table.format": "delta", "freshness.ms": "200", **INTERPRETED, **config}
 
 
 @pytest.fixture

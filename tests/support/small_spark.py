@@ -1,0 +1,19 @@
+"""Settings for a Spark whose queries are small: each runs once or twice, so generated code never pays.
+
+Spark generates Java for each query and compiles it, in the driver and again in tasks, which is more than half of the CPU time of
+tests of tables. Interpreted expressions return the same rows. Tests that start workers with no such settings, and those that use
+:data:`GENERATED`, show that generated code does, too.
+"""
+
+from __future__ import annotations
+
+_CODE = "spark.conf.spark.sql.codegen."
+
+INTERPRETED = {f"{_CODE}wholeStage": "false", f"{_CODE}factoryMode": "NO_CODEGEN"}
+"""Properties of a connector."""
+
+GENERATED = {f"{_CODE}wholeStage": "true", f"{_CODE}factoryMode": "FALLBACK"}
+"""Spark's defaults, for one session of a Spark that has been started without them."""
+
+CODE_CACHE = {"spark.conf.spark.driver.extraJavaOptions": "-XX:ReservedCodeCacheSize=128m"}
+"""One JVM runs hundreds of tests: in the 48 MB that suffice a worker, it would throw compiled code away and compile it again."""
