@@ -65,8 +65,18 @@ class RemoteSpark:
         except ImportError as e:
             what = f"the Spark Connect client is incomplete ({e}); install pyspark[connect]"
             raise ConfigError.invalid("spark.remote", self._address, what) from e
+
+        class Session(RemoteSession):
+            """A session that only :meth:`stop` ends. PySpark also ends one when it is collected as garbage, and with it the
+            threads that all sessions of the process share: while another session uses them, or from one of them, after which
+            every query fails."""
+
+            def __del__(self) -> None: ...
+
         try:
-            return RemoteSession.builder.remote(self._address).create()
+            session: Any = RemoteSession.builder.remote(self._address).create()
+            session.__class__ = Session
+            return session
         except Exception as e:
             self._failed = True
             raise ConnectError(f"Spark Connect at {self._address} does not respond: {_first_line(e)}") from e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ from connectors.spark.s3_settings import read_s3_settings
 from connectors.spark.session import class_archive, jvm
 from connectors.spark.session.archive_training import create_archive
 from connectors.spark.session.gateway import connect_gateway
+from connectors.spark.session.remote import RemoteSpark
 from connectors.spark.session.rendezvous import rendezvous_for
 from connectors.spark.session.settings import JAVA_OPTIONS, LaunchPlan, plan_launch
 from sluice.embedded import jars as fetched
@@ -235,3 +237,19 @@ def test_spark_downloads_what_it_needs_for_s3_if_it_was_not_fetched(plan: Launch
     assert "software.amazon.awssdk:bundle" in planned.conf["spark.jars.excludes"].split(",")
     assert planned.conf["spark.jars"] == str(tmp_path / "delta.jar")
     assert "spark.jars.packages" not in plan.conf
+
+
+def test_session_of_spark_connect_that_becomes_garbage_leaves_other_sessions_their_threads() -> None:
+    from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Responses
+
+    spark = RemoteSpark(SparkConfig("", "sc://127.0.0.1:1", (), ()))
+    kept = spark._create()  # PySpark refers to the first one of a thread
+    kept.release_session_on_close = False  # there is no server
+    try:
+        threads = Responses._get_or_create_release_thread_pool()
+        spark._create()
+        gc.collect()
+        assert threads.submit(lambda: "released").result(30) == "released"
+    finally:
+        spark.release(kept)
+        spark.close()
