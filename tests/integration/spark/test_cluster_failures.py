@@ -53,15 +53,6 @@ def _driver_with_its_own_directory(tmp_path_factory: pytest.TempPathFactory) -> 
         session.stop()
 
 
-@pytest.fixture(scope="module")
-def shared_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
-    """A cluster of its own for :func:`spark_cluster`: with one worker, because tests kill and start all of them."""
-    cluster = EmbeddedSparkCluster(services_dir / "killed-cluster", workers=1, dies_with_parent=True)
-    yield cluster
-    session.stop()
-    cluster.remove()
-
-
 @pytest.fixture
 def props(spark_props: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """All tests have the same settings of Spark, which runs from one to the next."""
