@@ -29,19 +29,11 @@ Spark = Any
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSparkCluster]:
-    """With two workers, whose executors read parts of a batch at once."""
-    made = EmbeddedSparkCluster(tmp_path_factory.mktemp("cluster") / "spark", dies_with_parent=True)
-    made.start()
-    yield made
-    made.remove()
-
-
-@pytest.fixture(scope="module")
 def spark(
-    cluster: EmbeddedSparkCluster, spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    shared_cluster: EmbeddedSparkCluster, spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Spark]:
     """A session of the cluster. The driver has a working directory of its own, as each executor has."""
+    shared_cluster.start()
     session.stop()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("driver"))
@@ -54,7 +46,7 @@ def spark(
             # So that rows arrive while others are still read.
             "spark.conf.spark.sql.execution.arrow.maxRecordsPerBatch": "50",
             "spark.conf.spark.sql.shuffle.partitions": "2",
-            **fast_settings(cluster),
+            **fast_settings(shared_cluster),
         }
         with open_session(props) as made:
             yield made
