@@ -20,6 +20,7 @@ from sluice.embedded import jars
 from sluice.embedded.broker import EmbeddedBroker
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.chaos.test_lake_writers import KEYS, PARTITIONS, Lake, assert_append_table, assert_upsert_table
+from tests.support.spark_cluster import fast_settings
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(20_000)]
 
@@ -47,8 +48,7 @@ def lake(
     jars.ensure_jars("spark")
     jars.ensure_jars("spark-iceberg")
     settings = {
-        **cluster.connector_settings(),
-        "spark.conf.spark.executor.memory": "512m",
+        **fast_settings(cluster),
         "spark.engine": "executors",
         "executors.max.records": str(JOB_RECORDS),
     }

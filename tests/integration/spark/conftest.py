@@ -257,7 +257,7 @@ def spark_props() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="session")
 def shared_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
     """The cluster of :func:`spark_cluster`, in whatever state the last test left it."""
-    cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", dies_with_parent=True)
+    cluster = EmbeddedSparkCluster(services_dir / "spark-cluster", workers=1, dies_with_parent=True)
     yield cluster
     session.stop()
     cluster.remove()
@@ -265,7 +265,7 @@ def shared_cluster(services_dir: Path) -> Iterator[EmbeddedSparkCluster]:
 
 @pytest.fixture
 def spark_cluster(shared_cluster: EmbeddedSparkCluster) -> EmbeddedSparkCluster:
-    """A standalone master and two workers with one core each, running; a test may kill them."""
+    """A standalone master and a worker with one core, running; a test may kill them."""
     shared_cluster.start()
     return shared_cluster
 

@@ -22,6 +22,7 @@ from sluice.demo.delta_table import read_delta_table
 from sluice.embedded.ports import free_ports
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.cluster.namespace import NotAllowedError, namespace
+from tests.support.spark_cluster import fast_settings
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,7 +61,6 @@ def props(spark_props: dict[str, str], tmp_path: Path) -> dict[str, str]:
         "connector.class": "SparkSink",
         "topics": "t",
         "spark.jars": spark_props["spark.jars"],
-        "spark.conf.spark.executor.memory": "512m",
         "spark.executors.timeout.ms": "2000",
         "table.location": str(tmp_path / "lake"),
         "commit.interval.ms": "600000",
@@ -105,7 +105,7 @@ def test_master_that_is_down_at_the_start_fails_the_task_with_its_address(props:
 def test_executor_that_cannot_reach_the_storage_is_named_with_the_table(
     spark_cluster: EmbeddedSparkCluster, props: dict[str, str], run: Any, topic: Any
 ) -> None:
-    props |= {**spark_cluster.connector_settings(), "table.location": OWN_STORAGE}
+    props |= {**fast_settings(spark_cluster), "table.location": OWN_STORAGE}
     source = topic("t", schemas=False)
     add(source, range(3), 0)
     running = run(props, [source], raw=True, group={})
@@ -150,7 +150,7 @@ def test_task_reports_lost_executors_and_a_lost_master_and_continues_when_execut
     run: Any,
     topic: Any,
 ) -> None:
-    props |= spark_cluster.connector_settings()
+    props |= fast_settings(spark_cluster)
     url = spark_cluster.master.url
     source = topic("t", schemas=False)
     add(source, range(10), 0)
@@ -203,7 +203,7 @@ def test_application_that_the_cluster_ends_fails_the_task(
     group: dict[TopicPartition, int] = {}
 
     def start_and_commit() -> None:
-        running = run(props | shared_cluster.connector_settings(), [source], raw=True, group=group)
+        running = run(props | fast_settings(shared_cluster), [source], raw=True, group=group)
         running.deliver()
         wait_until(commits(running), RECOVERY_S)
 
@@ -217,7 +217,7 @@ def test_application_that_the_cluster_ends_fails_the_task(
 def test_task_continues_with_a_master_that_does_not_know_the_application(
     spark_cluster: EmbeddedSparkCluster, props: dict[str, str], run: Any, topic: Any
 ) -> None:
-    props |= spark_cluster.connector_settings()
+    props |= fast_settings(spark_cluster)
     source = topic("t", schemas=False)
     add(source, range(10), 0)
     running = run(props, [source], raw=True, group={})
@@ -252,7 +252,7 @@ def test_cluster_in_another_network_writes_tables_that_it_can_reach_and_names_th
 
             host = network.namespace_address
             with EmbeddedSparkCluster(tmp_path / "spark", host=host, wrap=on_other_host, dies_with_parent=True) as cluster:
-                _use_other_host(props | cluster.connector_settings(), host, hidden, run, topic)
+                _use_other_host(props | fast_settings(cluster), host, hidden, run, topic)
                 logs = [log.read_text() for worker in cluster.workers for log in worker.executor_logs()]
                 session.stop()
             assert any("Finished task" in log for log in logs), logs

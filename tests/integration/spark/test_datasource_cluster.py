@@ -18,6 +18,7 @@ from connectors.spark.datasource import SpoolTables, check_executors
 from sluice.embedded.postgres import EmbeddedPostgres
 from sluice.embedded.spark_cluster import EmbeddedSparkCluster
 from tests.integration.spark.spool_shop import Shop, lake_rows, open_session, open_shop, replayed, rows_of, wait_until
+from tests.support.spark_cluster import fast_settings
 
 pytestmark = [  # PySpark leaves the sockets of its results to the garbage collector
     pytest.mark.timeout(600),
@@ -31,7 +32,7 @@ Spark = Any
 def spark(
     shared_cluster: EmbeddedSparkCluster, spark_props: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Spark]:
-    """A session of a cluster with two workers. The driver has a working directory of its own, as each executor has."""
+    """A session of the cluster. The driver has a working directory of its own, as each executor has."""
     shared_cluster.start()
     session.stop()
     with pytest.MonkeyPatch.context() as patch:
@@ -41,12 +42,11 @@ def spark(
             "topics": "t",
             "table.location": str(tmp_path_factory.mktemp("lake")),
             "spark.jars": spark_props["spark.jars"],
-            "spark.conf.spark.executor.memory": "512m",
             "spark.conf.spark.pyspark.python": sys.executable,
             # So that rows arrive while others are still read.
             "spark.conf.spark.sql.execution.arrow.maxRecordsPerBatch": "50",
             "spark.conf.spark.sql.shuffle.partitions": "2",
-            **shared_cluster.connector_settings(),
+            **fast_settings(shared_cluster),
         }
         with open_session(props) as made:
             yield made

@@ -1,4 +1,7 @@
-"""The same work on embedded Spark, a standalone cluster, and a Spark Connect server ends in the same tables."""
+"""The same work on embedded Spark, a standalone cluster, and a Spark Connect server ends in the same tables.
+
+Embedded Spark, with which the other files of this folder do such work, runs here only with SLUICE_CHAOS_KILLS.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,7 @@ from connectors.spark.session.remote import RemoteSpark
 from tests.integration.spark import conftest
 from tests.integration.spark.crashes import Crash
 from tests.integration.spark.engines import Case, check_engines
+from tests.support.spark_cluster import fast_settings
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,7 +43,7 @@ EXECUTOR_PATH = "spark.conf.spark.executorEnv.PYTHONPATH"
 BY_MERGE = {"spark.conf.spark.databricks.delta.properties.defaults.enableDeletionVectors": "false"}
 
 
-@pytest.fixture(scope="module", params=[LOCAL, CLUSTER, CONNECT])
+@pytest.fixture(scope="module", params=[pytest.param(LOCAL, marks=pytest.mark.long), CLUSTER, CONNECT])
 def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which Spark; all tests of one run before those of the next, because a process uses one Spark."""
     if request.param != LOCAL:
@@ -101,8 +105,8 @@ def settings(kind: str, spark_props: dict[str, str], tmp_path: Path, request: py
     if kind == LOCAL:
         spark |= spark_props
     elif kind == CLUSTER:
-        spark |= request.getfixturevalue("spark_cluster").connector_settings()
-        spark |= {"spark.conf.spark.executor.memory": "512m", EXECUTOR_PATH: str(Path(__file__).parents[3])}
+        spark |= fast_settings(request.getfixturevalue("spark_cluster"))
+        spark |= {EXECUTOR_PATH: str(Path(__file__).parents[3])}
     else:
         spark |= {"spark.remote": request.getfixturevalue("connect_address")}
     lake = {"table.location": str(tmp_path / "lake"), "commit.interval.ms": "600000"}
@@ -206,7 +210,11 @@ def test_executors_of_the_cluster_write_a_backlog(sink: Sink, mode: str) -> None
 
 @pytest.mark.parametrize("kind", [CLUSTER], indirect=True)
 @pytest.mark.parametrize(
-    "case", [Case(10, "delta", "upsert"), Case(11, "delta", "append", raw=False)], ids=lambda case: case.mode
+    "case",
+    [
+        pytest.param(Case(10, "delta", "upsert"), id="upsert"),
+        pytest.param(Case(11, "delta", "append", raw=False), id="append", marks=pytest.mark.long),
+    ],
 )
 def test_worker_and_executors_of_the_cluster_write_the_same_tables(
     settings: dict[str, str], run: Any, topic: Any, case: Case
