@@ -199,8 +199,7 @@ class DistributedHerder(HerderOperations):
             self._parts.leader.write(lambda: self._store.remove_connector(name))
 
         self._requests.as_leader(delete)
-        self._history.record(name, None, origin)
-        self.verifications.discard(name)
+        self._record_deletion(name, origin)
 
     def set_target_state(self, name: str, state: TargetState) -> None:
         if not self._store.snapshot().contains(name):
@@ -330,9 +329,6 @@ class DistributedHerder(HerderOperations):
 
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         return _config_in(self._store.snapshot(), name)
-
-    def _is_started(self, name: str) -> bool:
-        return self._store.snapshot().target_state(name) is TargetState.STARTED
 
     def _type_of(self, config: Mapping[str, str | None]) -> str:
         try:

@@ -91,8 +91,8 @@ class VerificationAttempt:
 
 def _read_attempt(document: Mapping[str, Any]) -> VerificationAttempt | None:
     match document.get(_ATTEMPT):
-        case {"ended_ms": int(ended_ms), "error": str() | None as error} as found:
-            worker_id, since_ms = found.get("worker_id"), found.get("failing_since_ms")
+        case {"ended_ms": int(ended_ms), "error": str() | None as error, **others}:
+            worker_id, since_ms = others.get("worker_id"), others.get("failing_since_ms")
             return VerificationAttempt(
                 ended_ms,
                 error,

@@ -27,6 +27,7 @@ from worker.model import (
     Readiness,
     RequestSignature,
     ServerInfo,
+    State,
     SystemQuestion,
     TargetState,
     TaskId,
@@ -135,10 +136,6 @@ class HerderOperations(ABC):
         """Returns a connector's configuration, variables unresolved. Raises NotFoundError."""
 
     @abstractmethod
-    def _is_started(self, name: str) -> bool:
-        """Whether a connector exists, and is neither paused nor stopped, wherever it runs."""
-
-    @abstractmethod
     def connectors(self) -> list[str]: ...
 
     @abstractmethod
@@ -195,6 +192,12 @@ class HerderOperations(ABC):
 
     def verification_schedule(self, name: str) -> dict[str, Any] | None:
         return self._verification_schedule.shown(name, self._stored_config(name), is_started=self._is_started(name))
+
+    def _is_started(self, name: str) -> bool:
+        """Whether a connector is neither paused nor stopped, wherever it runs."""
+        with suppress(NotFoundError):
+            return self.connector_status(name).connector.state not in (State.PAUSED, State.STOPPED)
+        return True  # it starts
 
     # --- plugins
 
@@ -288,6 +291,10 @@ class HerderOperations(ABC):
     def verify_request(self, signature: RequestSignature | None) -> None:
         """Verifies the signature of another worker. Raises UnsupportedError in a worker of no cluster."""
         raise UnsupportedError("A standalone worker accepts no requests from other workers")
+
+    def _record_deletion(self, name: str, origin: Origin) -> None:
+        self._history.record(name, None, origin)
+        self.verifications.discard(name)
 
     def _put_from(self, origin: Origin, name: str, config: Mapping[str, str | None], state: TargetState | None) -> None:
         self.put_connector(name, config, replace=True, target_state=state, origin=origin)

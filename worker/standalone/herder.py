@@ -260,7 +260,7 @@ class StandaloneHerder(HerderOperations):
         with self._lock:
             connector = self._connectors.pop(name, None)
             self._configs.pop(name, None)
-            self._history.record(name, None, origin)
+            self._record_deletion(name, origin)
         self._values.forget(name)
         if connector is None:
             raise NotFoundError(f"Connector {name} not found")
@@ -271,7 +271,6 @@ class StandaloneHerder(HerderOperations):
         with self._lock:
             if (topics := connector.state.topics()) and name not in self._connectors:
                 self._former_topics[name] = topics
-        self.verifications.discard(name)
         log.info("Connector %s was deleted", name)
 
     def set_target_state(self, name: str, state: TargetState) -> None:
@@ -353,10 +352,6 @@ class StandaloneHerder(HerderOperations):
 
     def _stored_config(self, name: str) -> Mapping[str, str | None]:
         return self._get(name)[1]
-
-    def _is_started(self, name: str) -> bool:
-        connector = self._find(name)
-        return connector is not None and connector.target is TargetState.STARTED
 
     def _reload(self, name: str, only_if_changed: bool) -> Future[None] | None:
         connector = self._find(name)

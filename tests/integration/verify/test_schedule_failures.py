@@ -171,7 +171,7 @@ def test_change_of_the_connector_ends_the_run_and_what_is_shown_of_it(
             with blocked.run() as process:
                 client.stop("sink")
                 assert ends(process)
-                assert active(worker) == set()
+                assert wait_until(lambda: not active(worker), WAIT_S)
                 schedule = shown(worker)["schedule"]
                 assert (schedule["paused"], schedule["next_ms"]) == (True, None)
             client.resume("sink")
