@@ -83,13 +83,27 @@ class RunningSource:
             found += self.poll()
         return found
 
-    def quiet(self) -> list[SourceRecord]:
-        """What comes until the stream has been silent for three polls."""
+    def log_end(self) -> Any:
+        """The end of the database's log, for ``has_read``; None if nobody can say where the task is in it."""
+        return None
+
+    def has_read(self, end: Any) -> bool:
+        """Whether the task has read the log up to ``end``, or will never read it."""
+        return True
+
+    def quiet(self, timeout_s: float = 20) -> list[SourceRecord]:
+        """What comes until the task has read all that the server has now, and has then been silent for three polls. Silence
+        alone does not say so: a busy server may make a longer pause. Fails if nothing comes for ``timeout_s``."""
         found: list[SourceRecord] = []
         silent = 0
+        end = self.log_end()
+        deadline = time.monotonic() + timeout_s
         while silent < 3:
+            assert time.monotonic() < deadline, f"not read up to {end}"
             records = self.poll()
-            silent = 0 if records else silent + 1
+            silent = silent + 1 if not records and self.has_read(end) else 0
+            if records:
+                deadline = time.monotonic() + timeout_s
             found += records
         return found
 

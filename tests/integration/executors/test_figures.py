@@ -15,9 +15,12 @@ def test_process_that_hangs_is_reported_with_its_last_figures_beside_the_others(
     assert all(one.answered and one.pid for one in found.values())
 
     pool.allow("hangs")
-    eventually(lambda: any(not one.answered for one in pool.executor.figures(0.3)), "a process that holds the GIL")
-    found = {one.process: one for one in pool.executor.figures(5)}
-    assert not found["dedicated-hangs"].answered
+
+    def is_held() -> bool:
+        found.update({one.process: one for one in pool.executor.figures(5)})
+        return not found["dedicated-hangs"].answered
+
+    eventually(is_held, "a process that holds the GIL")
     assert [one.id for one in found["dedicated-hangs"].tasks] == [TaskId("hangs", 0)]
     (shared,) = (one for one in found.values() if one.tasks and one.process != "dedicated-hangs")
     assert shared.answered

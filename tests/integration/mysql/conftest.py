@@ -51,6 +51,22 @@ class MariaDbRunningSource(RunningSource):
             connection.commit()
         return rows
 
+    def log_end(self) -> tuple[set[str], tuple[str, int]]:
+        ((gtids,),) = self.sql("select @@gtid_binlog_pos")
+        ((file, position, *_),) = self.sql("show master status")
+        return set(gtids.split(",")), (file, position)
+
+    def has_read(self, end: tuple[set[str], tuple[str, int]]) -> bool:
+        assert self.task is not None
+        progress = self.task.progress()
+        gtids, position = end
+        # Until the next event, a stream that begins at GTIDs does not know its place in the file.
+        return (
+            progress["phase"] == "done"
+            or set(progress.get("gtids", "").split(",")) == gtids
+            or (progress.get("file", ""), progress.get("pos", 0)) >= position
+        )
+
     def kill_readers(self) -> None:
         """Ends the connections that read the binary log."""
         for (number,) in self.sql("select id from information_schema.processlist where command = 'Binlog Dump'"):
